@@ -1,0 +1,93 @@
+# Everything that is done with this repository. Needs Python ≥ 3.11, git and make; the rest is fetched or built.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+EXAMPLE ?= manifests/examples/guestbook.yaml
+PYTEST_ARGS ?= --numprocesses auto
+
+CONTROLPLANE := $(BIN)/python tests/cluster/controlplane.py
+
+# A cluster counts only when it is named on make's own command line. One that happens to be set in the environment is
+# forgotten here, so that no real cluster is ever touched unasked.
+unexport KUBECONFIG
+ifeq ($(origin KUBECONFIG),command line)
+ON_CLUSTER := HEARTH_TEST_KUBECONFIG=$(abspath $(KUBECONFIG))
+ON_CLUSTER_QUIETLY := $(ON_CLUSTER)
+KUBECONFIG_FILE := $(abspath $(KUBECONFIG))
+else
+# Starts the local control plane unless it is up, and ends it afterwards if it was not.
+ON_CLUSTER := $(CONTROLPLANE) with --
+ON_CLUSTER_QUIETLY := $(CONTROLPLANE) with --quiet --
+KUBECONFIG_FILE = $$($(CONTROLPLANE) kubeconfig)
+STARTED_BY := --started-cluster-command '$(CONTROLPLANE)'
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help run kind test test-fast check format cluster cluster-down crds bench soak test-import clean
+.DELETE_ON_ERROR:
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+## ---- see it work
+
+run: $(INSTALLED) ## Watch the example converge on a local control plane, or on KUBECONFIG=file
+	@$(ON_CLUSTER) $(BIN)/python -m hearth demo --kubeconfig "$(KUBECONFIG_FILE)" --example $(EXAMPLE) $(STARTED_BY)
+
+kind: $(INSTALLED) ## The same on a kind cluster, where Docker is
+	@$(BIN)/python tests/cluster/kind_cluster.py -- \
+		sh -c 'exec $(BIN)/python -m hearth demo --kubeconfig "$$KUBECONFIG" --example $(EXAMPLE)'
+
+## ---- know that it works
+
+test: check ## All checks, then all tests, those on the local control plane included
+	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest $(PYTEST_ARGS)
+
+test-fast: check ## All checks, then the tests that need no control plane
+	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster"
+
+check: $(INSTALLED) ## Lint, formatting, architecture and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo 'not formatted: run `make format`'; exit 1; }
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/mypy
+
+format: $(INSTALLED) ## Bring the source into shape
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+test-import: $(INSTALLED) ## Import plain manifests and run them as Stacks: make test-import FILES="a.yaml b.yaml"
+	@test -n "$(FILES)" || { echo 'which files? make test-import FILES="a.yaml b.yaml"'; exit 2; }
+	@$(ON_CLUSTER) $(BIN)/python tests/cluster/import_files.py $(FILES)
+
+bench: $(INSTALLED) ## Measure the speed, beside a bare loop over the same objects
+	@$(ON_CLUSTER) $(BIN)/python bench/run.py
+
+soak: $(INSTALLED) ## Run for a long time under changes and faults
+	@$(ON_CLUSTER) $(BIN)/python bench/soak.py
+
+## ---- tend it
+
+cluster: $(INSTALLED) ## Start the local control plane, and leave it up
+	@$(CONTROLPLANE) up
+
+cluster-down: $(INSTALLED) ## End the local control plane
+	@$(CONTROLPLANE) down
+
+crds: $(INSTALLED) ## Write crds/ from the models
+	@mkdir -p crds
+	@$(BIN)/python -m hearth crds > crds/.new && mv crds/.new crds/stacks.hearth.dev.yaml
+
+clean: ## Remove what was made in this folder; programs, cached outside of it, and a control plane stay
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache bench/results
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python is too old: Hearth needs 3.11 or newer; name one by make PYTHON=…")'
+	@echo "setting up $(VENV) from requirements.lock"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,27 @@
+"""The entry of the program: hands the command line what it must not import itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hearth.cli import main as cli
+
+if TYPE_CHECKING:
+    from hearth.settings import Settings
+
+
+def run(settings: Settings) -> int:
+    """Run the operator until it is told to end; the exit code."""
+    # Imported late, so that `hearth --help` does not pay for the whole operator.
+    from hearth import wiring
+
+    return wiring.run(settings)
+
+
+def main() -> None:
+    """Run `hearth` with the arguments of this process."""
+    cli.main(prog_name="hearth", obj=cli.Programs(run=run))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The command `hearth`: reads the command line, prints, and leaves everything else to the layers below."""

@@ -1,0 +1,90 @@
+"""The command `hearth` and its subcommands, each loaded when it is called for, so that none pays for another's imports.
+
+Must not know what a subcommand does; a new one is a line in `COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+import hearth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hearth.settings import Settings
+
+ENVIRONMENT_PREFIX = "HEARTH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """What the layers above hand to the command line, which must not import them."""
+
+    run: Callable[[Settings], int]
+    """Run the operator until it is told to end; the exit code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Where a subcommand is found, and what it does in one line."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "run": Entry(module="hearth.cli.run", attribute="run", summary="Run the operator."),
+    "crds": Entry(module="hearth.cli.crds", attribute="crds", summary="Print the CustomResourceDefinitions."),
+    "demo": Entry(module="hearth.cli.demo", attribute="demo", summary="Show a Stack converging, live."),
+    "import": Entry(module="hearth.cli.import_", attribute="import_", summary="Turn plain manifests into one Stack."),
+    "version": Entry(module="hearth.cli.version", attribute="version", summary="Print the version."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is called or asked for help, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click calls it so
+        """All names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click calls it so
+        cmd_name: str,
+    ) -> click.Command | None:
+        """The subcommand of that name, or None where there is none."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
+        return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click calls it so
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write the list of subcommands without loading one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={
+        "auto_envvar_prefix": ENVIRONMENT_PREFIX,
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 120,
+    },
+)
+@click.version_option(hearth.__version__, prog_name="hearth")
+def main() -> None:
+    """Hearth keeps Stacks converged on Kubernetes: a template and its parameters, as one custom resource."""

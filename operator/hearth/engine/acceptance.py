@@ -1,0 +1,120 @@
+"""From a Stack's spec to what runs: read the definition, compile it, number it, and store it before anything is written.
+
+Every step may be repeated at any time; a definition that is accepted already costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from hearth.engine.ports import Cluster, Home, Revision, StackObject
+from hearth.model import names
+from hearth.model.errors import MissingSource, Refused
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.desired import Hashes
+from hearth.template import compiler, source
+from hearth.template.blueprint import Blueprint, Definition, StackIdentity
+
+EMPTY = Blueprint(resources={}, outputs={}, reads={})
+"""What a Stack that is being deleted wants."""
+DEFAULT_KEY = "template.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptor:
+    """Accepts definitions for any Stack."""
+
+    home: Home
+    cluster: Cluster
+    hashes: Hashes
+
+    async def get_definition(self, stack: StackObject) -> Definition:
+        """What the spec wants. Raises MissingSource or InvalidDefinition."""
+        parameters = stack.spec.get("parameters") or {}
+        reference = stack.spec.get("templateRef")
+        if reference is None:
+            return Definition(template=stack.spec.get("template") or {}, parameters=parameters)
+        place = locate_source(stack, reference)
+        key = reference.get("key") or DEFAULT_KEY
+        try:
+            data = await self.home.get_source(place)
+        except Refused as error:
+            if error.code != 404:
+                raise
+            message = f"spec.templateRef: {place} does not exist in namespace {stack.namespace}; create it"
+            raise MissingSource(message) from error
+        if key not in data:
+            found = ", ".join(sorted(data)) or "none"
+            raise MissingSource(f"spec.templateRef.key: {place} has no key {key!r}; its keys: {found}")
+        return Definition(
+            template=source.parse_template(data[key], place=f"({place} {key})"),
+            parameters=parameters,
+            template_path=f"({place} {key})",
+        )
+
+    async def get_stored(self, stack: StackObject, revision: Revision) -> Definition:
+        """The definition that a revision holds."""
+        stored = await self.home.get_definition(stack, revision)
+        return Definition(template=stored["template"], parameters=stored["parameters"])
+
+    def hash(self, definition: Definition) -> str:
+        """The keyed hash that a definition is known by."""
+        return self.hashes.hash([definition.template, definition.parameters])
+
+    async def compile(self, definition: Definition, stack: StackObject) -> Blueprint:
+        """The blueprint, typed against the cluster's schemas. Raises InvalidDefinition."""
+        kinds = self.cluster.kinds
+        pairs = compiler.find_kinds(definition)
+        await self.cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
+        return compiler.compile_template(definition, stack=identify(stack), kinds=kinds)
+
+    async def store(self, stack: StackObject, definition: Definition, blueprint: Blueprint, *, last: int) -> Revision:
+        """The revision of the definition, stored with the Stack's finalizer: from here on children may be written.
+
+        last: the highest number that this process gave already, which the cache may not show yet.
+        """
+        await self.home.put_finalizer(stack)
+        hashed = self.hash(definition)
+        revisions = self.home.revisions(stack.uid)
+        kinds = {f"{resource.api_version}/{resource.kind}" for resource in blueprint.resources.values()}
+        known = next((revision for revision in revisions if revision.hash == hashed), None)
+        if known is not None and kinds <= known.kinds:
+            return known
+        revision = Revision(
+            name=names.shorten(f"{stack.name}-{names.digest(stack.uid, hashed)}", length=names.NAME_LENGTH),
+            number=max([last, *(known.number for known in revisions)]) + 1,
+            hash=hashed,
+            kinds=unite(revisions) | kinds,
+        )
+        await self.home.create_revision(
+            stack, revision, {"template": definition.template, "parameters": definition.parameters}
+        )
+        return revision
+
+
+def identify(stack: StackObject) -> StackIdentity:
+    """What expressions know of the Stack."""
+    return StackIdentity(name=stack.name, namespace=stack.namespace, uid=stack.uid)
+
+
+def find_source(stack: StackObject) -> ObjectRef | None:
+    """The object besides the spec that the definition is read from."""
+    reference = stack.spec.get("templateRef")
+    return locate_source(stack, reference) if reference is not None else None
+
+
+def locate_source(stack: StackObject, reference: Mapping[str, str]) -> ObjectRef:
+    """Where a `templateRef` points."""
+    return ObjectRef(group="", kind="ConfigMap", namespace=stack.namespace, name=reference.get("name", ""))
+
+
+def served(cluster: Cluster, kinds: Collection[str]) -> list[Kind]:
+    """Of kinds written `apiVersion/Kind` those that the cluster serves now; the others have no objects."""
+    found = (cluster.kinds.find(*name.rpartition("/")[::2]) for name in sorted(kinds))
+    return [kind for kind in found if kind is not None]
+
+
+def unite(revisions: Iterable[Revision]) -> frozenset[str]:
+    """Every kind that any of them may have applied."""
+    return frozenset[str]().union(*(revision.kinds for revision in revisions))

@@ -1,0 +1,133 @@
+"""Runs passes over the Stacks that somebody marked, one after the other, and hands their steps to the executor."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from hearth.engine import execution, runner
+from hearth.engine.acceptance import Acceptor
+from hearth.engine.executor import Executor
+from hearth.engine.inbox import EVERYTHING
+from hearth.engine.ports import Observer
+from hearth.engine.recorder import Recorder
+from hearth.engine.runner import Runner
+from hearth.engine.services import Services
+from hearth.model import names
+
+logger = structlog.get_logger(__name__)
+
+CONCURRENCY = 32
+"""Both cores of a small API server are full with that many writes in flight; more only wait there."""
+STATUS_INTERVAL = 1.0
+"""Seconds between two writes of one Stack's status."""
+PASSES_IN_A_ROW = 16
+"""Passes before whatever else waits in the event loop gets a turn."""
+LOOK_FOR_KINDS = 10.0
+"""Seconds between two looks for a kind that somebody waits for, where no watch told of it."""
+
+
+class Engine:
+    """Converges every Stack of one home cluster."""
+
+    def __init__(
+        self,
+        *,
+        services: Services,
+        observer: Observer,
+        concurrency: int = CONCURRENCY,
+        status_interval: float = STATUS_INTERVAL,
+    ) -> None:
+        """Nothing runs before `start`.
+
+        concurrency: writes of children in flight at most; status_interval: seconds.
+        """
+        self._services = services
+        self._acceptor = Acceptor(home=services.home, cluster=services.cluster, hashes=services.hashes)
+        self._observer = observer
+        self._runners: dict[str, Runner] = {}
+        self._executor = Executor(workers=concurrency, take_step=self._take_step)
+        self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
+        self._loop: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin: every Stack that is known gets a first pass."""
+        self._executor.start()
+        self._recorder.start()
+        for uid in self._services.home.stacks():
+            self._services.inbox.mark(uid, EVERYTHING)
+        self._loop = asyncio.create_task(self._run(), name="passes")
+        self._look_for_kinds()
+
+    async def stop(self) -> None:
+        """End at once: there is nothing to finish that the next start would not finish."""
+        running = [task for task in (self._loop, self._refreshing) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._executor.stop()
+        await self._recorder.stop()
+        for each in self._runners.values():
+            each.close()
+        self._runners.clear()
+
+    async def _run(self) -> None:
+        inbox, passes = self._services.inbox, 0
+        while True:
+            for what in inbox.take_broadcasts():
+                for each in self._runners.values():
+                    each.hear(what)
+            taken = inbox.take()
+            if taken is None:
+                await inbox.wait_arrival()
+                continue
+            self._pass(*taken)
+            passes += 1
+            if passes % PASSES_IN_A_ROW == 0:
+                await asyncio.sleep(0)
+
+    def _pass(self, uid: str, marks: set[str]) -> None:
+        """One pass; a mistake of ours in it stops neither the engine nor the other Stacks."""
+        stack = self._services.home.find_stack(uid)
+        if stack is None:
+            self._forget(uid)
+            return
+        if stack.deleting and names.FINALIZER not in stack.finalizers:
+            # Nothing was ever written for it, or all of it is gone: what is left of the Stack is not ours.
+            self._forget(uid)
+            return
+        each = self._runners.get(uid)
+        if each is None:
+            each = self._runners[uid] = Runner(uid, services=self._services, acceptor=self._acceptor)
+        started, result = self._services.clock.monotonic(), "done"
+        try:
+            self._executor.offer(uid, each.run_pass(stack, marks))
+        except Exception:
+            result = "error"
+            logger.exception("internal error in a pass", stack=f"{stack.namespace}/{stack.name}")
+            self._services.mark_later(runner.INTERNAL_ERROR_RETRY, uid, EVERYTHING)
+        self._observer.on_pass(result=result, seconds=self._services.clock.monotonic() - started)
+        self._recorder.touch(uid)
+
+    def _forget(self, uid: str) -> None:
+        each = self._runners.pop(uid, None)
+        if each is not None:
+            each.close()
+        self._recorder.forget(uid)
+
+    async def _take_step(self, stack_uid: str, key: str) -> None:
+        each, stack = self._runners.get(stack_uid), self._services.home.find_stack(stack_uid)
+        step = each.take(key) if each is not None and stack is not None else None
+        if each is None or stack is None or step is None:
+            return
+        manager = names.manager(stack.namespace, stack.name)
+        result = await execution.take(step, cluster=self._services.cluster, manager=manager)
+        each.finish(step, result)
+
+    def _look_for_kinds(self) -> None:
+        """Ask for new kinds from time to time while somebody waits for one."""
+        if any(each.misses_kinds for each in self._runners.values()):
+            self._refreshing = asyncio.ensure_future(self._services.cluster.refresh_kinds())
+        self._services.clock.call_later(LOOK_FOR_KINDS, self._look_for_kinds)

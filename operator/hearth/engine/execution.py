@@ -1,0 +1,151 @@
+"""Takes one step to the cluster, and sorts what comes back into done or trouble. Knows nothing of Stacks or queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+import orjson
+
+from hearth.engine.ports import Cluster
+from hearth.model import names
+from hearth.model.child import Child, Object
+from hearth.model.errors import Refused, Unreachable
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan import owners, refusals
+from hearth.plan.attempts import Trouble
+from hearth.plan.steps import Apply, Delete, Step
+
+CREATE_ONLY = "1"
+"""A resourceVersion that no object has: an apply that states it creates, or is refused with 409."""
+
+
+REASONS: Mapping[type[object], str] = {
+    refusals.UserEdits: "Invalid",
+    refusals.MaybeImmutable: "Immutable",
+    refusals.Denied: "Denied",
+    refusals.SomebodyElse: "Conflict",
+    refusals.ObserveAgain: "Conflict",
+    refusals.ObjectGone: "Conflict",
+    refusals.NamespaceMissing: "NamespaceMissing",
+    refusals.NamespaceTerminating: "NamespaceTerminating",
+    refusals.KindGone: "KindNotAvailable",
+    refusals.TryLater: "Unavailable",
+}
+"""By reaction the reason that a status shows."""
+FINAL = refusals.UserEdits | refusals.MaybeImmutable
+"""What only a change of the definition mends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step was taken."""
+
+    child: Child | None
+    """The object as written; None where it was deleted."""
+
+
+Result: TypeAlias = Done | Trouble
+
+
+async def take(step: Step, *, cluster: Cluster, manager: str) -> Result:
+    """What came of the step. Never raises for anything that the world does."""
+    try:
+        match step:
+            case Apply():
+                return await _apply(step, cluster=cluster, manager=manager)
+            case Delete():
+                await cluster.delete(step.child)
+                return Done(None)
+            case _:
+                assert_never(step)
+    except Unreachable as error:
+        return Trouble(reason="Unreachable", message=f"cannot reach the API server: {error}; it is tried again")
+    except Refused as error:
+        return await _explain(error, step, cluster=cluster)
+
+
+async def _apply(step: Apply, *, cluster: Cluster, manager: str) -> Result:
+    if step.uid is not None:
+        return Done(
+            await cluster.apply(guarded(step.manifest, uid=step.uid), kind=step.kind, manager=manager, force=True)
+        )
+    try:
+        manifest = guarded(step.manifest, resourceVersion=CREATE_ONLY)
+        return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False))
+    except Refused as error:
+        if not isinstance(_classify(error, step), refusals.ObserveAgain | refusals.SomebodyElse):
+            raise
+    return await _take_over(step, cluster=cluster, manager=manager)
+
+
+async def _take_over(step: Apply, *, cluster: Cluster, manager: str) -> Result:
+    """Something stands under the name already: bring it up to date where it is ours, else leave it alone."""
+    live = await cluster.get(step.ref, kind=step.kind)
+    metadata = live["metadata"]
+    wanted = step.manifest["metadata"]["annotations"][names.ANNOTATION_IDENTITY]
+    if (metadata.get("annotations") or {}).get(names.ANNOTATION_IDENTITY) != wanted:
+        message = (
+            f"{step.ref} exists already and belongs to {owners.name_owner(live)}; it was left as it is: "
+            f"delete it, or give the resource another name"
+        )
+        return Trouble(reason="NotOurs", message=message, is_final=True)
+    manifest = guarded(step.manifest, uid=metadata["uid"])
+    return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True))
+
+
+def guarded(manifest: Object, **metadata: str) -> Object:
+    """The manifest with a condition on the object that it is meant for; the original stays as it is."""
+    return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
+
+
+async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
+    """What a refusal means; a second question to the server where its first answer does not tell."""
+    kind, ref, verb = _subject(step)
+    reaction = _classify(error, step)
+    try:
+        if isinstance(reaction, refusals.AskAccess):
+            is_allowed = await cluster.can(verb, kind=kind, namespace=ref.namespace)
+            reaction = refusals.after_access_review(reaction, is_allowed=is_allowed)
+        elif isinstance(reaction, refusals.AskDryRun | refusals.MaybeImmutable) and isinstance(step, Apply):
+            reaction = refusals.after_dry_run(reaction, await _probe(step, cluster=cluster))
+        elif isinstance(reaction, refusals.KindGone):
+            await cluster.refresh_kinds()
+    except (Refused, Unreachable) as unanswered:
+        return Trouble(
+            reason="Unreachable", message=f"cannot {verb} {ref}: {reaction.message}; nor ask why: {unanswered}"
+        )
+    # The server's wish to wait counts however the rest is read.
+    after = max(error.retry_after or 0.0, getattr(reaction, "after", None) or 0.0)
+    return Trouble(
+        reason=REASONS.get(type(reaction), "Refused"),
+        message=f"cannot {verb} {ref}: {reaction.message}",
+        is_final=isinstance(reaction, FINAL),
+        after=after,
+    )
+
+
+def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
+    """Kind and place of what a step writes, and the verb that it needs."""
+    match step:
+        case Apply():
+            return step.kind, step.ref, "patch"
+        case Delete():
+            return step.child.kind, step.child.ref, "delete"
+        case _:
+            assert_never(step)
+
+
+def _classify(error: Refused, step: Step) -> refusals.Reaction:
+    size = len(orjson.dumps(step.manifest)) if isinstance(step, Apply) else 0
+    return refusals.classify(error.code, error.status, kind=_subject(step)[0], body_size=size)
+
+
+async def _probe(step: Apply, *, cluster: Cluster) -> refusals.Reaction | None:
+    """What the server says of the same definition as a new object; None where it would take it."""
+    try:
+        await cluster.create_dry_run(step.manifest, kind=step.kind)
+    except Refused as error:
+        return _classify(error, step)
+    return None

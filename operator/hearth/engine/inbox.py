@@ -1,0 +1,77 @@
+"""Who is to be looked at: every trigger ends here, as a name and nothing else. A lost or doubled one changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hearth.model.kinds import Kind, ObjectRef
+
+EVERYTHING = "*"
+"""Not a resource name: all resources of the Stack."""
+STACK = "@stack"
+"""Not a resource name: the Stack object itself, or something that its definition is read from."""
+
+
+class Inbox:
+    """The Listener that the caches call; hands out Stacks in the order in which they were first marked."""
+
+    def __init__(self) -> None:
+        """Nobody is marked."""
+        self._marks: dict[str, set[str]] = {}
+        self._arrived = asyncio.Event()
+        self._broadcasts: set[object] = set()
+
+    def __len__(self) -> int:
+        """How many Stacks wait for a pass."""
+        return len(self._marks)
+
+    def mark(self, stack_uid: str, what: str) -> None:
+        """Have that Stack looked at, at least as to `what`."""
+        marks = self._marks.get(stack_uid)
+        if marks is None:
+            self._marks[stack_uid] = {what}
+            self._arrived.set()
+        else:
+            marks.add(what)
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """A child with these labels came, changed or went."""
+        self.mark(stack_uid, resource)
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack came, changed or went."""
+        self.mark(uid, STACK)
+
+    def on_kinds(self) -> None:
+        """The set of served kinds changed: whoever waits for one is told."""
+        self._broadcast("kinds")
+
+    def on_synced(self, kind: Kind) -> None:
+        """A cache holds what was asked of it: whoever waits for it is told."""
+        self._broadcast(kind)
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """A source of definitions changed: whoever reads it is told."""
+        self._broadcast(ref)
+
+    def _broadcast(self, what: object) -> None:
+        self._broadcasts.add(what)
+        self._arrived.set()
+
+    def take_broadcasts(self) -> set[object]:
+        """What happened that no single Stack is named by, since the last call."""
+        taken, self._broadcasts = self._broadcasts, set()
+        return taken
+
+    def take(self) -> tuple[str, set[str]] | None:
+        """The Stack that waits longest, and what was marked of it; None where nobody waits."""
+        uid = next(iter(self._marks), None)
+        if uid is None:
+            if not self._broadcasts:
+                self._arrived.clear()
+            return None
+        return uid, self._marks.pop(uid)
+
+    async def wait_arrival(self) -> None:
+        """Returns once somebody is marked, or something was broadcast."""
+        await self._arrived.wait()

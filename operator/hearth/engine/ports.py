@@ -1,0 +1,173 @@
+"""What the engine needs of the world, one protocol a role.
+
+Two implementations: `hearth.kube` on a real API server, and the fake cluster of the tests. Contract tests run the same
+cases against both. Every request raises `Refused` where the server answered anything but 2xx and `Unreachable` where no
+answer came; nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hearth.model.child import Child, Object, Path
+from hearth.model.kinds import Kind, Kinds, ObjectRef
+
+
+class Listener(Protocol):
+    """Whom the caches tell of changes. Called in the engine's event loop, never from another thread; must not block."""
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """A child with these labels came, changed or went."""
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack came, changed (spec, metadata or status) or went."""
+
+    def on_kinds(self) -> None:
+        """The set of served kinds changed."""
+
+    def on_synced(self, kind: Kind) -> None:
+        """The cache of that kind now holds what was asked of it by `follow`."""
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """A ConfigMap that a `templateRef` names came, changed or went."""
+
+
+class Cluster(Protocol):
+    """The cluster that children live in: one per credentials, never a module's state."""
+
+    @property
+    def kinds(self) -> Kinds:
+        """What it serves."""
+
+    async def load_schemas(self, kinds: Collection[Kind]) -> None:
+        """Let `kinds.find_schema` know these kinds' schemas; cached; a schema that cannot be had is left out."""
+
+    async def refresh_kinds(self) -> None:
+        """Ask the server once more which kinds it serves (rate-limited; called on a miss)."""
+
+    def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
+        """Keep a cache of all labelled objects of this kind, with at least these fields of each.
+
+        True once that cache holds them (synced); until then False, and `on_synced` is called later. Only widens.
+        """
+
+    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
+        """By resource name (the label's value) every cached object with this Stack's label, of all followed kinds."""
+
+    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
+        """The same for one resource; cheap."""
+
+    async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
+        """Server-side apply of a complete manifest (name, namespace and labels stated); the answer, already in the cache.
+
+        force: take fields that others own.
+        """
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+        """A strict dry-run create under a generated name: returns where the definition is acceptable."""
+
+    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
+        """The live object, whole. `Refused` with code 404 where there is none."""
+
+    async def delete(self, child: Child) -> bool:
+        """Delete that very object (uid stated), in the background policy.
+
+        True when it is gone now (also when it already was), False while finalizers hold it. The cache follows.
+        """
+
+    async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
+        """A live list from the server, past the cache. A kind that is no longer served has none."""
+
+    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+        """Whether our account may do that (SelfSubjectAccessReview)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackObject:
+    """A Stack as the home cluster's cache holds it."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    resource_version: int
+    deleting: bool
+    finalizers: tuple[str, ...]
+    annotations: Mapping[str, str]
+    spec: Object
+    status: Object
+    """As last seen; what passes need of it after a restart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """A ControllerRevision of a Stack, as its metadata tell it."""
+
+    name: str
+    number: int
+    hash: str
+    """Of the definition, keyed."""
+    kinds: frozenset[str]
+    """`apiVersion/Kind` of every kind that the Stack ever applied up to it: `v1/ConfigMap`, `apps/v1/Deployment`."""
+
+
+class Home(Protocol):
+    """The cluster that the Stacks themselves live in."""
+
+    def find_stack(self, uid: str) -> StackObject | None:
+        """The Stack, or None once it is gone."""
+
+    def stacks(self) -> Collection[str]:
+        """The UIDs of all Stacks."""
+
+    def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
+        """Of that Stack, by rising number."""
+
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> None:
+        """Store it, owned by the Stack; one that exists already under that name is fine."""
+
+    async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
+        """`{"template": …, "parameters": …}` as stored."""
+
+    async def put_finalizer(self, stack: StackObject) -> None:
+        """Add ours. `Refused` with 409 where the Stack changed meanwhile: look again."""
+
+    async def remove_finalizer(self, stack: StackObject) -> None:
+        """Take ours away; a Stack that is gone is fine."""
+
+    async def write_status(self, stack: StackObject, status: Object) -> None:
+        """Merge-patch the status; a key with None is taken away. A Stack that is gone is fine."""
+
+    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+        """The data of a ConfigMap that a template or parameters come from; it is watched from then on."""
+
+    async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
+        """Post a core/v1 Event about the Stack; never raises."""
+
+
+class Clock(Protocol):
+    """Time as an argument."""
+
+    def now(self) -> float:
+        """Seconds since the epoch (UTC)."""
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+
+    def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
+        """Run `action` in the engine's loop after `delay` seconds; the result cancels it."""
+
+
+class Observer(Protocol):
+    """Whom the layers tell what they did, for metrics; must be quick and never raises."""
+
+    def on_pass(self, *, result: str, seconds: float) -> None:
+        """A pass ended. result: one word, of a handful that there are (`idle`, `changed`, `error` …)."""
+
+    def on_request(self, *, verb: str, kind: str, code: int) -> None:
+        """The API server answered a request; code 0: no answer came. verb: `apply`, `delete`, `list` and so on."""
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """A watch begins anew. reason: one word, of a handful that there are."""

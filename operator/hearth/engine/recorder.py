@@ -1,0 +1,94 @@
+"""Writes what a Stack's status says when it changed: at once, then at most once an interval; with Events for its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from hearth.engine.executor import Executor
+from hearth.engine.ports import StackObject
+from hearth.engine.runner import Runner
+from hearth.engine.services import Services
+from hearth.model.errors import Refused, Unreachable
+from hearth.plan import conditions, report
+
+logger = structlog.get_logger(__name__)
+
+WRITERS = 8
+"""Status writes in flight: apart from the steps, so that neither waits for the other."""
+RETRY = 2.0
+"""Seconds until a status that could not be written is tried again."""
+
+
+class Recorder:
+    """The one writer of statuses."""
+
+    def __init__(self, services: Services, *, find_runner: Callable[[str], Runner | None], interval: float) -> None:
+        """interval: seconds between two writes of the same Stack's status at least."""
+        self._home = services.home
+        self._clock = services.clock
+        self._find_runner = find_runner
+        self._interval = interval
+        self._written: dict[str, float] = {}
+        """By Stack when its status was written last, in monotonic seconds."""
+        self._due: set[str] = set()
+        self._executor = Executor(workers=WRITERS, take_step=self._write)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._executor.start()
+
+    async def stop(self) -> None:
+        """End at once; the next process writes what was left."""
+        await self._executor.stop()
+
+    def touch(self, stack_uid: str, *, delay: float = 0.0) -> None:
+        """Something that the status tells may have changed."""
+        if stack_uid in self._due:
+            return
+        self._due.add(stack_uid)
+        earliest = self._written.get(stack_uid, float("-inf")) + self._interval
+        wait = max(delay, earliest - self._clock.monotonic(), 0.0)
+        self._clock.call_later(wait, lambda: self._executor.offer(stack_uid, ["status"]))
+
+    def forget(self, stack_uid: str) -> None:
+        """The Stack is gone."""
+        self._written.pop(stack_uid, None)
+
+    async def _write(self, stack_uid: str, _key: str) -> None:
+        self._due.discard(stack_uid)
+        stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
+        if stack is None or runner is None or runner.intake.generation < 0:
+            return
+        status = report.build(
+            runner.describe(stack),
+            runner.board,
+            memory=runner.memory,
+            before=stack.status,
+            now=self._clock.now(),
+            monotonic=self._clock.monotonic(),
+        )
+        patch = report.find_changes(stack.status, status)
+        if not patch:
+            return
+        self._written[stack_uid] = self._clock.monotonic()
+        try:
+            await self._home.write_status(stack, patch)
+        except (Refused, Unreachable) as error:
+            logger.warning("cannot write a status", stack=stack_uid, error=str(error))
+            self.touch(stack_uid, delay=RETRY)
+            return
+        await self._tell(stack, stack.status, status)
+
+    async def _tell(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """An Event where the Stack came to rest in another way than before."""
+        old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
+        if (old.get("status"), old.get("reason")) == (new["status"], new["reason"]):
+            return
+        is_stalled = conditions.find(after, "Stalled").get("status") == "True"
+        if new["status"] == "True" or is_stalled:
+            await self._home.emit_event(
+                stack, type_="Warning" if is_stalled else "Normal", reason=new["reason"], message=new["message"]
+            )

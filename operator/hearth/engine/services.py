@@ -1,0 +1,44 @@
+"""What the parts of the engine share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hearth.engine.inbox import Inbox
+from hearth.engine.ports import Clock, Cluster, Home
+from hearth.model.child import Child
+from hearth.plan.attempts import Patience
+from hearth.plan.desired import Hashes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The ports, and the few settings that go with them."""
+
+    home: Home
+    cluster: Cluster
+    clock: Clock
+    hashes: Hashes
+    inbox: Inbox
+    patience: Patience
+
+    def mark_later(self, delay: float, stack_uid: str, what: str) -> None:
+        """Have a Stack looked at after `delay` seconds."""
+        self.clock.call_later(delay, lambda: self.inbox.mark(stack_uid, what))
+
+
+@dataclass(frozen=True, slots=True)
+class ChildrenOf:
+    """The observed children of one Stack, as the board asks for them."""
+
+    cluster: Cluster
+    stack_uid: str
+
+    def of(self, resource: str) -> tuple[Child, ...]:
+        """Those that carry this resource's label."""
+        return self.cluster.children_of(self.stack_uid, resource)
+
+    def resources(self) -> Iterable[str]:
+        """The resource labels of all of them."""
+        return self.cluster.children(self.stack_uid)

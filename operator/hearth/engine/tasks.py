@@ -1,0 +1,36 @@
+"""Tasks of one owner, each name at most once at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+Action: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Tasks:
+    """Runs actions beside the passes; tells of those that raised, which is always a mistake of ours."""
+
+    def __init__(self, on_error: Callable[[str, BaseException], None]) -> None:
+        """on_error: gets the name of the action and what it raised."""
+        self._on_error = on_error
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def run(self, name: str, action: Action) -> None:
+        """Begin `action` unless one of that name runs already."""
+        if name not in self._running:
+            task = asyncio.create_task(action(), name=name)
+            self._running[name] = task
+            task.add_done_callback(lambda ended: self._end(name, ended))
+
+    def cancel(self) -> None:
+        """End them all."""
+        for task in self._running.values():
+            task.cancel()
+
+    def _end(self, name: str, task: asyncio.Task[None]) -> None:
+        del self._running[name]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._on_error(name, error)

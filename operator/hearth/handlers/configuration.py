@@ -1,0 +1,63 @@
+"""How kopf is set up, and why so. Knows kopf's settings alone."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import kopf
+
+from hearth.model import names
+
+FIRST_PAUSES = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0)
+LONGEST_PAUSE = 30.0
+SERVER_TIMEOUT = 300
+"""Seconds that a stream is asked to last: some load balancers forget idle ones, silently, after four minutes or so.
+A whole number: it goes to the server as it is, which refuses any other."""
+CLIENT_TIMEOUT = 330.0
+CONNECT_TIMEOUT = 10.0
+REQUEST_TIMEOUT = 30.0
+EXIT_TIMEOUT = 1.0
+"""Seconds; all that our handlers do takes microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forever:
+    """Pauses in seconds between attempts, without an end; each loop over them begins anew.
+
+    kopf's own list ends after 54 seconds, and then so does kopf.
+    """
+
+    uniform: Callable[[float, float], float] = random.uniform
+
+    def __iter__(self) -> Iterator[float]:
+        for pause in FIRST_PAUSES:
+            yield pause * self.uniform(0.7, 1.3)
+        while True:
+            yield self.uniform(LONGEST_PAUSE / 2, LONGEST_PAUSE)
+
+
+def make_settings() -> kopf.OperatorSettings:
+    """The settings that kopf runs with."""
+    settings = kopf.OperatorSettings()
+    # It would send SIGKILL to the whole process, ten minutes after an end that the frame has long mended.
+    settings.process.ultimate_exiting_timeout = None
+    settings.peering.standalone = True
+    settings.posting.enabled = False
+    settings.posting.level = logging.ERROR
+    settings.networking.error_backoffs = Forever()
+    settings.networking.request_timeout = REQUEST_TIMEOUT
+    settings.networking.connect_timeout = CONNECT_TIMEOUT
+    settings.watching.server_timeout = SERVER_TIMEOUT
+    settings.watching.client_timeout = CLIENT_TIMEOUT
+    settings.watching.connect_timeout = CONNECT_TIMEOUT
+    settings.queueing.exit_timeout = EXIT_TIMEOUT
+    # Our own kinds are known; what children need is discovered by the engine's side.
+    settings.scanning.disabled = True
+    # None of our handlers makes kopf write; should one ever, it is to be seen whose it is.
+    settings.persistence.finalizer = f"kopf.{names.GROUP}/finalizer"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{names.GROUP}", v1=False)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"kopf.{names.GROUP}")
+    return settings

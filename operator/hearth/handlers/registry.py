@@ -1,0 +1,68 @@
+"""The handlers. Each only wakes somebody or asks a function for its answer; none decides anything.
+
+They have a registry of their own, never kopf's global one, so that several frames fit into one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import kopf
+
+from hearth.handlers import login
+
+if TYPE_CHECKING:
+    from hearth.kube.credentials import CredentialSource
+
+CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+LOGIN_PAUSE = 5.0
+"""Seconds after a failure. Kopf's own is a minute, in which a broken kubeconfig may long have been mended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wakes:
+    """What the handlers call; safe to be called from kopf's thread."""
+
+    on_kinds: Callable[[], None]
+    """Kinds may have come, gone or changed."""
+    on_started: Callable[[], None]
+    on_ended: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """All handlers; what kopf hands in beyond the call itself is of no interest to any of them."""
+
+    source: CredentialSource
+    wakes: Wakes
+
+    async def start(self, **_: Any) -> None:
+        """Kopf is up."""
+        self.wakes.on_started()
+
+    async def end(self, **_: Any) -> None:
+        """Kopf is about to end."""
+        self.wakes.on_ended()
+
+    async def log_in(self, **_: Any) -> kopf.ConnectionInfo:
+        """The credentials as they are now."""
+        # Reading may run an exec plugin, which takes its time.
+        return login.make_connection_info(await asyncio.to_thread(self.source.load))
+
+    async def wake_discovery(self, **_: Any) -> None:
+        """A CustomResourceDefinition came, changed or went, or is listed."""
+        self.wakes.on_kinds()
+
+
+def make_registry(source: CredentialSource, wakes: Wakes) -> kopf.OperatorRegistry:
+    """The handlers, made known to kopf."""
+    handlers = Handlers(source, wakes)
+    registry = kopf.OperatorRegistry()
+    kopf.on.startup(id="start", registry=registry)(handlers.start)
+    kopf.on.cleanup(id="end", registry=registry)(handlers.end)
+    kopf.on.login(id="log-in", backoff=LOGIN_PAUSE, registry=registry)(handlers.log_in)
+    kopf.on.event(*CUSTOM_KINDS, id="wake-discovery", registry=registry)(handlers.wake_discovery)
+    return registry

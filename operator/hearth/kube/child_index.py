@@ -1,0 +1,60 @@
+"""All cached children of a cluster by the Stack and the resource that their labels name, across kinds.
+
+A plain index; must not know where children come from or who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hearth.model.child import Child
+
+NOTHING: Mapping[str, tuple[Child, ...]] = MappingProxyType({})
+
+
+class ChildIndex:
+    """Children by stack uid, then by resource name."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[str, dict[str, tuple[Child, ...]]] = {}
+
+    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
+        """Of one Stack, by resource; a live view, so that asking costs nothing: not to be kept across an await."""
+        resources = self._stacks.get(stack_uid)
+        return NOTHING if resources is None else MappingProxyType(resources)
+
+    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
+        """Of one resource."""
+        return self.children(stack_uid).get(resource, ())
+
+    def replace(self, old: Child | None, new: Child | None) -> None:
+        """Put `new` in the place of `old`; either may be missing, and their labels may differ."""
+        if old is not None and new is not None and place(old) == place(new):
+            resources = self._stacks[new.stack_uid]
+            siblings = resources[new.resource]
+            resources[new.resource] = tuple(new if child is old else child for child in siblings)
+            return
+        if old is not None:
+            self._remove(old)
+        # A child without a Stack's label is what our own write answered about an object that somebody took the label of.
+        if new is not None and new.stack_uid:
+            resources = self._stacks.setdefault(new.stack_uid, {})
+            resources[new.resource] = (*resources.get(new.resource, ()), new)
+
+    def _remove(self, old: Child) -> None:
+        resources = self._stacks.get(old.stack_uid)
+        if resources is None:
+            return
+        rest = tuple(child for child in resources.get(old.resource, ()) if child is not old)
+        if rest:
+            resources[old.resource] = rest
+        else:
+            resources.pop(old.resource, None)
+            if not resources:
+                del self._stacks[old.stack_uid]
+
+
+def place(child: Child) -> tuple[str, str]:
+    """Where its labels put it."""
+    return child.stack_uid, child.resource

@@ -1,0 +1,163 @@
+"""`hearth.engine.ports.Cluster` on a real API server.
+
+Knows what the engine's verbs are as requests; must not judge an answer: refusals pass through as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from hearth.kube import cache, discovery, requests, schemas, sender
+from hearth.model import child as child_module
+from hearth.model import errors
+from hearth.model.kinds import Kind
+
+if TYPE_CHECKING:
+    from hearth.engine.ports import Listener, Observer
+    from hearth.kube.connection import Connection
+    from hearth.kube.watch import Rules
+    from hearth.model.child import Child, Object, Path
+    from hearth.model.kinds import Kinds, ObjectRef
+
+ACCESS_REVIEW = Kind(
+    group="authorization.k8s.io",
+    version="v1",
+    name="SelfSubjectAccessReview",
+    plural="selfsubjectaccessreviews",
+    namespaced=False,
+)
+
+
+class KubeCluster:
+    """One cluster that children live in, under one set of credentials."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        listener: Listener,
+        *,
+        namespace: str = "",
+        observer: Observer | None = None,
+        rules: Rules | None = None,
+    ) -> None:
+        """Prepare; nothing is sent before `open`.
+
+        namespace: the only one that children may be in; "" for all, and for those of cluster scope.
+        """
+        self._sender = sender.Sender(connection, observer)
+        self._listener = listener
+        self._namespace = namespace
+        self._schemas = schemas.Schemas(connection)
+        self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds)
+        self.caches = cache.Caches(
+            connection, self._discovery, listener, namespace=namespace, rules=rules, observer=observer
+        )
+
+    async def open(self) -> None:
+        """Learn what the server serves; nothing works before. Raises `Refused` or `Unreachable`."""
+        await self._discovery.refresh()
+
+    async def close(self) -> None:
+        """End all watches; the connection stays."""
+        await self.caches.close()
+
+    def _on_kinds(self) -> None:
+        self.caches.on_kinds()
+        self._listener.on_kinds()
+
+    @property
+    def kinds(self) -> Kinds:
+        """What it serves."""
+        return self._discovery
+
+    async def load_schemas(self, kinds: Collection[Kind]) -> None:
+        """Let `kinds.find_schema` know these kinds' schemas; cached; a schema that cannot be had is left out."""
+        await self._schemas.load(kinds)
+
+    async def refresh_kinds(self) -> None:
+        """Ask the server once more which kinds it serves; callers at the same time share one question."""
+        await self._discovery.refresh()
+
+    def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
+        """Keep a cache of all labelled objects of this kind; True once it is synced."""
+        return self.caches.follow(kind, paths)
+
+    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
+        """By resource name every cached object with this Stack's label."""
+        return self.caches.children(stack_uid)
+
+    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
+        """The same for one resource."""
+        return self.caches.children_of(stack_uid, resource)
+
+    async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
+        """Server-side apply; the answer, already in the cache."""
+        metadata = manifest["metadata"]
+        path = requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
+        query = requests.apply_query(manager=manager, force=force)
+        answer = await self._sender.send("apply", kind, path, query=query, body=manifest)
+        return self.caches.put(answer, kind)
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+        """A strict dry-run create under a generated name: returns where the definition is acceptable."""
+        path = requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
+        body = requests.generated(manifest)
+        await self._sender.send("create", kind, path, query=requests.DRY_RUN_QUERY, body=body)
+
+    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
+        """The live object, whole."""
+        return await self._sender.send("get", kind, requests.object_path(kind, ref.namespace, ref.name))
+
+    async def delete(self, child: Child) -> bool:
+        """Delete that very object; whether it is gone now."""
+        path = requests.object_path(child.kind, child.namespace, child.name)
+        try:
+            answer = await self._sender.send("delete", child.kind, path, body=requests.delete_options(child.uid))
+        except errors.Refused as refused:
+            if refused.code != 404 and not (refused.code == 409 and await self._is_another(child)):
+                raise
+            answer = {"kind": "Status"}
+        if answer.get("kind") != "Status":
+            self.caches.put(answer, child.kind)
+            return False
+        self.caches.forget(child)
+        return True
+
+    async def _is_another(self, child: Child) -> bool:
+        """Whether the object of a child's name is not that child (any more). A webhook may say 409 as well."""
+        try:
+            live = await self.get(child.ref, kind=child.kind)
+        except errors.Refused as refused:
+            if refused.code != 404:
+                raise
+            return True
+        return bool(live["metadata"]["uid"] != child.uid)
+
+    async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
+        """A live list from the server, past the cache. A kind that is no longer served has none."""
+        path = requests.collection_path(kind, self._namespace)
+        found: list[Child] = []
+        continued = ""
+        while True:
+            query = requests.children_query(stack_uid, continued=continued)
+            try:
+                page = await self._sender.send("list", kind, path, query=query)
+            except errors.Refused as refused:
+                if refused.code == 404:
+                    return []
+                if refused.code != 410 or not continued:
+                    raise
+                # The pages that are left have been forgotten by the server: from the beginning.
+                found, continued = [], ""
+                continue
+            found += [child_module.parse_child(raw, kind=kind, paths=()) for raw in page.get("items") or ()]
+            continued = page["metadata"].get("continue", "")
+            if not continued:
+                return found
+
+    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+        """Whether our account may do that."""
+        review = requests.access_review(verb, kind=kind, namespace=namespace)
+        answer = await self._sender.send("create", ACCESS_REVIEW, requests.collection_path(ACCESS_REVIEW), body=review)
+        return bool((answer.get("status") or {}).get("allowed"))

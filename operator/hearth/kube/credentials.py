@@ -1,0 +1,210 @@
+"""Where the API server is and how to prove who we are: from a kubeconfig, or from the pod's service account.
+
+Reading is blocking (files, exec plugins); callers run it in a thread. Must not know what requests are sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import ipaddress
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+from urllib import parse
+
+from hearth.model import errors
+
+SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+EXPIRY_MARGIN = 60.0
+"""Seconds: a token this close to its end counts as ended, since requests take their time and clocks differ."""
+
+
+class NoCredentials(errors.Unreachable):
+    """Credentials could not be read; whoever starts the program mends it, while running it is tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a connection needs to reach one API server, once read."""
+
+    server: str
+    """`https://host:port`, perhaps with a path, without a slash at its end."""
+    authority: bytes | None = None
+    """The certificates (PEM) that the server is verified against; None for those of the system."""
+    certificate: bytes | None = None
+    key: bytes | None = field(default=None, repr=False)
+    authorization: str | None = field(default=None, repr=False)
+    """The value of the header: `Bearer …`."""
+    is_verified: bool = True
+    server_name: str | None = None
+    """The name in the server's certificate, where it differs from the host."""
+    proxy: str | None = None
+    expires_at: float | None = None
+    """Seconds since the epoch."""
+    files: Mapping[str, float] = field(default_factory=dict)
+    """What they were read from, with the time of its last change."""
+
+
+class CredentialSource(Protocol):
+    """Something that credentials can be read from, again and again."""
+
+    def load(self) -> Credentials:
+        """The credentials as they are now. Blocks; raises `NoCredentials`."""
+
+
+def is_stale(credentials: Credentials) -> bool:
+    """Whether reading them again would bring others: they run out, or a file that they came from changed."""
+    if credentials.expires_at is not None and time.time() > credentials.expires_at - EXPIRY_MARGIN:
+        return True
+    return stamp(credentials.files) != credentials.files
+
+
+def stamp(files: Iterable[str]) -> dict[str, float]:
+    """The time of the last change of each file; 0 for one that is not there."""
+    return {name: Path(name).stat().st_mtime if Path(name).exists() else 0.0 for name in files}
+
+
+def find_source(*, kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> CredentialSource:
+    """What the credentials come from: an explicit kubeconfig, else the pod's own account, else kubectl's default."""
+    if kubeconfig is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
+        return ServiceAccountSource(environ=environ)
+    paths = kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
+    # Only the variable is a list of files; a path that somebody typed may hold a colon.
+    separated = [kubeconfig] if kubeconfig else paths.split(os.pathsep)
+    return KubeconfigSource(paths=tuple(path for path in separated if path), context=context, environ=environ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAccountSource:
+    """The account that a pod runs as."""
+
+    environ: Mapping[str, str]
+    folder: Path = SERVICE_ACCOUNT_FOLDER
+
+    def load(self) -> Credentials:
+        """The token and authority as mounted now."""
+        host, port = self.environ.get("KUBERNETES_SERVICE_HOST", ""), self.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        token, authority = self.folder / "token", self.folder / "ca.crt"
+        files = stamp([str(token), str(authority)])
+        try:
+            credentials = Credentials(
+                server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+                authority=authority.read_bytes(),
+                authorization=f"Bearer {token.read_text().strip()}",
+                files=files,
+            )
+        except OSError as error:
+            raise NoCredentials(
+                f"cannot read the pod's service account: {error}; "
+                "mount its token (automountServiceAccountToken), or name a kubeconfig with --kubeconfig"
+            ) from error
+        return with_proxy(credentials, self.environ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeconfigSource:
+    """A kubeconfig file, or several merged as kubectl does."""
+
+    paths: tuple[str, ...]
+    context: str | None
+    environ: Mapping[str, str]
+
+    def load(self) -> Credentials:
+        """The context's credentials; runs its exec plugin, if any."""
+        paths = [str(Path(path).expanduser()) for path in self.paths]
+        if not any(Path(path).is_file() for path in paths):
+            raise NoCredentials(f"no kubeconfig at {', '.join(paths)}; name one with --kubeconfig")
+        with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
+            try:
+                credentials = load_context(paths, context=self.context, folder=folder)
+            # The loader lets errors of any class through (YAML, base64, oauth, missing keys); each means the same here.
+            except Exception as error:
+                raise NoCredentials(f"cannot read credentials from {', '.join(paths)}: {error}") from error
+        return with_proxy(credentials, self.environ)
+
+
+def load_context(paths: list[str], *, context: str | None, folder: str) -> Credentials:
+    """That context's credentials; what is given inline, the loader writes to `folder`."""
+    # Imported late: the package is large, and a pod with a service account never needs it.
+    kube_config: Any = importlib.import_module("kubernetes.config.kube_config")
+    merged = kube_config.KubeConfigMerger(os.pathsep.join(path for path in paths if Path(path).is_file())).config
+    loader = kube_config.KubeConfigLoader(
+        config_dict=merged, active_context=context, config_base_path=None, temp_file_path=folder
+    )
+    loader.load_and_set(Sink())
+    name = loader.current_context["context"].get("user")
+    user = merged["users"].get_with_name(name, safe=True) if name and merged.safe_get("users") else None
+    return read_loaded(vars(loader), user=user["user"] if user else None, paths=paths, folder=folder)
+
+
+class Sink:
+    """Takes what the loader sets; everything is read off the loader itself."""
+
+    def __init__(self) -> None:
+        self.api_key: dict[str, str] = {}
+
+
+def read_loaded(found: Mapping[str, Any], *, user: Any, paths: list[str], folder: str) -> Credentials:
+    """What the loader found, with certificates as bytes: the files that it wrote are about to go.
+
+    user: the kubeconfig's entry, as the loader's node, if there is one.
+    """
+    names = {name: found.get(name) for name in ("ssl_ca_cert", "cert_file", "key_file")}
+    if user and "exec" in user and not (found.get("token") or names["cert_file"]):
+        raise NoCredentials(f"its exec plugin {user['exec']['command']!r} gave neither a token nor a certificate")
+    content = {name: Path(path).read_bytes() if path else None for name, path in names.items()}
+    expiry = found.get("expiry")
+    named = [path for path in names.values() if path and not path.startswith(folder)]
+    if user and "tokenFile" in user:
+        named.append(str(Path(user.path).parent / user["tokenFile"]))
+    return Credentials(
+        server=found["host"],
+        authority=content["ssl_ca_cert"],
+        certificate=content["cert_file"],
+        key=content["key_file"],
+        authorization=found.get("token"),
+        is_verified=found.get("verify_ssl", True),
+        server_name=found.get("tls_server_name"),
+        proxy=found.get("proxy"),
+        expires_at=expiry.timestamp() if expiry else None,
+        files=stamp([*paths, *named]),
+    )
+
+
+def with_proxy(credentials: Credentials, environ: Mapping[str, str]) -> Credentials:
+    """The same, with the environment's proxy where none is stated; never for this very machine, as in kubectl."""
+    parts = parse.urlsplit(credentials.server)
+    host = parts.hostname or ""
+    variables = {name.lower(): value for name, value in environ.items() if value}
+    proxy = credentials.proxy or variables.get(f"{parts.scheme}_proxy")
+    if credentials.proxy is None and is_direct(host, variables.get("no_proxy", "")):
+        proxy = None
+    if proxy and not proxy.startswith(("http://", "https://")):
+        raise NoCredentials(f"proxy {proxy!r} cannot be used: only http:// and https:// are known; name such a one")
+    return replace(credentials, proxy=proxy)
+
+
+def is_direct(host: str, no_proxy: str) -> bool:
+    """Whether `host` is reached without the environment's proxy: `no_proxy` lists domains, addresses and networks."""
+    if host == "localhost":
+        return True
+    entries = [entry.strip().lstrip("*.") for entry in no_proxy.split(",") if entry.strip()]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "*" in no_proxy.split(",") or any(host == entry or host.endswith(f".{entry}") for entry in entries)
+    return address.is_loopback or any(address in network for network in parse_networks(entries))
+
+
+def parse_networks(entries: Iterable[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    """Those entries that are addresses or networks."""
+    networks = []
+    for entry in entries:
+        with contextlib.suppress(ValueError):
+            networks.append(ipaddress.ip_network(entry, strict=False))
+    return networks

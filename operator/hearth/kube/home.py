@@ -1,0 +1,133 @@
+"""`hearth.engine.ports.Home` on a real API server: what Hearth reads and writes of Stacks themselves.
+
+Knows the requests; must not judge an answer. What is read again and again comes from caches that watch.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from hearth.kube import events, hash_key, requests, revisions, sender
+from hearth.kube.revision_cache import CONTROLLER_REVISION
+from hearth.kube.stack_cache import STACK
+from hearth.model import errors, names
+
+if TYPE_CHECKING:
+    from hearth.engine.ports import Revision, StackObject
+    from hearth.kube.connection import Connection
+    from hearth.kube.revision_cache import RevisionCache
+    from hearth.kube.sender import RequestObserver
+    from hearth.kube.source_cache import SourceCache
+    from hearth.kube.stack_cache import StackCache
+    from hearth.model.child import Object
+    from hearth.model.kinds import ObjectRef
+
+
+class KubeHome:
+    """The cluster that Stacks live in."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        stacks: StackCache,
+        revisions: RevisionCache,
+        sources: SourceCache,
+        observer: RequestObserver | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """now: seconds since the epoch."""
+        self._sender = sender.Sender(connection, observer)
+        self._stacks = stacks
+        self._revisions = revisions
+        self._sources = sources
+        self._events = events.EventRecorder(self._sender, now=now)
+
+    def find_stack(self, uid: str) -> StackObject | None:
+        """The Stack, or None once it is gone."""
+        return self._stacks.find_stack(uid)
+
+    def stacks(self) -> Collection[str]:
+        """The UIDs of all Stacks."""
+        return self._stacks.stacks()
+
+    def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
+        """Of that Stack, by rising number."""
+        return self._revisions.revisions(stack_uid)
+
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> None:
+        """Store it, owned by the Stack; where it exists already, its number and kinds are brought up to date."""
+        body = revisions.make_revision(stack, revision, definition)
+        path = requests.collection_path(CONTROLLER_REVISION, stack.namespace)
+        try:
+            answer = await self._sender.send("create", CONTROLLER_REVISION, path, body=body)
+        except errors.Refused as refused:
+            if refused.code != 409:
+                raise
+            # The definition is the same, since the name is made of its hash; what it led to may be more by now.
+            patch: Object = {
+                "metadata": {"annotations": revisions.make_annotations(revision)},
+                "revision": revision.number,
+            }
+            path = requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
+            answer = await self._sender.send("patch", CONTROLLER_REVISION, path, body=patch)
+        self._revisions.put(answer)
+
+    async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
+        """`{"template": …, "parameters": …}` as stored."""
+        path = requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
+        return revisions.parse_definition(await self._sender.send("get", CONTROLLER_REVISION, path))
+
+    async def put_finalizer(self, stack: StackObject) -> None:
+        """Add ours; sends nothing where it is there."""
+        if names.FINALIZER not in stack.finalizers:
+            await self._write_finalizers(stack, [*stack.finalizers, names.FINALIZER])
+
+    async def remove_finalizer(self, stack: StackObject) -> None:
+        """Take ours away; a Stack that is gone is fine."""
+        if names.FINALIZER not in stack.finalizers:
+            return
+        try:
+            await self._write_finalizers(stack, [name for name in stack.finalizers if name != names.FINALIZER])
+        except errors.Refused as refused:
+            if refused.code != 404:
+                raise
+
+    async def _write_finalizers(self, stack: StackObject, finalizers: list[str]) -> None:
+        # A merge patch replaces the whole list, so it must be the list that was read, or somebody's entry is lost.
+        metadata = {"finalizers": finalizers, "uid": stack.uid, "resourceVersion": str(stack.resource_version)}
+        answer = await self._patch(stack, {"metadata": metadata})
+        if "deletionTimestamp" in answer["metadata"] and not finalizers:
+            # With its last finalizer the Stack went.
+            self._stacks.forget(stack.uid)
+        else:
+            self._stacks.put(answer)
+
+    async def write_status(self, stack: StackObject, status: Object) -> None:
+        """Merge-patch the status; a Stack that is gone is fine."""
+        try:
+            answer = await self._patch(stack, {"metadata": {"uid": stack.uid}, "status": status}, "/status")
+        except errors.Refused as refused:
+            if refused.code != 404:
+                raise
+            return
+        self._stacks.put(answer)
+
+    async def _patch(self, stack: StackObject, body: Object, subresource: str = "") -> Object:
+        path = requests.object_path(STACK, stack.namespace, stack.name) + subresource
+        return await self._sender.send("patch", STACK, path, body=body)
+
+    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+        """The data of a ConfigMap, which is watched from then on."""
+        return await self._sources.get_source(ref)
+
+    async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
+        """Post an Event about the Stack; never raises."""
+        await self._events.emit(stack, events.Occurrence(type_=type_, reason=reason, message=message))
+
+    async def get_hash_key(self, namespace: str) -> bytes:
+        """The key of all hashes, made where there is none; `namespace` is the operator's."""
+        return await hash_key.get_hash_key(self._sender, namespace, entropy=os.urandom)

@@ -1,0 +1,122 @@
+"""Why a watch ended, and what that calls for: going on where it was or listing everything anew, and after what pause.
+
+Pure rules without any I/O; must not know what is watched.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.model import errors
+
+FIRST_PAUSE = 0.1
+"""Seconds; a restarted API server is back within a few, and one request in 0.1 s harms nobody."""
+LONGEST_PAUSE = 30.0
+LONGEST_OBEYED_PAUSE = 60.0
+"""Seconds: a server that wants to be left alone for longer is asked all the same, or the cache would be deaf."""
+SUSPICIOUS_FAILURES = 3
+"""In a row at one version: then the version itself may be what the server cannot answer to."""
+
+
+class Reason(enum.StrEnum):
+    """Why a watch ended; the value is the label in metrics and logs."""
+
+    ENDED = "ended"
+    UNENDED_LIST = "unended-list"
+    STALLED = "stalled"
+    EXPIRED = "expired"
+    BACKWARDS = "backwards"
+    BROKEN = "broken"
+    ERROR = "error"
+    NO_WATCH_LIST = "no-watch-list"
+    THROTTLED = "throttled"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    NOT_SERVED = "not-served"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    UNEXPECTED = "unexpected"
+
+
+# After a stall too: a server restored from a backup is silent about versions that it has not reached yet.
+NEEDS_LIST = frozenset({Reason.EXPIRED, Reason.BACKWARDS, Reason.STALLED, Reason.NOT_SERVED, Reason.NO_WATCH_LIST})
+SUSPECTS_VERSION = frozenset({Reason.ENDED, Reason.BROKEN, Reason.ERROR, Reason.REFUSED, Reason.UNEXPECTED})
+ORDINARY = frozenset({Reason.ENDED, Reason.NO_WATCH_LIST})
+REASONS_BY_CODE = {
+    401: Reason.UNAUTHORIZED,
+    403: Reason.FORBIDDEN,
+    404: Reason.NOT_SERVED,
+    410: Reason.EXPIRED,
+    429: Reason.THROTTLED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption:
+    """The end of a watch."""
+
+    reason: Reason
+    detail: str = ""
+    """For the log; holds nothing of any object."""
+    retry_after: float | None = None
+    """Seconds, where the server gave them."""
+
+
+class Interrupted(Exception):
+    """A watch cannot go on; caught by its loop alone."""
+
+    def __init__(self, interruption: Interruption) -> None:
+        self.interruption = interruption
+        super().__init__(interruption.detail or interruption.reason.value)
+
+
+def interrupt(reason: Reason, detail: str = "") -> Interrupted:
+    """The exception for `reason`, to be raised."""
+    return Interrupted(Interruption(reason=reason, detail=detail))
+
+
+def judge(error: Exception) -> Interruption:
+    """What `error` means for a watch."""
+    match error:
+        case Interrupted():
+            return error.interruption
+        case errors.Refused():
+            status = error.status or {"message": str(error)}
+            return judge_status(status, code=error.code, retry_after=error.retry_after)
+        case errors.Unreachable():
+            return Interruption(reason=Reason.UNREACHABLE, detail=str(error))
+        case TimeoutError():
+            return Interruption(reason=Reason.STALLED)
+        case _:
+            return Interruption(reason=Reason.UNEXPECTED, detail=type(error).__name__)
+
+
+def judge_status(
+    status: Mapping[str, Any], *, code: int, retry_after: float | None = None, default: Reason = Reason.REFUSED
+) -> Interruption:
+    """What a `Status` means, whether it came as an answer or within a stream."""
+    details = status.get("details") or {}
+    causes = details.get("causes") or ()
+    if any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes):
+        return Interruption(reason=Reason.BACKWARDS, detail=str(status.get("message", "")))
+    if retry_after is None:
+        retry_after = details.get("retryAfterSeconds")
+    return Interruption(
+        reason=REASONS_BY_CODE.get(code, default), detail=str(status.get("message", "")), retry_after=retry_after
+    )
+
+
+def needs_list(reason: Reason, *, failures: int) -> bool:
+    """Whether only a fresh list helps, after so many failures in a row."""
+    return reason in NEEDS_LIST or (reason in SUSPECTS_VERSION and failures >= SUSPICIOUS_FAILURES)
+
+
+def pause(interruption: Interruption, *, failures: int, uniform: Callable[[float, float], float]) -> float:
+    """Seconds to wait before the next attempt; drawn, so that a thousand watches do not come back in one instant."""
+    # The exponent is bounded, since the number of failures in a row is not.
+    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 16))
+    asked = min(interruption.retry_after or 0.0, LONGEST_OBEYED_PAUSE)
+    return max(uniform(longest / 2, longest), asked)

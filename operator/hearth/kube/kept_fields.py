@@ -1,0 +1,37 @@
+"""Which fields of objects a cache keeps: sets of paths, and what they cover.
+
+Pure; must not know who asks for the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hearth.model import child
+from hearth.model.child import Path
+
+ALWAYS_KEPT = frozenset(
+    {("apiVersion",), ("kind",), *(("metadata", key) for key in child.METADATA_KEPT)},
+)
+
+
+def is_covered(path: Path, *, by: frozenset[Path]) -> bool:
+    """Whether what lies under `path` is kept where everything under the paths of `by` is."""
+    prefixes = (path[:length] for length in range(1, len(path) + 1))
+    return any(prefix in by or prefix in ALWAYS_KEPT for prefix in prefixes)
+
+
+def missing(paths: Iterable[Path], *, held: frozenset[Path]) -> frozenset[Path]:
+    """Those of `paths` that `held` does not cover."""
+    return frozenset(path for path in paths if not is_covered(path, by=held))
+
+
+def join(held: frozenset[Path], wanted: Iterable[Path]) -> frozenset[Path]:
+    """Both together, without paths that lie under another one."""
+    both = held.union(wanted)
+    return frozenset(path for path in both if not is_covered(path, by=both - {path}))
+
+
+def is_metadata(paths: Iterable[Path]) -> bool:
+    """Whether metadata alone holds all of `paths`."""
+    return all(path[0] == "metadata" for path in paths)

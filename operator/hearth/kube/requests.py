@@ -1,0 +1,75 @@
+"""Paths, queries and bodies of requests to the Kubernetes API; nothing in here sends anything."""
+
+from __future__ import annotations
+
+from urllib import parse
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+APPLY = "application/apply-patch+yaml"
+"""JSON is YAML, and the only one of the two that is quick to write."""
+MERGE_PATCH = "application/merge-patch+json"
+GENERATED_LENGTH = 50
+"""Of a prefix of generated names; the server adds five characters and keeps to 63."""
+PAGE_SIZE = 500
+"""Objects in one answer to a list: parsing them holds the event loop for some ten milliseconds."""
+
+
+def collection_path(kind: Kind, namespace: str = "") -> str:
+    """Where all objects of a kind are; those of one namespace where that is given."""
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    # A name comes from a template: quoted, it cannot lead anywhere but to an object of this kind.
+    within = f"/namespaces/{parse.quote(namespace, safe='')}" if kind.namespaced and namespace else ""
+    return f"{root}{within}/{kind.plural}"
+
+
+def object_path(kind: Kind, namespace: str, name: str) -> str:
+    """Where one object is."""
+    return f"{collection_path(kind, namespace)}/{parse.quote(name, safe='')}"
+
+
+def apply_query(*, manager: str, force: bool) -> dict[str, str]:
+    """Of a server-side apply."""
+    return {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
+
+
+DRY_RUN_QUERY = {"dryRun": "All", "fieldValidation": "Strict"}
+
+
+def generated(manifest: Object) -> Object:
+    """The same manifest under a generated name, bound to no object that exists."""
+    metadata = {
+        key: value for key, value in manifest["metadata"].items() if key not in ("name", "resourceVersion", "uid")
+    }
+    prefix = str(manifest["metadata"].get("name", "hearth"))[:GENERATED_LENGTH].rstrip("-.")
+    return {**manifest, "metadata": {**metadata, "generateName": f"{prefix}-"}}
+
+
+def delete_options(uid: str) -> Object:
+    """The body that deletes that very object; the policy is stated since kinds differ in theirs."""
+    return {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": uid},
+    }
+
+
+def children_query(stack_uid: str, *, continued: str) -> dict[str, str]:
+    """Of a list of a Stack's children, a page at a time."""
+    query = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}", "limit": str(PAGE_SIZE)}
+    return {**query, "continue": continued} if continued else query
+
+
+def access_review(verb: str, *, kind: Kind, namespace: str) -> Object:
+    """The question whether our own account may do that."""
+    attributes = {"verb": verb, "group": kind.group, "version": kind.version, "resource": kind.plural}
+    if kind.namespaced:
+        attributes["namespace"] = namespace
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }

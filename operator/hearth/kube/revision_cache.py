@@ -1,0 +1,119 @@
+"""The revisions of all Stacks, by their metadata: the definitions in them are read when they are needed.
+
+Must not know what a revision is for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hearth.engine.ports import Revision
+from hearth.kube import cache, kind_cache, requests, store
+from hearth.kube.cache import Health
+from hearth.kube.store import Store
+from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
+from hearth.model import child, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+CONTROLLER_REVISION = Kind(
+    group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionRecord:
+    """A revision and whose it is."""
+
+    uid: str
+    resource_version: int
+    stack_uid: str
+    revision: Revision
+
+
+class RevisionCache:
+    """The ControllerRevisions that carry a Stack's label. Its watch runs from `start` to `close`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        namespace: str = "",
+        rules: Rules | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self._stacks: dict[str, dict[str, Revision]] = {}
+        self._store: Store[RevisionRecord] = store.Store(self)
+        server = Server(connection=connection, rules=rules or Rules(), observer=observer)
+        self._watch = Watch(
+            server,
+            requests.collection_path(CONTROLLER_REVISION, namespace),
+            self._store,
+            name=CONTROLLER_REVISION.key,
+            selector=kind_cache.SELECTOR,
+            metadata_only=True,
+        )
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._watch.start()
+
+    async def close(self) -> None:
+        """End."""
+        await self._watch.close()
+
+    async def wait_synced(self) -> None:
+        """Until all revisions were listed once."""
+        await self._watch.wait_synced()
+
+    def health(self) -> list[Health]:
+        """How the watch is doing."""
+        return [cache.measure(CONTROLLER_REVISION.key, self._watch, objects=len(self._store.records))]
+
+    def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
+        """Of that Stack, by rising number."""
+        return tuple(sorted(self._stacks.get(stack_uid, {}).values(), key=lambda revision: revision.number))
+
+    def put(self, raw: Object) -> Revision:
+        """Take in the answer to a write of our own."""
+        return self._store.put(raw, passed=self._watch.version).revision
+
+    def forget(self, uid: str) -> None:
+        """Our deletion of that revision is done."""
+        self._store.forget(uid)
+
+    def parse(self, raw: Object) -> RevisionRecord:
+        """What is kept of a revision."""
+        metadata = raw["metadata"]
+        annotations = metadata.get("annotations") or {}
+        kinds = annotations.get(names.ANNOTATION_KINDS, "")
+        return RevisionRecord(
+            uid=metadata["uid"],
+            resource_version=int(metadata["resourceVersion"]),
+            stack_uid=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
+            revision=Revision(
+                name=metadata["name"],
+                number=child.parse_count(annotations.get(names.ANNOTATION_REVISION, "")),
+                hash=annotations.get(names.ANNOTATION_HASH, ""),
+                kinds=frozenset(kinds.split(",")) if kinds else frozenset(),
+            ),
+        )
+
+    def replace(
+        self,
+        old: RevisionRecord | None,
+        new: RevisionRecord | None,
+        *,
+        is_ours: bool,  # noqa: ARG002 -- nobody listens, so nobody needs to be told
+    ) -> None:
+        """A revision came, changed or went."""
+        if old is not None:
+            revisions = self._stacks[old.stack_uid]
+            del revisions[old.uid]
+            if not revisions:
+                del self._stacks[old.stack_uid]
+        if new is not None:
+            self._stacks.setdefault(new.stack_uid, {})[new.uid] = new.revision
+
+    def complete(self) -> None:
+        """A fresh list is there; `wait_synced` tells whoever waits."""

@@ -1,0 +1,44 @@
+"""One run for many callers: what everybody asks for at the same time is fetched once, and not too often.
+
+Knows nothing of what is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+class Shared:
+    """A coroutine function whose callers share runs.
+
+    A caller never gets a run that began before it called; runs begin at least `interval` seconds apart, one at a time.
+    """
+
+    def __init__(self, run: Callable[[], Awaitable[None]], *, interval: float) -> None:
+        self._run = run
+        self._interval = interval
+        self._next: asyncio.Task[None] | None = None
+        self._not_before = 0.0
+        self._running = asyncio.Lock()
+
+    async def __call__(self) -> None:
+        """Wait for a run that begins from now on, and share its outcome, an error included."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._wait_and_run())
+            # A run whose callers have all given up must not complain that nobody looked at its error.
+            self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._next)
+
+    async def _wait_and_run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with self._running:
+                await asyncio.sleep(self._not_before - loop.time())
+                self._next = None
+                self._not_before = loop.time() + self._interval
+                await self._run()
+        finally:
+            # Cancelled before it began: the next caller starts afresh.
+            if self._next is asyncio.current_task():
+                self._next = None

@@ -1,0 +1,216 @@
+"""One HTTP session under one set of credentials, and its answers in the words of `hearth.model.errors`.
+
+Knows aiohttp and TLS; must not know when credentials change or requests are repeated: `hearth.kube.connection` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import yarl
+
+import hearth
+from hearth.kube.credentials import Credentials, NoCredentials
+from hearth.model import errors
+from hearth.model.child import Object
+
+KEEP_ALIVE = 60.0
+"""Seconds; below the API server's own 90, so that it is not the server who closes first."""
+CONNECT_TIMEOUT = 10.0
+"""Seconds, TLS included; a server that is up needs milliseconds."""
+EXCERPT_LENGTH = 200
+NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
+
+
+class Wire:
+    """A client session and what goes into each of its requests; once retired it closes when its last user leaves."""
+
+    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession) -> None:
+        self.credentials = credentials
+        self.session = session
+        self._users = 0
+        self._is_retired = False
+        self._limits: dict[float, aiohttp.ClientTimeout] = {}
+
+    def adopt(self, credentials: Credentials) -> bool:
+        """Use these from now on, if the session can stay: when only the token is another one."""
+        if without_token(credentials) != without_token(self.credentials):
+            return False
+        self.credentials = credentials
+        return True
+
+    async def retire(self) -> None:
+        """Close the session as soon as nobody uses it."""
+        self._is_retired = True
+        if not self._users:
+            await self.session.close()
+
+    async def send(
+        self, method: str, target: str, *, headers: dict[str, str], data: bytes | None, seconds: float
+    ) -> Object:
+        """The parsed answer."""
+        async with self._answer(method, target, headers, data, self._get_limits(seconds)) as response:
+            try:
+                raw = await response.read()
+            except NO_ANSWER as error:
+                raise unreachable(method, target, error) from error
+            return parse_answer(raw, method=method, target=target)
+
+    @contextlib.asynccontextmanager
+    async def watch(self, target: str, *, accept: str, idle_timeout: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The pieces of an answer as they come."""
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
+        async with self._answer("GET", target, {"Accept": accept}, None, limits) as response:
+            yield read_pieces(response, target)
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self, method: str, target: str, headers: dict[str, str], data: bytes | None, limits: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A response that is 2xx."""
+        if self.credentials.authorization is not None:
+            headers["Authorization"] = self.credentials.authorization
+        self._users += 1
+        try:
+            response = await self._begin(method, target, headers, data, limits)
+            try:
+                yield response
+            finally:
+                # Gives the connection back to the pool where the body was read to its end, else closes it.
+                response.release()
+        finally:
+            self._users -= 1
+            if self._is_retired and not self._users:
+                await self.session.close()
+
+    async def _begin(
+        self, method: str, target: str, headers: dict[str, str], data: bytes | None, limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        try:
+            response = await self.session.request(
+                method,
+                # Already quoted by whoever made the path; parsing it anew would cost more than all the rest here.
+                yarl.URL(self.credentials.server + target, encoded=True),
+                headers=headers,
+                data=data,
+                timeout=limits,
+                server_hostname=self.credentials.server_name,
+                # A token must never follow a redirect to another host; the API server does not redirect.
+                allow_redirects=False,
+            )
+            if response.status < 300:
+                return response
+            async with response:
+                raise refused(response, await response.read())
+        # aiohttp speaks of a malformed URL by ValueError.
+        except (*NO_ANSWER, ValueError) as error:
+            raise unreachable(method, target, error) from error
+
+    def _get_limits(self, seconds: float) -> aiohttp.ClientTimeout:
+        """One value for each length in use, since making it is not cheap."""
+        limits = self._limits.get(seconds)
+        if limits is None:
+            limits = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
+            self._limits[seconds] = limits
+        return limits
+
+
+def without_token(credentials: Credentials) -> Credentials:
+    """What a session is bound to."""
+    return replace(credentials, authorization=None, expires_at=None, files={})
+
+
+def make_session(credentials: Credentials, context: ssl.SSLContext | None) -> aiohttp.ClientSession:
+    """A session without a limit of its own: streams would use it up."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=context or True, keepalive_timeout=KEEP_ALIVE),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"User-Agent": f"hearth/{hearth.__version__}"},
+        proxy=credentials.proxy,
+    )
+
+
+def make_context(credentials: Credentials) -> ssl.SSLContext | None:
+    """The TLS settings, None for plain HTTP. Blocks: Python reads client certificates from files only."""
+    if not credentials.server.startswith("https:"):
+        return None
+    try:
+        authority = credentials.authority.decode() if credentials.authority else None
+        context = ssl.create_default_context(cadata=authority)
+        # Newer Pythons set it, and many a cluster's own authority lacks the extensions that it asks for.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if not credentials.is_verified:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if credentials.certificate:
+            load_certificate(context, credentials.certificate, credentials.key or b"")
+    except (OSError, ValueError) as error:
+        raise NoCredentials(f"the certificates for {credentials.server} cannot be used: {error}") from error
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Let `context` show a client certificate."""
+    with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
+        file = Path(folder) / "client.pem"
+        file.touch(mode=0o600)
+        file.write_bytes(certificate.rstrip() + b"\n" + key)
+        context.load_cert_chain(file)
+
+
+def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
+    """The object that the API server answered."""
+    try:
+        answer = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise errors.Unreachable(f"{method} {target}: the answer is not JSON: {excerpt(raw)}") from error
+    if not isinstance(answer, dict):
+        raise errors.Unreachable(f"{method} {target}: the answer is not an object: {excerpt(raw)}")
+    return answer
+
+
+def refused(response: aiohttp.ClientResponse, raw: bytes) -> errors.Refused:
+    """The error for an answer other than 2xx."""
+    try:
+        body: Any = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        body = None
+    status = body if isinstance(body, dict) and body.get("kind") == "Status" else None
+    return errors.Refused(code=response.status, status=status, retry_after=find_delay(response, status))
+
+
+def find_delay(response: aiohttp.ClientResponse, status: Object | None) -> float | None:
+    """After how many seconds the server wants to be asked again, where it says so."""
+    header = response.headers.get("Retry-After", "")
+    if header.isascii() and header.isdigit():
+        return float(header)
+    seconds = ((status or {}).get("details") or {}).get("retryAfterSeconds")
+    return float(seconds) if isinstance(seconds, int) else None
+
+
+def unreachable(method: str, target: str, error: Exception) -> errors.Unreachable:
+    """The error for an answer that did not come."""
+    path = target.partition("?")[0]
+    return errors.Unreachable(f"no answer to {method} {path}: {str(error) or type(error).__name__}")
+
+
+async def read_pieces(response: aiohttp.ClientResponse, target: str) -> AsyncIterator[bytes]:
+    """The body as it comes."""
+    try:
+        async for piece in response.content.iter_any():
+            yield piece
+    except NO_ANSWER as error:
+        raise unreachable("GET", target, error) from error
+
+
+def excerpt(raw: bytes) -> str:
+    """The beginning of an answer, fit for a message."""
+    return repr(raw[:EXCERPT_LENGTH].decode(errors="replace"))

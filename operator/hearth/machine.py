@@ -1,0 +1,172 @@
+"""The engine on a real cluster: builds the adapters, joins them, and starts them in the order in which they need each other.
+
+Must hold no decision about Stacks, and nothing of the process around it (signals, flags, pages).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from hearth.engine.engine import Engine
+from hearth.engine.inbox import Inbox
+from hearth.engine.ports import Observer
+from hearth.engine.services import Services
+from hearth.kube.cache import Health
+from hearth.kube.cluster import KubeCluster
+from hearth.kube.connection import Connection
+from hearth.kube.credentials import CredentialSource
+from hearth.kube.home import KubeHome
+from hearth.kube.revision_cache import RevisionCache
+from hearth.kube.source_cache import SourceCache
+from hearth.kube.stack_cache import StackCache
+from hearth.model import errors
+from hearth.plan.attempts import Patience
+from hearth.plan.hashing import Hasher
+from hearth.settings import Settings
+
+logger = structlog.get_logger(__name__)
+
+BEGIN_RETRY = 2.0
+"""Seconds until the start is tried again where the API server is not there yet."""
+DEAF_AFTER = 300.0
+"""Seconds of silence that no living watch keeps: bookmarks come every minute, and a stalled one begins anew before."""
+
+
+class LoopClock:
+    """The port `Clock` in a running event loop."""
+
+    def now(self) -> float:
+        """Seconds since the epoch (UTC)."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        return asyncio.get_running_loop().time()
+
+    def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
+        """Run `action` after `delay` seconds; the result cancels it."""
+        return asyncio.get_running_loop().call_later(delay, action).cancel
+
+
+class KubeMachine:
+    """Everything between a connection and the engine, for one home cluster whose children live in it too."""
+
+    def __init__(self, settings: Settings, source: CredentialSource, observer: Observer) -> None:
+        """Nothing is asked before `start`."""
+        namespace = settings.namespace or ""
+        self._settings = settings
+        self._observer = observer
+        self._inbox = Inbox()
+        self._connection = Connection(source)
+        self._cluster = KubeCluster(self._connection, self._inbox, namespace=namespace, observer=observer)
+        self._stacks = StackCache(self._connection, self._inbox, namespace=namespace, observer=observer)
+        self._revisions = RevisionCache(self._connection, namespace=namespace, observer=observer)
+        self._sources = SourceCache(self._connection, self._inbox, observer=observer)
+        self._home = KubeHome(
+            self._connection,
+            stacks=self._stacks,
+            revisions=self._revisions,
+            sources=self._sources,
+            observer=observer,
+        )
+        self._engine: Engine | None = None
+        self._beginning: asyncio.Task[None] | None = None
+        self._unready = "has not begun"
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin; what is not there yet (the API server, the CRDs) is waited for."""
+        self._beginning = asyncio.create_task(self._begin(), name="begin")
+
+    async def stop(self) -> None:
+        """End: whatever is on its way may be cut off, since the next start finishes it."""
+        running = [task for task in (self._beginning, self._refreshing) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        if self._engine is not None:
+            await self._engine.stop()
+        await asyncio.gather(self._cluster.close(), self._stacks.close(), self._revisions.close(), self._sources.close())
+        await self._connection.close()
+
+    def on_kinds(self) -> None:
+        """Kinds may have come, gone or changed: ask which there are."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh(), name="refresh kinds")
+
+    def find_deaf(self) -> Sequence[str]:
+        """The watches that have been silent for longer than any living one is."""
+        if self._beginning is not None and self._beginning.done() and self._beginning.exception() is not None:
+            return [f"could not begin: {self._beginning.exception()}"]
+        return [
+            f"the watch of {each.kind} has been silent for {each.silence:.0f} s"
+            for each in self._watches()
+            if each.silence is not None and each.silence > DEAF_AFTER
+        ]
+
+    def find_unready(self) -> Sequence[str]:
+        """What is not synced yet."""
+        if self._unready:
+            return [self._unready]
+        return [f"the watch of {each.kind} is not complete" for each in self._watches() if not each.is_synced]
+
+    def count_cached_objects(self) -> Mapping[str, float]:
+        """By kind."""
+        return {each.kind: float(each.objects) for each in self._watches()}
+
+    def count_stacks(self) -> Mapping[str, float]:
+        """By phase."""
+        found = (self._home.find_stack(uid) for uid in self._home.stacks())
+        return collections.Counter(str(stack.status.get("phase", "")) for stack in found if stack is not None)
+
+    def _watches(self) -> Iterable[Health]:
+        yield from self._stacks.health()
+        yield from self._revisions.health()
+        yield from self._sources.health()
+        yield from self._cluster.caches.health()
+
+    async def _refresh(self) -> None:
+        try:
+            await self._cluster.refresh_kinds()
+        except (errors.Refused, errors.Unreachable) as error:
+            logger.warning("cannot ask which kinds are served", error=str(error))
+
+    async def _begin(self) -> None:
+        hasher = await self._prepare()
+        self._unready = "waits for a first look at all Stacks"
+        self._stacks.start()
+        self._revisions.start()
+        await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
+        self._engine = self._build(hasher)
+        await self._engine.start()
+        self._unready = ""
+
+    async def _prepare(self) -> Hasher:
+        """Reach the server and learn what it serves, as often as it takes."""
+        while True:
+            try:
+                await self._connection.open()
+                await self._cluster.open()
+                return Hasher(await self._home.get_hash_key(self._settings.operator_namespace))
+            except (errors.Refused, errors.Unreachable) as error:
+                self._unready = f"cannot begin: {error}"
+                logger.warning("cannot begin; it is tried again", error=str(error))
+                await asyncio.sleep(BEGIN_RETRY)
+
+    def _build(self, hasher: Hasher) -> Engine:
+        services = Services(
+            home=self._home,
+            cluster=self._cluster,
+            clock=LoopClock(),
+            hashes=hasher,
+            inbox=self._inbox,
+            patience=Patience(max_backoff=self._settings.max_backoff.total_seconds(), chance=random.random),
+        )
+        return Engine(services=services, observer=self._observer, concurrency=self._settings.concurrency)

@@ -1,0 +1,202 @@
+"""The slim view of one real object that the watch cache keeps, and how it is read off the object.
+
+Knows the shape of objects and of `managedFields`; must not know where they come from, nor judge them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+
+from hearth.model import names
+from hearth.model.kinds import Kind, ObjectRef
+
+Object: TypeAlias = dict[str, Any]
+Path: TypeAlias = tuple[str, ...]
+"""A way into an object: `("spec", "replicas")`."""
+
+METADATA_KEPT = ("name", "namespace", "uid", "generation", "labels", "annotations", "creationTimestamp")
+EMPTY: tuple[object, ...] = ({}, [])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """Our entry in `managedFields`, and what judging it will need (kept small; see `hearth.plan.ownership`)."""
+
+    fields: bytes
+    """The entry's `fieldsV1` as JSON."""
+    collapsed: tuple[Path, ...] = ()
+    """The leaves of the entry that only look as if they were owned whole, as ways into `fields`: free-form maps (and
+    keyed lists in them) of which every key that we stated was taken or removed by others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """One real object that carries a Stack's label."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    deleting: bool
+    finalizers: tuple[str, ...]
+    stack_uid: str
+    resource: str
+    incarnation: int
+    hash: str
+    requires: tuple[str, ...]
+    """`name/incarnation` of each resource that it was evaluated against."""
+    is_identified: bool
+    """Whether its identity annotation names this very object; a copied label does not make a child."""
+    fields: Mapping[str, Any]
+    """The object cut down to what expressions and health rules read; always holds apiVersion, kind, metadata."""
+    ownership: Ownership | None
+    """None where no entry of a Hearth manager is left."""
+
+    @property
+    def ref(self) -> ObjectRef:
+        """Where it is."""
+        return ObjectRef(group=self.kind.group, kind=self.kind.name, namespace=self.namespace, name=self.name)
+
+
+def parse_child(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) -> Child:
+    """The slim view of `raw`, keeping the fields under `paths` besides the metadata."""
+    metadata = raw["metadata"]
+    labels = metadata.get("labels") or {}
+    annotations = metadata.get("annotations") or {}
+    namespace = metadata.get("namespace", "")
+    stack_uid = labels.get(names.LABEL_STACK_UID, "")
+    identity = names.identity(
+        stack_uid=stack_uid, group=kind.group, kind=kind.name, namespace=namespace, name=metadata["name"]
+    )
+    requires = annotations.get(names.ANNOTATION_REQUIRES, "")
+    return Child(
+        kind=kind,
+        namespace=namespace,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        deleting="deletionTimestamp" in metadata,
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        stack_uid=stack_uid,
+        resource=labels.get(names.LABEL_RESOURCE, ""),
+        incarnation=parse_count(annotations.get(names.ANNOTATION_INCARNATION, "")),
+        hash=annotations.get(names.ANNOTATION_HASH, ""),
+        requires=tuple(requires.split(",")) if requires else (),
+        is_identified=annotations.get(names.ANNOTATION_IDENTITY) == identity,
+        fields=cut(raw, kind=kind, paths=paths),
+        ownership=find_ownership(raw),
+    )
+
+
+def parse_count(text: str) -> int:
+    """The number that `text` states; 1 where somebody has spoilt it."""
+    return int(text) if text.isascii() and text.isdigit() else 1
+
+
+def cut(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) -> Object:
+    """`raw` with its identifying metadata and what lies under `paths`, nothing else."""
+    metadata = raw["metadata"]
+    kept: Object = {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {key: metadata[key] for key in METADATA_KEPT if key in metadata},
+    }
+    for path in paths:
+        copy_path(raw, kept, path)
+    return kept
+
+
+def copy_path(source: Mapping[str, Any], target: Object, path: Path) -> None:
+    """Let `target` share what `source` has under `path`; nothing where `source` has nothing there."""
+    for key in path[:-1]:
+        inner = source.get(key)
+        if not isinstance(inner, dict):
+            return
+        source = inner
+        existing = target.get(key)
+        # A map that was shared whole already holds what this path asks for.
+        if existing is inner:
+            return
+        target = target.setdefault(key, {})
+    if path[-1] in source:
+        target[path[-1]] = source[path[-1]]
+
+
+def find_ownership(raw: Mapping[str, Any]) -> Ownership | None:
+    """Our entry in the object's `managedFields`, if there is one."""
+    entries = raw["metadata"].get("managedFields") or ()
+    entry = find_entry(entries)
+    if entry is None:
+        return None
+    fields = entry.get("fieldsV1") or {}
+    others = [other["fieldsV1"] for other in entries if other is not entry and other.get("fieldsV1")]
+    return Ownership(fields=orjson.dumps(fields), collapsed=tuple(find_collapsed(fields, others, raw, path=())))
+
+
+def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The entry of the Stack that the object belongs to.
+
+    An object that went from one Stack to another carries an entry of both: the one that holds the label with the
+    Stack's UID is the owner's, since no two Stacks can state the same one.
+    """
+    ours = [entry for entry in entries if is_ours(entry)]
+    if len(ours) > 1:
+        return next((entry for entry in ours if holds_label(entry)), ours[0])
+    return ours[0] if ours else None
+
+
+def is_ours(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of `managedFields` was made by an apply of Hearth to the object itself."""
+    return (
+        str(entry.get("manager", "")).startswith(names.MANAGER_PREFIX)
+        and entry.get("operation") == "Apply"
+        and not entry.get("subresource")
+    )
+
+
+def holds_label(entry: Mapping[str, Any]) -> bool:
+    """Whether the entry owns the label with the Stack's UID."""
+    metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+    return f"f:{names.LABEL_STACK_UID}" in (metadata.get("f:labels") or {})
+
+
+def find_collapsed(
+    fields: Mapping[str, Any], others: Sequence[Mapping[str, Any]], live: Any, *, path: Path
+) -> Iterator[Path]:
+    """The leaves of `fields` that `Ownership.collapsed` describes.
+
+    others: the same level of every other entry; live: the same level of the object, None where it was not loaded.
+    A leaf is normally an atomic map: nobody can own a part of it, and it is not empty unless we stated it so. Where
+    others own parts, or nothing is left, it was a map with keys of ours, and they are gone.
+    """
+    for key, inner in fields.items():
+        value = find_live(live, key)
+        theirs = [other[key] for other in others if key in other] if others else others
+        if not inner or inner.keys() == {"."}:
+            if value in EMPTY or any(their.keys() - {"."} for their in theirs):
+                yield (*path, key)
+        elif theirs or value is not None:
+            yield from find_collapsed(inner, theirs, value, path=(*path, key))
+
+
+def find_live(live: Any, key: str) -> Any:
+    """What `live` has under a key of `fieldsV1`, None where that is nothing or not known."""
+    if isinstance(live, dict):
+        return live.get(key[2:])
+    if isinstance(live, list) and key.startswith("k:"):
+        wanted = parse_key(key)
+        return next((item for item in live if isinstance(item, dict) and wanted.items() <= item.items()), None)
+    return None
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_key(key: str) -> Mapping[str, Any]:
+    """The key fields that name a list item in `fieldsV1`: `k:{"name":"web"}`. Remembered: few differ, all recur."""
+    parsed: Mapping[str, Any] = orjson.loads(key[2:])
+    return parsed

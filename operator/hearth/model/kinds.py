@@ -1,0 +1,64 @@
+"""Kinds of Kubernetes objects and references to single objects, named as kubectl names them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind as the API server serves it."""
+
+    group: str
+    version: str
+    name: str
+    """The kind's name in manifests, e.g. `Deployment`."""
+    plural: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of manifests of this kind."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def key(self) -> str:
+        """`Kind.group`, as kubectl writes a kind without its version; the core group leaves the dot out."""
+        return f"{self.name}.{self.group}" if self.group else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRef:
+    """Where one object is: its kind without a version, its namespace ("" for cluster scope) and name."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """`deployment/web`, with the group where it is not built in: `certificate.cert-manager.io/web`."""
+        group = f".{self.group}" if "." in self.group and not self.group.endswith(".k8s.io") else ""
+        return f"{self.kind.lower()}{group}/{self.name}"
+
+
+class Kinds(Protocol):
+    """What the cluster is known to serve, at this moment, from memory."""
+
+    @property
+    def generation(self) -> int:
+        """Rises whenever a kind came, went or changed its schema."""
+
+    def find(self, api_version: str, kind: str) -> Kind | None:
+        """The kind, or None while the cluster does not serve it."""
+
+    def all(self) -> Collection[Kind]:
+        """Every kind whose objects can be listed, watched, written and deleted."""
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        """Its OpenAPI v3 schema with `$ref` resolved by `find_definition`, or None where none was loaded."""
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
+        """What a `$ref` within a schema of `find_schema` points to."""

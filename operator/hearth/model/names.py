@@ -1,0 +1,83 @@
+"""Every name that Hearth writes into the cluster, and how it is made. Deterministic: same input, same name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+GROUP = "hearth.dev"
+VERSION = "v1alpha1"
+
+FINALIZER = "hearth.dev/children"
+
+LABEL_STACK_UID = "hearth.dev/stack-uid"
+LABEL_STACK = "hearth.dev/stack"
+LABEL_RESOURCE = "hearth.dev/resource"
+
+ANNOTATION_IDENTITY = "hearth.dev/identity"
+ANNOTATION_INCARNATION = "hearth.dev/incarnation"
+ANNOTATION_HASH = "hearth.dev/hash"
+ANNOTATION_REQUIRES = "hearth.dev/requires"
+ANNOTATION_REVISION = "hearth.dev/revision"
+ANNOTATION_KINDS = "hearth.dev/kinds"
+
+MANAGER_PREFIX = "hearth:"
+MANAGER_LENGTH = 128
+NAME_LENGTH = 63
+"""Of any child: the strictest common kinds (Service, label values, StatefulSet pods) allow no more."""
+LABEL_LENGTH = 63
+DIGEST_LENGTH = 8
+
+RESOURCE_NAME = re.compile(r"[a-z][a-zA-Z0-9]{0,39}")
+_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def digest(*parts: str) -> str:
+    """A short hash of `parts`, fit for object names (8 characters of base 32, lower case)."""
+    raw = hashlib.sha256("\0".join(parts).encode()).digest()
+    alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
+    return "".join(alphabet[byte % 32] for byte in raw[:DIGEST_LENGTH])
+
+
+def shorten(name: str, *, length: int) -> str:
+    """`name`, or its beginning and a hash of all of it where it is longer than `length`."""
+    if len(name) <= length:
+        return name
+    return f"{name[: length - DIGEST_LENGTH - 1].rstrip('-.')}-{digest(name)}"
+
+
+def kebab(name: str) -> str:
+    """`redisMaster` as `redis-master`."""
+    return _BOUNDARY.sub("-", name).lower()
+
+
+def manager(namespace: str, stack: str) -> str:
+    """The field manager of all applies of a Stack."""
+    return shorten(f"{MANAGER_PREFIX}{namespace}/{stack}", length=MANAGER_LENGTH)
+
+
+def stack_label(stack: str) -> str:
+    """The value of the label that shows a child's Stack to people."""
+    return shorten(stack, length=LABEL_LENGTH)
+
+
+def child_name(
+    *, stack: str, stack_namespace: str, stack_uid: str, resource: str, incarnation: int, namespace: str
+) -> str:
+    """The name of a resource's child whose manifest does not pin one.
+
+    namespace: where the child lives, "" for cluster scope; outside the Stack's own namespace the
+    name carries a hash of the Stack's, since two namespaces may hold Stacks of one name.
+    """
+    name = f"{stack}-{kebab(resource)}"
+    if namespace != stack_namespace:
+        name = f"{name}-{digest(stack_namespace)}"
+    if incarnation > 1:
+        suffix = digest(stack_uid, resource, str(incarnation))
+        return f"{name[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('-.')}-{suffix}"
+    return shorten(name, length=NAME_LENGTH)
+
+
+def identity(*, stack_uid: str, group: str, kind: str, namespace: str, name: str) -> str:
+    """What a child's annotation must say for the child to belong to that Stack. No version: it may change."""
+    return f"{stack_uid}/{group}/{kind}/{namespace}/{name}"

@@ -1,0 +1,161 @@
+"""The phases of a Stack: one table of what each says of the conditions, and of which may follow it.
+
+Whoever writes a phase asks this table, and `docs/phases.md` is drawn from it; a new phase is a name and a row.
+Must not know how a phase is arrived at.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Answer: TypeAlias = Literal["True", "False", "Unknown"]
+
+
+class Phase(enum.StrEnum):
+    """What is being done for a Stack, and how far it has come."""
+
+    CREATE_IN_PROGRESS = "CreateInProgress"
+    CREATE_COMPLETE = "CreateComplete"
+    CREATE_FAILED = "CreateFailed"
+    UPDATE_IN_PROGRESS = "UpdateInProgress"
+    UPDATE_COMPLETE = "UpdateComplete"
+    UPDATE_FAILED = "UpdateFailed"
+    DELETE_IN_PROGRESS = "DeleteInProgress"
+    DELETE_COMPLETE = "DeleteComplete"
+    DELETE_FAILED = "DeleteFailed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saying:
+    """What a phase says in the conditions, in the sense of kstatus."""
+
+    ready: Answer
+    reconciling: bool
+    stalled: bool
+    reason: str | None
+    """Of the condition `Ready`; None where the first problem gives it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table."""
+
+    meaning: str
+    says: Saying
+    next: tuple[Phase, ...]
+    """The phases that may follow. Staying is always possible and not listed."""
+
+
+WORKING = Saying(ready="False", reconciling=True, stalled=False, reason="Progressing")
+DONE = Saying(ready="True", reconciling=False, stalled=False, reason="Complete")
+FAILED = Saying(ready="False", reconciling=False, stalled=True, reason=None)
+DELETING = Saying(ready="False", reconciling=True, stalled=False, reason="Deleting")
+DELETED = Saying(ready="False", reconciling=False, stalled=False, reason="Deleted")
+
+FIRST = (Phase.CREATE_IN_PROGRESS, Phase.CREATE_FAILED, Phase.DELETE_IN_PROGRESS)
+"""Where a Stack begins: the last where it is deleted before it was ever seen."""
+NEW_WISH = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_FAILED, Phase.DELETE_IN_PROGRESS)
+"""Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused."""
+
+TABLE: Mapping[Phase, Row] = {
+    Phase.CREATE_IN_PROGRESS: Row(
+        meaning="The first revision is being created, or repaired.",
+        says=WORKING,
+        next=(Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, *NEW_WISH),
+    ),
+    Phase.CREATE_COMPLETE: Row(
+        meaning="All resources of the first revision are ready.",
+        says=DONE,
+        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_FAILED, *NEW_WISH),
+    ),
+    Phase.CREATE_FAILED: Row(
+        meaning="The definition was refused, or a resource has used up its attempts; trying goes on.",
+        says=FAILED,
+        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, *NEW_WISH),
+    ),
+    Phase.UPDATE_IN_PROGRESS: Row(
+        meaning="A later revision is being brought about, or repaired.",
+        says=WORKING,
+        next=(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.DELETE_IN_PROGRESS),
+    ),
+    Phase.UPDATE_COMPLETE: Row(
+        meaning="All resources of the newest revision are ready, and nothing obsolete is left.",
+        says=DONE,
+        next=NEW_WISH,
+    ),
+    Phase.UPDATE_FAILED: Row(
+        meaning="The new definition was refused, or a resource has used up its attempts; trying goes on.",
+        says=FAILED,
+        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.DELETE_IN_PROGRESS),
+    ),
+    Phase.DELETE_IN_PROGRESS: Row(
+        meaning="The children are being deleted, dependents first.",
+        says=DELETING,
+        next=(Phase.DELETE_COMPLETE, Phase.DELETE_FAILED),
+    ),
+    Phase.DELETE_COMPLETE: Row(
+        meaning="No child is left; the Stack goes at the same moment.",
+        says=DELETED,
+        next=(),
+    ),
+    Phase.DELETE_FAILED: Row(
+        meaning="A child cannot be deleted; trying goes on.",
+        says=FAILED,
+        next=(Phase.DELETE_IN_PROGRESS, Phase.DELETE_COMPLETE),
+    ),
+}
+
+BY_NAME: Mapping[str, Phase] = {str(phase): phase for phase in Phase}
+
+
+def find(text: object) -> Phase | None:
+    """The phase that `text` names, or None where it names none."""
+    return BY_NAME.get(text) if isinstance(text, str) else None
+
+
+def is_legal(before: Phase | None, after: Phase) -> bool:
+    """Whether `after` may be written over `before` (None: no phase was ever written)."""
+    if before is None:
+        return after in FIRST
+    return after == before or after in TABLE[before].next
+
+
+def document() -> str:
+    """`docs/phases.md`: the table, and the diagram of which phase may follow which."""
+    rows = "\n".join(write_row(phase, row) for phase, row in TABLE.items())
+    return f"""\
+# Phases of a Stack
+
+Drawn from the table in `operator/hearth/model/phases.py`; a test says when it is stale, and how to write it anew.
+
+| phase | means | Ready | Reconciling | Stalled |
+|---|---|---|---|---|
+{rows}
+
+A dash: the condition is False or not there. The message of `Ready` names what is waited for, or what is wrong.
+
+```mermaid
+{draw()}
+```
+"""
+
+
+def write_row(phase: Phase, row: Row) -> str:
+    """One line of the table in Markdown."""
+    says = row.says
+    ready = says.ready if says.ready == "True" else f"{says.ready}, {says.reason or 'the first problem'}"
+    return (
+        f"| `{phase}` | {row.meaning} | {ready} "
+        f"| {'True' if says.reconciling else '–'} | {'True' if says.stalled else '–'} |"
+    )
+
+
+def draw() -> str:
+    """The diagram, in the language of Mermaid."""
+    edges = [("[*]", str(phase)) for phase in FIRST]
+    edges += [(str(phase), str(after)) for phase, row in TABLE.items() for after in row.next]
+    edges += [(str(phase), "[*]") for phase, row in TABLE.items() if not row.next]
+    return "\n".join(["stateDiagram-v2", *(f"    {before} --> {after}" for before, after in edges)])

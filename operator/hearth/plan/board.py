@@ -1,0 +1,173 @@
+"""Where every resource of one Stack stands, kept up to date at the cost of what changed.
+
+The board is a function of the blueprint, the children and the memory: built anew from these it says the same
+(a property that the tests check), so nothing is lost with it. It talks to nobody; the engine takes its steps.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable
+
+from hearth.model.child import Child
+from hearth.model.kinds import Kind, Kinds
+from hearth.plan import resolve
+from hearth.plan.attempts import Attempt
+from hearth.plan.cleanup import Cleanup
+from hearth.plan.desired import Desired, Hashes
+from hearth.plan.standing import Standing, State
+from hearth.plan.steps import Delete, Step
+from hearth.plan.world import Children, Memory
+from hearth.template.blueprint import Blueprint, StackIdentity
+
+
+class Board:
+    """The standings of one Stack under one blueprint."""
+
+    def __init__(
+        self,
+        *,
+        blueprint: Blueprint,
+        stack: StackIdentity,
+        kinds: Kinds,
+        hashes: Hashes,
+        unwatched: Collection[Kind],
+    ) -> None:
+        """An empty board: `refresh` with every name fills it.
+
+        unwatched: the kinds whose caches are not complete yet, so that their silence about an object means nothing;
+        the collection is looked at whenever it matters, so whoever gave it may take kinds out.
+        """
+        self.blueprint = blueprint
+        self.standings: dict[str, Standing] = {}
+        self.by_state: dict[State, dict[str, None]] = {state: {} for state in State}
+        self.frontier: dict[str, Step] = {}
+        """By key the steps to take now."""
+        self.wakes: dict[str, float] = {}
+        """By key when to look again, in monotonic seconds."""
+        self.cleanup = Cleanup()
+        self.unwatched = unwatched
+        self._resolver = resolve.Resolver(
+            blueprint=blueprint, stack=stack, kinds=kinds, hashes=hashes, unwatched=unwatched
+        )
+        self._obsolete: dict[str, tuple[Child, ...]] = {}
+        self._order = tuple(blueprint.resources)
+        self._planned: list[str] = []
+        self._was_ready = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every wanted resource is ready."""
+        return len(self.by_state[State.READY]) == len(self.blueprint.resources)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the world is what the blueprint wants: all ready, nothing obsolete left."""
+        return self.is_ready and not self.cleanup.children and not self.unwatched
+
+    def find_desired(self, name: str) -> Desired | None:
+        """What that resource's child is to be, as far as that is known."""
+        return self._resolver.find_desired(name)
+
+    @property
+    def misses_kinds(self) -> bool:
+        """Whether a resource is of a kind that the cluster does not serve, or did not when it was looked at."""
+        return self._resolver.misses_kinds(self.standings)
+
+    def names(self, children: Children) -> set[str]:
+        """Every name that a full refresh has to look at."""
+        return {*self.blueprint.resources, *children.resources(), *self._obsolete}
+
+    def refresh(self, dirty: Iterable[str], *, children: Children, memory: Memory, now: float) -> list[str]:
+        """Look again at the resources and obsolete objects named in `dirty`, and at whom that touches.
+
+        dirty: resource names (of labels too, known to the blueprint or not) and keys of steps.
+        The result: the keys whose steps are to be taken since.
+        """
+        self._planned = []
+        self._refresh_resources(dirty, children=children, memory=memory, now=now)
+        if self.is_ready != self._was_ready:
+            self._was_ready = self.is_ready
+            self.cleanup.changed.update(self.cleanup.children)
+        self.cleanup.changed.update(key for key in dirty if key in self.cleanup.children)
+        self._refresh_cleanup(memory=memory, now=now)
+        return self._planned
+
+    def take(self, key: str) -> Step | None:
+        """The step that is to be taken now under that key, which is then no longer to be taken."""
+        return self.frontier.pop(key, None)
+
+    def _refresh_resources(self, dirty: Iterable[str], *, children: Children, memory: Memory, now: float) -> None:
+        queue: list[int] = []
+        queued: set[int] = set()
+        for name in dirty:
+            resource = self.blueprint.resources.get(name)
+            if resource is None:
+                self._sort_out(name, chosen=None, children=children.of(name))
+            elif resource.index not in queued:
+                queued.add(resource.index)
+                heapq.heappush(queue, resource.index)
+        while queue:
+            name = self._order[heapq.heappop(queue)]
+            before = self.standings.get(name)
+            standing = self._resolver.judge(name, self.standings, children.of(name), memory=memory, now=now)
+            self._record(name, standing)
+            self._sort_out(name, chosen=standing.child, children=children.of(name))
+            if before is not None and before.signature == standing.signature:
+                continue
+            for dependent in self.blueprint.resources[name].dependents:
+                index = self.blueprint.resources[dependent].index
+                if index not in queued:
+                    queued.add(index)
+                    heapq.heappush(queue, index)
+
+    def _record(self, name: str, standing: Standing) -> None:
+        before = self.standings.get(name)
+        if before is not None and before.state is not standing.state:
+            del self.by_state[before.state][name]
+        self.by_state[standing.state][name] = None
+        self.standings[name] = standing
+        self._plan(name, step=standing.step, wake_at=standing.wake_at)
+
+    def _plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
+        if step is not None:
+            self.frontier[key] = step
+            self._planned.append(key)
+        else:
+            self.frontier.pop(key, None)
+        if wake_at is not None:
+            self.wakes[key] = wake_at
+        else:
+            self.wakes.pop(key, None)
+
+    def _sort_out(self, name: str, *, chosen: Child | None, children: tuple[Child, ...]) -> None:
+        """Tell the clean-up which objects under a resource's label nobody wants."""
+        before = self._obsolete.get(name, ())
+        after = tuple(child for child in children if child.is_identified and child is not chosen)
+        if before == after:
+            return
+        self.cleanup.replace(before, after)
+        if after:
+            self._obsolete[name] = after
+        else:
+            self._obsolete.pop(name, None)
+
+    def _refresh_cleanup(self, *, memory: Memory, now: float) -> None:
+        changed, self.cleanup.changed = self.cleanup.changed, set()
+        for uid in changed:
+            child = self.cleanup.children.get(uid)
+            attempt = memory.attempts.get(uid)
+            may_go = self.is_ready and self.cleanup.may_go(uid) and uid not in memory.in_flight
+            if child is None or child.deleting or not may_go:
+                self._plan(uid, step=None, wake_at=None)
+            elif attempt is not None and attempt.next_try > now:
+                self._plan(uid, step=None, wake_at=attempt.next_try)
+            else:
+                self._plan(uid, step=Delete(child=child), wake_at=None)
+
+    def find_failed_deletions(self, memory: Memory) -> list[tuple[Child, Attempt]]:
+        """The obsolete objects whose deletion was refused, in a stable order."""
+        failed = [
+            (child, memory.attempts[uid]) for uid, child in self.cleanup.children.items() if uid in memory.attempts
+        ]
+        return sorted(failed, key=lambda pair: (pair[0].resource, pair[0].name))

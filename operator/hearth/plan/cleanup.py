@@ -1,0 +1,93 @@
+"""Which obsolete children may go now: dependents before what they depend on.
+
+Incremental, since the deletion of a stack of thousands asks this once for every child that went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hearth.model.child import Child
+
+
+def place(child: Child) -> str:
+    """How others name it in their record of what they require."""
+    return f"{child.resource}/{child.incarnation}"
+
+
+@dataclass(slots=True)
+class Cleanup:
+    """The obsolete children of one Stack, and which of them no other obsolete child requires."""
+
+    children: dict[str, Child] = field(default_factory=dict)
+    """By UID."""
+    free: set[str] = field(default_factory=set)
+    """UIDs of those that nothing obsolete requires."""
+    changed: set[str] = field(default_factory=set)
+    """UIDs that came, changed, went or became free since somebody last emptied this set."""
+    _dependents: dict[str, set[str]] = field(default_factory=dict)
+    """By place the UIDs of the obsolete children that require it."""
+    _places: dict[str, set[str]] = field(default_factory=dict)
+    """By place the UIDs of the obsolete children that stand there."""
+
+    def replace(self, old: Iterable[Child], new: Iterable[Child]) -> None:
+        """Forget `old`, take in `new`; what is in both is refreshed."""
+        fresh = {child.uid: child for child in new}
+        for child in old:
+            if child.uid not in fresh:
+                self._remove(child.uid)
+        for child in fresh.values():
+            self._remove(child.uid)
+            self._add(child)
+
+    def may_go(self, uid: str) -> bool:
+        """Whether the child may be deleted as far as the other obsolete ones are concerned.
+
+        Children that require each other in a circle (records of revisions that turned a dependency round) would hold
+        each other for ever; where nothing else is left they all go.
+        """
+        return uid in self.free if self.free else uid in self.children
+
+    def _add(self, child: Child) -> None:
+        self.children[child.uid] = child
+        self.changed.add(child.uid)
+        self._places.setdefault(place(child), set()).add(child.uid)
+        for required in child.requires:
+            self._dependents.setdefault(required, set()).add(child.uid)
+            for other in self._places.get(required, ()):
+                self._settle(other)
+        self._settle(child.uid)
+
+    def _remove(self, uid: str) -> None:
+        child = self.children.pop(uid, None)
+        if child is None:
+            return
+        self.changed.add(uid)
+        self.free.discard(uid)
+        _discard(self._places, place(child), uid)
+        for required in child.requires:
+            _discard(self._dependents, required, uid)
+            for other in self._places.get(required, ()):
+                self._settle(other)
+        if not self.free:
+            self.changed.update(self.children)
+
+    def _settle(self, uid: str) -> None:
+        """Put one child into `free`, or out of it."""
+        is_free = not self._dependents.get(place(self.children[uid]), set()) - {uid}
+        if is_free == (uid in self.free):
+            return
+        self.changed.add(uid)
+        if is_free:
+            self.free.add(uid)
+        else:
+            self.free.discard(uid)
+
+
+def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:
+    uids = index.get(key)
+    if uids is not None:
+        uids.discard(uid)
+        if not uids:
+            del index[key]

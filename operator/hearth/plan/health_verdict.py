@@ -1,0 +1,152 @@
+"""What a health rule can say, and how its fields are read whatever their shape. Knows no kind."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hearth.model.child import Path
+
+Fields = Mapping[str, Any]
+
+
+class State(enum.Enum):
+    """How an object does."""
+
+    PROGRESSING = "progressing"
+    READY = "ready"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """Its controller, or whoever runs it, has lost sight of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How an object does, and why."""
+
+    state: State
+    reason: str
+    """One CamelCase word, the object's own where it has one."""
+    message: str
+    """In the object's own words where it has any; "" where the reason says it all."""
+    terminal: bool = False
+    """Whether nothing but another object can help. Never true unless failed."""
+
+
+class Rule(Protocol):
+    """Judges the objects of one kind."""
+
+    def __call__(self, fields: Fields, /) -> Verdict:
+        """The verdict; must take any shape, since half-written objects are seen too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A row of the health table."""
+
+    rule: Rule
+    paths: frozenset[Path]
+    """All that the rule reads, besides apiVersion, kind and metadata."""
+
+
+def entry(rule: Rule, *paths: str) -> Entry:
+    """A row whose paths are written with dots."""
+    return Entry(rule=rule, paths=frozenset(tuple(path.split(".")) for path in paths))
+
+
+def ready(reason: str = "Ready", message: str = "") -> Verdict:
+    """It is as it was asked to be."""
+    return Verdict(state=State.READY, reason=reason, message=message)
+
+
+def progressing(reason: str, message: str) -> Verdict:
+    """It is on its way."""
+    return Verdict(state=State.PROGRESSING, reason=reason, message=message)
+
+
+def failed(reason: str, message: str, *, terminal: bool = False) -> Verdict:
+    """It says so itself; unless terminal its own controller may still overcome it."""
+    return Verdict(state=State.FAILED, reason=reason, message=message, terminal=terminal)
+
+
+def unknown(reason: str, message: str) -> Verdict:
+    """Nobody can tell."""
+    return Verdict(state=State.UNKNOWN, reason=reason, message=message)
+
+
+def first(verdicts: Iterable[Verdict | None]) -> Verdict | None:
+    """The first that is one."""
+    return next((verdict for verdict in verdicts if verdict is not None), None)
+
+
+def read(fields: Any, path: str) -> Any:
+    """The value at a dotted path, None where there is none."""
+    for key in path.split("."):
+        if not isinstance(fields, Mapping):
+            return None
+        fields = fields.get(key)
+    return fields
+
+
+def read_text(fields: Any, path: str) -> str:
+    """The text at `path`, "" for anything else."""
+    value = read(fields, path)
+    return value if isinstance(value, str) else ""
+
+
+def read_count(fields: Any, path: str, *, default: int = 0) -> int:
+    """The whole number at `path`, `default` for anything else."""
+    value = read(fields, path)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def read_items(fields: Any, path: str) -> list[Fields]:
+    """The maps in the list at `path`."""
+    items = read(fields, path)
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One of an object's conditions."""
+
+    status: str
+    reason: str
+    message: str
+
+    @property
+    def is_true(self) -> bool:
+        """Whether it holds."""
+        return self.status == "True"
+
+    @property
+    def is_false(self) -> bool:
+        """Whether it is known not to hold."""
+        return self.status == "False"
+
+
+def read_conditions(fields: Fields) -> dict[str, Condition]:
+    """By type the conditions of an object; of two with the same type the last."""
+    return {
+        read_text(item, "type"): Condition(
+            read_text(item, "status"), read_text(item, "reason"), read_text(item, "message")
+        )
+        for item in read_items(fields, "status.conditions")
+    }
+
+
+def find_unobserved(fields: Fields) -> Verdict | None:
+    """Progressing while the object's controller has not seen its latest generation."""
+    generation = read_count(fields, "metadata.generation")
+    observed = read_count(fields, "status.observedGeneration", default=generation)
+    if observed >= generation:
+        return None
+    return progressing("NotObserved", f"its controller has seen generation {observed} of {generation}")
+
+
+def find_missing(label: str, found: int, wanted: int) -> Verdict | None:
+    """Progressing while fewer pods than wanted are so."""
+    reason = f"LessThan{label.title()}"
+    return progressing(reason, f"{found} of {wanted} pods are {label}") if found < wanted else None

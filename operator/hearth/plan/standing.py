@@ -1,0 +1,52 @@
+"""Where one resource stands, and the words for it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from hearth.model.child import Child
+from hearth.plan.steps import Step
+
+
+class State(enum.Enum):
+    """Closed: every resource of a Stack is in exactly one of these."""
+
+    WAITING = "waiting"
+    """Something that it requires, a value or its kind is not there yet."""
+    PROGRESSING = "progressing"
+    """To be applied, being applied, or applied and not ready yet."""
+    RETRYING = "retrying"
+    """Refused, and tried again before anybody calls it failed."""
+    READY = "ready"
+    FAILED = "failed"
+    """Its limit is used up, its child failed, or no retry can mend it; trying goes on all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One resource at the end of a pass."""
+
+    state: State
+    reason: str
+    """One CamelCase word."""
+    message: str
+    object_name: str = ""
+    """Its child as kubectl names it, "" where that is not known yet."""
+    child: Child | None = None
+    """The object that stands for it now."""
+    step: Step | None = None
+    """What is to be done next."""
+    wake_at: float | None = None
+    """Monotonic seconds at which to look again though nothing happened."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether what requires it may go on."""
+        return self.state is State.READY
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What dependents see of it: while this stays the same they need not look again."""
+        version = self.child.resource_version if self.child is not None else 0
+        return (self.is_ready, self.child.uid if self.child is not None else "", version)

@@ -1,0 +1,32 @@
+"""What a pass looks at: the observed children, and the little that the process remembers besides. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hearth.model.child import Child
+from hearth.plan.attempts import Attempt
+
+
+class Children(Protocol):
+    """The observed children of one Stack."""
+
+    def of(self, resource: str) -> tuple[Child, ...]:
+        """Those that carry this resource's label."""
+
+    def resources(self) -> Iterable[str]:
+        """The resource labels of all of them."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What one process remembers of a Stack. All of it may be lost: that costs a look or a try, never a mistake."""
+
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    """Failures, by the key of the step that failed."""
+    in_flight: set[str] = field(default_factory=set)
+    """Keys of steps that are being taken now."""
+    whole: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    """By UID the definition's hash and the digest of our ownership when nothing of it was lost."""

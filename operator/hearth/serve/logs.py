@@ -1,0 +1,109 @@
+"""Logs of the whole process, our own and those of the libraries, through the same processors to one stream.
+
+Whoever logs binds `stack` (`namespace/name`) and `resource` as fields; must not know what is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from hearth.settings import LogFormat, LogLevel
+
+FIRST_FIELDS = ("timestamp", "level", "logger", "event", "stack", "resource")
+
+LIBRARY_LEVELS = {
+    # It narrates every event, and at DEBUG prints whole objects, Secrets among them.
+    "kopf.objects": logging.WARNING,
+    # Its start is no news for whoever runs Hearth: the frame itself says what matters.
+    "kopf": logging.WARNING,
+    # It warns that it hears no signals; they are meant for us.
+    "kopf._core.reactor.running": logging.ERROR,
+    "asyncio": logging.WARNING,
+    "urllib3": logging.WARNING,
+    "kubernetes": logging.WARNING,
+}
+
+
+def configure(*, format_: LogFormat, level: LogLevel, stream: TextIO = sys.stderr) -> None:
+    """Send all logs of this process to `stream`; may be called again."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[*make_common_processors(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(make_formatter(format_))
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(number)
+    # Else Python writes its warnings between the lines of JSON.
+    logging.captureWarnings(True)
+    for name, least in LIBRARY_LEVELS.items():
+        logging.getLogger(name).setLevel(max(least, number))
+
+
+def make_common_processors() -> list[Processor]:
+    """What every message goes through, wherever it comes from."""
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        drop_library_fields,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def make_formatter(format_: LogFormat) -> logging.Formatter:
+    """The last steps: one JSON object, or a line for people."""
+    render = structlog.processors.JSONRenderer(default=str) if format_ == "json" else render_text
+    last: list[Processor] = [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        # Without local variables, which may be private keys and the content of Secrets.
+        structlog.processors.format_exc_info,
+        sort_fields,
+        render,
+    ]
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=make_common_processors(), processors=last)
+
+
+def drop_library_fields(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    """The event without what kopf attaches to its records: a reference to the object, and its own settings."""
+    for field in ("k8s_ref", "k8s_skip", "settings"):
+        event.pop(field, None)
+    return event
+
+
+def sort_fields(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    """The event with the fields that everybody looks for first."""
+    first = {field: event[field] for field in FIRST_FIELDS if field in event}
+    return {**first, **{field: value for field, value in event.items() if field not in first}}
+
+
+def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
+    """A line for people: when, how bad, what, the fields; a traceback below it.
+
+    Not structlog's own renderer, for which a field called `stack` is a trace to be printed apart.
+    """
+    fields = dict(event)
+    time, level, sentence = (fields.pop(field, "") for field in ("timestamp", "level", "event"))
+    trace = fields.pop("exception", None)
+    logger = fields.pop("logger", "")
+    words = [f"{time} {level:<7} {sentence}", *(f"{name}={quote(value)}" for name, value in fields.items())]
+    line = " ".join([*words, f"[{logger}]"])
+    return f"{line}\n{trace}" if trace else line
+
+
+def quote(value: object) -> str:
+    """`value` as it is where that is one plain word, else in quotes."""
+    text = str(value)
+    return text if text and text.isprintable() and not set(text) & set(" =\"") else repr(text)

@@ -1,0 +1,113 @@
+"""The metrics of the process, by the conventions of Prometheus.
+
+The layers below know only methods with plain arguments (`hearth.engine.ports.Observer`); what can be counted when
+somebody asks is read then, by the functions given to `sample`, and costs nothing meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+import prometheus_client
+from prometheus_client import core, exposition, gc_collector, platform_collector, process_collector, registry
+
+import hearth
+
+Sample: TypeAlias = Callable[[], Mapping[str, float]]
+"""By the value of the one label, the number now."""
+
+CONTENT_TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
+PASS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Seconds: an idle pass takes less than a millisecond, one with writes as long as the API server does."""
+LAG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+
+class Metrics:
+    """All metrics, with a registry of their own; implements `hearth.engine.ports.Observer`."""
+
+    def __init__(self) -> None:
+        self.registry = prometheus_client.CollectorRegistry(auto_describe=True)
+        self._sampler = Sampler()
+        self._passes = prometheus_client.Counter(
+            "hearth_passes", "Passes of the engine over a Stack.", ["result"], registry=self.registry
+        )
+        self._pass_seconds = prometheus_client.Histogram(
+            "hearth_pass_duration_seconds", "How long a pass took.", buckets=PASS_BUCKETS, registry=self.registry
+        )
+        self._requests = prometheus_client.Counter(
+            "hearth_requests",
+            "Requests to the API server; the code is 0 where no answer came.",
+            ["verb", "kind", "code"],
+            registry=self.registry,
+        )
+        self._watch_restarts = prometheus_client.Counter(
+            "hearth_watch_restarts", "Watches that had to begin anew.", ["kind", "reason"], registry=self.registry
+        )
+        self._frame_restarts = prometheus_client.Counter(
+            "hearth_frame_restarts", "Ends of the frame (kopf) that nobody asked for.", registry=self.registry
+        )
+        self._lag = prometheus_client.Histogram(
+            "hearth_event_loop_lag_seconds",
+            "How much later than asked for the event loop came back.",
+            buckets=LAG_BUCKETS,
+            registry=self.registry,
+        )
+        prometheus_client.Info("hearth_build", "What is running.", registry=self.registry).info(
+            {"version": hearth.__version__}
+        )
+        self.registry.register(self._sampler)
+        process_collector.ProcessCollector(registry=self.registry)
+        platform_collector.PlatformCollector(registry=self.registry)
+        gc_collector.GCCollector(registry=self.registry)
+
+    def on_pass(self, *, result: str, seconds: float) -> None:
+        """A pass ended."""
+        self._passes.labels(result).inc()
+        self._pass_seconds.observe(seconds)
+
+    def on_request(self, *, verb: str, kind: str, code: int) -> None:
+        """The API server answered a request, or failed to (code 0)."""
+        self._requests.labels(verb, kind, str(code)).inc()
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """A watch begins anew."""
+        self._watch_restarts.labels(kind, reason).inc()
+
+    def on_frame_restart(self) -> None:
+        """The frame ended although nobody asked, and begins anew."""
+        self._frame_restarts.inc()
+
+    def on_lag(self, seconds: float) -> None:
+        """The event loop came back that much too late."""
+        self._lag.observe(seconds)
+
+    def sample(self, *, cached_objects: Sample, stacks: Sample) -> None:
+        """Where the numbers of cached objects (by kind) and of Stacks (by phase) are read when somebody asks."""
+        self._sampler.samples = (
+            ("hearth_cached_objects", "Objects in the watch caches.", "kind", cached_objects),
+            ("hearth_stacks", "Stacks by phase.", "phase", stacks),
+        )
+
+    def render(self) -> bytes:
+        """All of it in the text format of Prometheus."""
+        return exposition.generate_latest(self.registry)
+
+
+class Sampler(registry.Collector):
+    """Gauges that are read when somebody asks."""
+
+    def __init__(self) -> None:
+        self.samples: tuple[tuple[str, str, str, Sample], ...] = ()
+
+    def collect(self) -> Iterable[core.Metric]:
+        """Each gauge with its numbers now."""
+        for name, documentation, label, sample in self.samples:
+            family = core.GaugeMetricFamily(name, documentation, labels=[label])
+            for value, number in sample().items():
+                family.add_metric([value], number)
+            yield family
+
+    def describe(self) -> Iterable[core.Metric]:
+        """Nothing: the names are known only once the samples are."""
+        return ()

@@ -1,0 +1,148 @@
+"""The one HTTP server of the process: /healthz, /readyz and /metrics, for the kubelet and for Prometheus.
+
+Three short answers to GET, so a responder by hand on asyncio's streams is all that it takes: each connection carries
+one request, of a limited size, for a limited time. Must not know what makes the process healthy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeAlias
+
+from hearth.serve import metrics
+from hearth.settings import Address
+
+Check: TypeAlias = Callable[[], Sequence[str]]
+"""What is wrong now, one sentence each; nothing: all is well."""
+
+REQUEST_LIMIT = 16 * 1024
+"""Bytes of a request with its headers; scrapers send a few hundred."""
+TIMEOUT = 10.0
+"""Seconds for one request and its answer, so that idle connections do not gather."""
+TEXT = "text/plain; charset=utf-8"
+
+
+class CannotListen(Exception):
+    """The address cannot be had; whoever starts the program names another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """Where the content of the three paths comes from."""
+
+    alive: Check
+    ready: Check
+    metrics: Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A response."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = TEXT
+
+
+class Server:
+    """Serves `pages` from `start` to `stop`, in the event loop that starts it."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self, address: Address) -> Address:
+        """Begin to listen; the address with its actual port. Raises `CannotListen`."""
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, host=address.host, port=address.port, limit=REQUEST_LIMIT
+            )
+        except OSError as error:
+            raise CannotListen(
+                f"cannot listen on {address}: {error.strerror or error}; name another address with --http-address"
+            ) from error
+        return Address(host=address.host, port=self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening, and cut off whoever is still connected."""
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 -- streams call this within a task of their own
+        self._connections.add(task)
+        try:
+            # A peer that hangs up, dawdles or talks nonsense is no matter of ours.
+            with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
+                async with asyncio.timeout(TIMEOUT):
+                    await answer(reader, writer, self._pages)
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Pages) -> None:
+    """Read one request and write its answer."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        head = b""
+    except asyncio.IncompleteReadError:
+        return
+    method, target = parse_request_line(head)
+    writer.write(write_response(respond(method, target, pages), has_body=method != "HEAD"))
+    await writer.drain()
+
+
+def parse_request_line(head: bytes) -> tuple[str, str]:
+    """Method and path of a request, both empty where it is none; a query is cut off."""
+    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        return "", ""
+    return words[0], words[1].partition("?")[0]
+
+
+def respond(method: str, path: str, pages: Pages) -> Answer:
+    """What to answer."""
+    if not method:
+        return Answer(status=HTTPStatus.BAD_REQUEST, body=b"this is no HTTP/1.1 request of a sensible size\n")
+    if method not in ("GET", "HEAD"):
+        return Answer(status=HTTPStatus.METHOD_NOT_ALLOWED, body=b"only GET and HEAD are served\n")
+    match path:
+        case "/healthz":
+            return report(pages.alive())
+        case "/readyz":
+            return report(pages.ready())
+        case "/metrics":
+            return Answer(status=HTTPStatus.OK, body=pages.metrics(), content_type=metrics.CONTENT_TYPE)
+        case _:
+            return Answer(status=HTTPStatus.NOT_FOUND, body=b"not found; there are /healthz, /readyz and /metrics\n")
+
+
+def report(troubles: Sequence[str]) -> Answer:
+    """`ok`, or what is wrong, a line each."""
+    if not troubles:
+        return Answer(status=HTTPStatus.OK, body=b"ok\n")
+    body = "".join(f"{trouble}\n" for trouble in troubles)
+    return Answer(status=HTTPStatus.SERVICE_UNAVAILABLE, body=body.encode())
+
+
+def write_response(answer: Answer, *, has_body: bool) -> bytes:
+    """The bytes on the wire."""
+    allow = "Allow: GET, HEAD\r\n" if answer.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
+    head = (
+        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
+        f"Content-Type: {answer.content_type}\r\nContent-Length: {len(answer.body)}\r\n"
+        f"{allow}Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + (answer.body if has_body else b"")

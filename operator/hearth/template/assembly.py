@@ -1,0 +1,169 @@
+"""The blueprint, put together from examined drafts: who is there, in what order, and whether any two name one object.
+
+Collects mistakes in its binder; the result counts only where there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from hearth.graph import order
+from hearth.model import names
+from hearth.model.kinds import ObjectRef
+from hearth.template import conditions
+from hearth.template.binding import Binder, Test
+from hearth.template.blueprint import Blueprint, Evaluable, ResourceBlueprint, StackIdentity
+from hearth.template.conditions import Decided
+from hearth.template.drafts import Draft
+from hearth.template.expressions import merge_reads
+from hearth.template.manifest import Document
+from hearth.template.outputs import OutputDraft
+from hearth.template.usage import Sound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A present resource, with its expressions bound."""
+
+    draft: Draft
+    document: Document
+    ready_when: tuple[Test, ...]
+    failed_when: tuple[Test, ...]
+
+    def evaluables(self) -> Iterator[Evaluable]:
+        """All that reads something."""
+        yield self.document
+        yield from self.ready_when
+        yield from self.failed_when
+
+
+def assemble(
+    resources: Sequence[Draft],
+    outputs: Sequence[OutputDraft],
+    *,
+    binder: Binder,
+    edges: Mapping[str, Sequence[str]],
+    stack: StackIdentity,
+) -> Blueprint:
+    """The blueprint; what is wrong is left out of it and noted in `binder`."""
+    absent = {draft.source.name for draft in resources if not is_present(draft.when, binder, draft.source.path)}
+    binder.absent = absent
+    bound = {draft.source.name: bind(draft, binder) for draft in resources if draft.source.name not in absent}
+    present = {name: found for name, found in bound.items() if found is not None}
+    refuse_duplicates(present.values(), binder, stack)
+    documents = bind_outputs(outputs, binder)
+    ordered = [name for name in order.sort(edges) if name in present]
+    requires = {name: find_required(present[name], present) for name in ordered}
+    dependents = order.invert(requires)
+    evaluables = [evaluable for found in present.values() for evaluable in found.evaluables()]
+    return Blueprint(
+        resources={
+            name: make_resource(present[name], index, requires=requires[name], dependents=dependents[name])
+            for index, name in enumerate(ordered)
+        },
+        outputs=documents,
+        reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
+    )
+
+
+def is_present(when: Decided | None, binder: Binder, path: str) -> bool:
+    """Whether `when` is true; what cannot be decided counts as present, so that no echo of the mistake follows."""
+    return when is None or conditions.decide(when, binder, path=f"{path}.when") is not False
+
+
+def bind(draft: Draft, binder: Binder) -> Bound | None:
+    """The resource with its expressions bound, or None where something is wrong with it."""
+    if any(mark.keys not in draft.sounds for mark in draft.dissection.marks):
+        return None
+    document = binder.bind_document(draft.dissection, draft.sounds)
+    ready_when, failed_when = bind_tests(draft.ready_when, binder), bind_tests(draft.failed_when, binder)
+    if document is None:
+        return None
+    return Bound(draft=draft, document=document, ready_when=ready_when, failed_when=failed_when)
+
+
+def bind_tests(tests: Iterable[tuple[Sound, str]], binder: Binder) -> tuple[Test, ...]:
+    """Those of the tests in which nothing is wrong."""
+    bound = (binder.bind_test(sound, path=path) for sound, path in tests)
+    return tuple(test for test in bound if test is not None)
+
+
+def bind_outputs(outputs: Sequence[OutputDraft], binder: Binder) -> dict[str, Document]:
+    """By name the outputs that are there."""
+    found: dict[str, Document] = {}
+    for output in outputs:
+        is_sound = all(mark.keys in output.sounds for mark in output.dissection.marks)
+        if is_sound and is_present(output.when, binder, output.path):
+            document = binder.bind_document(output.dissection, output.sounds)
+            if document is not None:
+                found[output.name] = document
+    return found
+
+
+def find_required(bound: Bound, present: Mapping[str, Bound]) -> list[str]:
+    """The present resources that it reads or depends on."""
+    name = bound.draft.source.name
+    found = {other for evaluable in bound.evaluables() for other in evaluable.reads}
+    found.update(other for other, _ in bound.draft.source.depends_on)
+    return sorted(other for other in found if other in present and other != name)
+
+
+def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependents: Sequence[str]) -> ResourceBlueprint:
+    """The finished resource."""
+    draft = bound.draft
+    metadata = draft.source.manifest.get("metadata") or {}
+    return ResourceBlueprint(
+        name=draft.source.name,
+        index=index,
+        path=draft.source.path,
+        api_version=draft.api_version,
+        kind=draft.kind,
+        manifest=bound.document,
+        is_constant=bound.document.is_constant,
+        is_name_pinned=metadata.get("name") is not None,
+        requires=tuple(requires),
+        dependents=tuple(sorted(dependents)),
+        ready_when=bound.ready_when,
+        failed_when=bound.failed_when,
+    )
+
+
+def refuse_duplicates(present: Iterable[Bound], binder: Binder, stack: StackIdentity) -> None:
+    """Note every resource whose object an earlier one names as well."""
+    owners: dict[ObjectRef, str] = {}
+    for bound in present:
+        ref = find_object(bound, stack)
+        if ref is None:
+            continue
+        path, name = bound.draft.source.path, bound.draft.source.name
+        owner = owners.setdefault(ref, name)
+        if owner != name:
+            place = f"{path}.manifest.metadata.name"
+            binder.note(place, f"names {ref}, as the resource '{owner}' does; give one of them another name")
+
+
+def find_object(bound: Bound, stack: StackIdentity) -> ObjectRef | None:
+    """The object that stands for the resource at first, where that is known beforehand."""
+    draft = bound.draft
+    metadata = (orjson.loads(bound.document.raw)[0] or {}).get("metadata") or {}
+    stated = draft.source.manifest.get("metadata") or {}
+    is_cluster_wide = draft.served is not None and not draft.served.namespaced
+    namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
+    if is_cluster_wide:
+        namespace = ""
+    name = metadata.get("name")
+    if stated.get("name") is None and isinstance(namespace, str):
+        name = names.child_name(
+            stack=stack.name,
+            stack_namespace=stack.namespace,
+            stack_uid=stack.uid,
+            resource=draft.source.name,
+            incarnation=1,
+            namespace=namespace,
+        )
+    if not isinstance(name, str) or not isinstance(namespace, str):
+        return None
+    return ObjectRef(group=draft.group, kind=draft.kind, namespace=namespace, name=name)

@@ -1,0 +1,156 @@
+"""Sound expressions and the values that a definition already has: what is known becomes constant, the rest is bound.
+
+Everything that depends on parameters, conditions, the stack and absent resources alone is evaluated here, once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model.problems import Mistake
+from hearth.template import expressions, hints, manifest, values
+from hearth.template.blueprint import Broken, Known, Outcome, Values
+from hearth.template.expressions import Expression, Reads
+from hearth.template.manifest import Constant, Dissection, Document, Keys, Mark, Part
+from hearth.template.usage import Sound
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """An expression that must be true or false."""
+
+    expression: Expression
+
+    @property
+    def reads(self) -> Reads:
+        """By resource name what it reads."""
+        return self.expression.reads
+
+    def evaluate(self, given: Values) -> Outcome:
+        """True or false."""
+        outcome = self.expression.evaluate(given)
+        if isinstance(outcome, Known) and not isinstance(outcome.value, bool):
+            return Broken(path=self.expression.path, message=refuse(self.expression.parsed.text, outcome.value))
+        return outcome
+
+
+def refuse(text: str, value: Any) -> str:
+    """That a test gave something else than true or false."""
+    found = f"gives {hints.describe(value)}"
+    return f"must give true or false, {hints.quote_expression(text)} {found}; compare it with something"
+
+
+@dataclass(slots=True, kw_only=True)
+class Binder:
+    """Binds the expressions of one definition, and collects what cannot be evaluated."""
+
+    constants: Mapping[str, Any]
+    """What `params`, `conditions` and `stack` stand for."""
+    absent: Collection[str] = frozenset()
+    """The resources whose `when` is false."""
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def note(self, path: str, message: str) -> None:
+        """Remember a mistake."""
+        self.mistakes.append(Mistake(path=path, message=message))
+
+    def bind(self, sound: Sound, *, path: str) -> Expression | Constant | None:
+        """The expression, or its value where that is known already, or None where that was a mistake."""
+        expression = expressions.bind(sound.parsed, path=path, constants=self.constants, absent=self.absent)
+        blocked = {read.root for read in sound.parsed.required if read.root in self.absent}
+        if blocked:
+            return self.bind_around(expression, blocked)
+        if expression.names:
+            return expression
+        return self.fold(expression)
+
+    def bind_around(self, expression: Expression, blocked: Collection[str]) -> Constant | None:
+        """The value of an expression that needs absent resources only where its conditions do not lead, else a mistake."""
+        known = {name: value for name, value in expression.constants.items() if name not in blocked}
+        outcome = dataclasses.replace(expression, names=(), constants=known).evaluate({})
+        if isinstance(outcome, Known):
+            return Constant(outcome.value)
+        for name in sorted(blocked):
+            text = hints.quote_expression(expression.parsed.text)
+            next_step = f"read it with `{name}.?…` and orValue(…), or give this a `when` as well"
+            self.note(
+                expression.path, f"'{name}' is not there, since its `when` is false, but {text} needs it; {next_step}"
+            )
+        return None
+
+    def fold(self, expression: Expression) -> Constant | None:
+        """The value of an expression that reads no resource."""
+        outcome = expression.evaluate({})
+        if isinstance(outcome, Known):
+            return Constant(outcome.value)
+        message = outcome.message if isinstance(outcome, Broken) else "is not known"
+        self.note(expression.path, f"{message}; mend the expression or the parameters that it uses")
+        return None
+
+    def bind_test(self, sound: Sound, *, path: str) -> Test | None:
+        """A test that is made again and again."""
+        bound = self.bind(sound, path=path)
+        if bound is None:
+            return None
+        if isinstance(bound, Constant):
+            if not isinstance(bound.value, bool):
+                self.note(path, refuse(sound.parsed.text, bound.value))
+                return None
+            return Test(expressions.bind(expressions.parse(values.write_text(bound.value)), path=path, constants={}))
+        return Test(bound)
+
+    def decide(self, sound: Sound, *, path: str) -> bool | None:
+        """Whether a test that reads no resource is true; None where that is a mistake."""
+        bound = self.bind(sound, path=path)
+        if not isinstance(bound, Constant):
+            return None
+        if not isinstance(bound.value, bool):
+            self.note(path, refuse(sound.parsed.text, bound.value))
+            return None
+        return bound.value
+
+    def bind_document(self, dissection: Dissection, sounds: Mapping[Keys, Sequence[str | Sound]]) -> Document | None:
+        """The document, or None where an expression of it was a mistake."""
+        parts: dict[Keys, list[Part] | Constant] = {}
+        before = len(self.mistakes)
+        for mark in dissection.marks:
+            found = self.bind_mark(mark, sounds[mark.keys])
+            if found is not None:
+                parts[mark.keys] = found
+        if len(self.mistakes) > before:
+            return None
+        return manifest.assemble(dissection.skeleton, parts)
+
+    def bind_mark(self, mark: Mark, sounds: Sequence[str | Sound]) -> list[Part] | Constant | None:
+        """What one marked string came to."""
+        bound = [part if isinstance(part, str) else self.bind(part, path=mark.path) for part in sounds]
+        if any(part is None for part in bound):
+            return None
+        if mark.is_whole and isinstance(bound[0], Constant):
+            return bound[0]
+        return join([part for part in bound if part is not None])
+
+
+def join(pieces: Sequence[Part | Constant]) -> list[Part] | Constant:
+    """The pieces of a text with what is constant written out; a piece that is null drops all of it."""
+    joined: list[Part] = []
+    for piece in pieces:
+        if isinstance(piece, Constant):
+            if piece.value is None:
+                return Constant(None)
+            written = values.write_text(piece.value)
+        elif isinstance(piece, str):
+            written = piece
+        else:
+            joined.append(piece)
+            continue
+        if joined and isinstance(joined[-1], str):
+            joined[-1] += written
+        else:
+            joined.append(written)
+    if all(isinstance(piece, str) for piece in joined):
+        return Constant("".join(str(piece) for piece in joined))
+    return joined

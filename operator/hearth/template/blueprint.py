@@ -1,0 +1,110 @@
+"""What a definition means once it is compiled: immutable, shared by every pass, without any state of a pass.
+
+Knows nothing of children, clusters or time; whoever evaluates hands in the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from hearth.model.child import Object, Path
+
+Values: TypeAlias = Mapping[str, Mapping[str, Any] | None]
+"""By resource name the fields of its child, or None where there is no child (yet)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An expression or manifest has its value."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A value is not there yet; waiting is a value, never an exception."""
+
+    missing: tuple[str, ...]
+    """The paths that are waited for, as written: `db.status.host`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """An expression was evaluated and failed in a way that waiting does not mend (e.g. a division by zero)."""
+
+    path: str
+    """Of the expression, from the root of the Stack."""
+    message: str
+
+
+Outcome: TypeAlias = Known | Pending | Broken
+
+
+class Evaluable(Protocol):
+    """Something with expressions in it."""
+
+    @property
+    def reads(self) -> Mapping[str, frozenset[Path]]:
+        """By resource name every path that is read of it, whether required or not."""
+
+    def evaluate(self, values: Values) -> Outcome:
+        """Its value; `Known.value` is a fresh object that the caller may change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceBlueprint:
+    """One resource that is there under these parameters (`when` is true)."""
+
+    name: str
+    index: int
+    """Its place in the order: higher than that of everything it requires."""
+    path: str
+    """Where it stands in the Stack: `spec.template.resources.web`."""
+    api_version: str
+    kind: str
+    manifest: Evaluable
+    """Gives the manifest as the user means it: no name, namespace or labels of ours added yet."""
+    is_constant: bool
+    """Whether the manifest reads no other resource, so that one evaluation serves for ever."""
+    is_name_pinned: bool
+    """Whether the manifest states `metadata.name`."""
+    requires: tuple[str, ...]
+    """The present resources that must be ready first: by reference or `dependsOn`; direct ones only, sorted."""
+    dependents: tuple[str, ...]
+    """The inverse of `requires`."""
+    ready_when: tuple[Evaluable, ...] = ()
+    """Booleans that replace the kind's built-in rule; they may read the resource itself."""
+    failed_when: tuple[Evaluable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blueprint:
+    """A definition, compiled."""
+
+    resources: Mapping[str, ResourceBlueprint]
+    """In order: what is required comes first."""
+    outputs: Mapping[str, Evaluable]
+    """Only those whose `when` is true."""
+    reads: Mapping[str, frozenset[Path]]
+    """By resource name the paths that anything in the blueprint reads of it: what must be kept of its child."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """Template and parameters as the user gave them, and where they stand, for messages."""
+
+    template: Object
+    parameters: Object
+    template_path: str = "spec.template"
+    parameters_path: str = "spec.parameters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackIdentity:
+    """What expressions know as `stack`."""
+
+    name: str
+    namespace: str
+    uid: str

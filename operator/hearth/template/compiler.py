@@ -1,0 +1,104 @@
+"""From a definition to a blueprint: all mistakes at once, or none.
+
+Tells the story; each chapter has a module of its own. Pure: what the cluster serves is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.graph import order
+from hearth.model import errors
+from hearth.model.kinds import Kinds
+from hearth.model.problems import Mistake
+from hearth.template import assembly, checks, conditions, drafts, hints, kinds_of, parameters, shapes, types
+from hearth.template.binding import Binder
+from hearth.template.blueprint import Blueprint, Definition, StackIdentity
+from hearth.template.checks import TemplateSource
+from hearth.template.conditions import Conditions
+from hearth.template.drafts import Draft
+from hearth.template.outputs import OutputDraft, examine_output
+from hearth.template.usage import Audience, Examiner
+
+find_kinds = kinds_of.find_kinds
+
+_STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "namespace", "uid")}, name="stack")
+
+
+def compile_template(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Blueprint:
+    """The blueprint of `definition`. Raises InvalidDefinition with every mistake that was found."""
+    reader = checks.Reader(definition.template_path)
+    source = reader.read(definition.template)
+    params, wrong_parameters = resolve_parameters(definition, source)
+    is_known = not wrong_parameters and not source.unsound_parameters
+
+    resources = [drafts.identify(resource, kinds=kinds, params=params) for resource in source.resources.values()]
+    examiner = Examiner(
+        scope=types.Scope(find_shapes(source, resources)), mistakes=[*reader.mistakes, *wrong_parameters]
+    )
+    stated = Conditions(f"{source.path}.conditions")
+    stated.examine(source.conditions, examiner)
+    outputs = examine_all(source, resources, examiner)
+    edges = find_edges(resources, examiner)
+
+    # What depends on wrong parameters is not evaluated: every mistake of its own would only be an echo.
+    truths: dict[str, bool] = {}
+    identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
+    binder = Binder(constants={"params": params, "conditions": truths, "stack": identity}, mistakes=examiner.mistakes)
+    blueprint = None
+    if is_known and stated.decide(binder, truths) and len(truths) == len(source.conditions):
+        blueprint = assembly.assemble(resources, outputs, binder=binder, edges=edges, stack=stack)
+    if blueprint is None or binder.mistakes:
+        raise errors.InvalidDefinition(tuple(dict.fromkeys(binder.mistakes)))
+    return blueprint
+
+
+def resolve_parameters(definition: Definition, source: TemplateSource) -> tuple[dict[str, Any], list[Mistake]]:
+    """The value of every sound parameter, and what is wrong with those that were given."""
+    given = definition.parameters
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        message = f"must be a map by name, found {hints.describe(given)}"
+        return {}, [Mistake(path=definition.parameters_path, message=message)]
+    readable = {name: value for name, value in given.items() if name not in source.unsound_parameters}
+    return parameters.resolve(
+        source.parameters, readable, path=definition.parameters_path, template_path=definition.template_path
+    )
+
+
+def find_shapes(source: TemplateSource, resources: list[Draft]) -> dict[str, shapes.Shape]:
+    """Every name that an expression may use, with its form."""
+    rules: Mapping[str, Any] = {**source.parameters, **dict.fromkeys(sorted(source.unsound_parameters), {})}
+    return {
+        "params": parameters.find_shape(rules),
+        "conditions": conditions.find_shape(tuple(source.conditions)),
+        "stack": _STACK_SHAPE,
+        **{draft.source.name: draft.shape for draft in resources},
+    }
+
+
+def examine_all(source: TemplateSource, resources: list[Draft], examiner: Examiner) -> list[OutputDraft]:
+    """Look at every resource and output; the outputs in which nothing is wrong."""
+    audience = Audience(names=examiner.scope.types, rule="cannot be used here")
+    for draft in resources:
+        drafts.examine(draft, examiner, audience)
+    return [examine_output(output, examiner, audience) for output in source.outputs.values()]
+
+
+def find_edges(resources: list[Draft], examiner: Examiner) -> dict[str, list[str]]:
+    """By resource the others that must come before it; names that do not exist and cycles are noted."""
+    by_name = {draft.source.name: draft for draft in resources}
+    edges: dict[str, list[str]] = {}
+    for name, draft in by_name.items():
+        depended = [other for other, _ in draft.source.depends_on]
+        edges[name] = sorted({*draft.find_used(), *draft.find_tested(), *depended} & by_name.keys())
+        for other, path in draft.source.depends_on:
+            if other not in by_name:
+                hint = hints.did_you_mean(other, by_name) or "; name a resource of this template, or take it out"
+                examiner.note(path, f"there is no resource '{other}'{hint}")
+    for cycle in order.find_cycles(edges):
+        message = f"requires itself: {order.describe(cycle)}; take one of these references or dependsOn out"
+        examiner.note(by_name[cycle[0]].source.path, message)
+    return edges

@@ -1,0 +1,111 @@
+"""Conditions and `when`: tests on parameters and other conditions, decided once per definition.
+
+Knows nothing of manifests.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.graph import order
+from hearth.template import hints, shapes, text
+from hearth.template.binding import Binder
+from hearth.template.shapes import Shape
+from hearth.template.usage import Audience, Examiner, Sound
+
+AUDIENCE = Audience(
+    names=frozenset({"params", "conditions"}),
+    rule="only params and conditions can be used here, since it is decided beforehand",
+)
+ROOT = "conditions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What is decided beforehand: a literal truth, or a sound test."""
+
+    literal: bool | None = None
+    sound: Sound | None = None
+
+
+@functools.lru_cache(maxsize=1_024)
+def find_shape(names: tuple[str, ...]) -> Shape:
+    """The form of `conditions`."""
+    return shapes.make_closed({name: {"type": "boolean"} for name in names}, name="conditions")
+
+
+def read_test(raw: Any, examiner: Examiner, *, path: str) -> str | None:
+    """The text of a test, written bare or within `${…}`; None where it is no text."""
+    if not isinstance(raw, str):
+        examiner.note(path, f'must be an expression, found {hints.describe(raw)}; write e.g. "params.replicas > 1"')
+        return None
+    if not raw.lstrip().startswith(text.OPENING):
+        return raw.strip()
+    try:
+        parts = text.parse(raw.strip())
+    except text.Unterminated:
+        parts = ()
+    if len(parts) != 1 or not isinstance(parts[0], text.Source):
+        examiner.note(path, f"must be one expression, found {hints.quote(raw)}; write it bare, without ${{…}}")
+        return None
+    return parts[0].text
+
+
+def examine(raw: Any, examiner: Examiner, *, path: str) -> Decided | None:
+    """A condition or `when`, or None where it is a mistake."""
+    if isinstance(raw, bool):
+        return Decided(literal=raw)
+    written = read_test(raw, examiner, path=path)
+    sound = None if written is None else examiner.examine_test(written, path=path, audience=AUDIENCE)
+    return None if sound is None else Decided(sound=sound)
+
+
+def decide(decided: Decided, binder: Binder, *, path: str) -> bool | None:
+    """Whether it is true; None where that is a mistake."""
+    if decided.sound is None:
+        return decided.literal
+    return binder.decide(decided.sound, path=path)
+
+
+@dataclass(slots=True)
+class Conditions:
+    """The conditions of one template."""
+
+    path: str
+    decided: dict[str, Decided] = field(default_factory=dict)
+
+    def examine(self, raw: Mapping[str, Any], examiner: Examiner) -> None:
+        """Look at all of them, cycles among them included."""
+        for name, stated in raw.items():
+            found = examine(stated, examiner, path=f"{self.path}.{name}")
+            if found is not None:
+                self.decided[name] = found
+        for cycle in order.find_cycles(self.edges()):
+            message = f"depends on itself: {order.describe(cycle)}; take one of them out"
+            examiner.note(f"{self.path}.{cycle[0]}", message)
+
+    def edges(self) -> dict[str, list[str]]:
+        """By condition the others that it uses."""
+        return {name: sorted(used(decided, self.decided)) for name, decided in self.decided.items()}
+
+    def decide(self, binder: Binder, truths: dict[str, bool]) -> bool:
+        """Fill `truths`, which the binder knows as `conditions`; whether all could be decided."""
+        for name in order.sort(self.edges()):
+            truth = decide(self.decided[name], binder, path=f"{self.path}.{name}")
+            if truth is None:
+                return False
+            truths[name] = truth
+        return len(truths) == len(self.decided)
+
+
+def used(decided: Decided, known: Mapping[str, Decided]) -> set[str]:
+    """The conditions that a test uses; all of them where it takes them as a whole."""
+    found: set[str] = set()
+    reads = decided.sound.parsed.reading.reads if decided.sound is not None else ()
+    for read in reads:
+        if read.root == ROOT:
+            found.update([read.path[0]] if read.path else known)
+    return found

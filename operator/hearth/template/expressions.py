@@ -1,0 +1,171 @@
+"""Expressions: parsed once per text whoever uses it, bound to constants once per definition, evaluated on plain values.
+
+Knows no templates, no schemas and no types; `hearth.template.types` judges an expression before it gets here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from cel_expr_python import cel
+
+from hearth.model.child import Path
+from hearth.template import environment, reads, syntax, values
+from hearth.template.blueprint import Broken, Known, Outcome, Pending, Values
+
+Reads: TypeAlias = Mapping[str, frozenset[Path]]
+
+TEXTS_KEPT = 8_192
+"""About 10 KiB each."""
+_UNCHECKED = environment.new_environment()
+_ERROR = cel.Type.ERROR
+_OPTIONAL = "(\n{text}\n).orValue(null)"
+_UNWRITABLE = "gives a value that no manifest can hold, such as an optional within a list; write [?…] or orValue(…)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Parsed:
+    """What the text of an expression means wherever it stands. Compared by identity: there is one per text."""
+
+    text: str
+    program: Any
+    reading: reads.Reading
+    roots: tuple[str, ...]
+    """The names that it reads, sorted."""
+    required: tuple[reads.Read, ...]
+    optional: tuple[reads.Read, ...]
+
+
+@functools.lru_cache(maxsize=TEXTS_KEPT)
+def parse(text: str) -> Parsed:
+    """The expression `text`. Raises environment.Refusal."""
+    if not text.strip():
+        raise environment.Refusal((environment.Fault(line=1, column=1, message="the expression is empty"),))
+    program = environment.compile_text(_UNCHECKED, text, is_checked=False)
+    tree = syntax.parse_tree(program.serialize())
+    reading = reads.find_reads(tree)
+    if syntax.soften_has(tree):
+        program = _UNCHECKED.deserialize(syntax.write_tree(tree))
+    return Parsed(
+        text=text,
+        program=program,
+        reading=reading,
+        roots=tuple(sorted({read.root for read in reading.reads})),
+        required=(*(read for read in reading.reads if read.is_required), *reading.passages),
+        optional=tuple(read for read in reading.reads if not read.is_required),
+    )
+
+
+@functools.lru_cache(maxsize=TEXTS_KEPT)
+def parse_optional(text: str) -> Parsed:
+    """The expression whose text gives an optional: its value, or null where there is none."""
+    return parse(_OPTIONAL.format(text=text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """An expression with everything bound that is constant in its definition."""
+
+    parsed: Parsed
+    path: str
+    """Where it stands, from the root of the Stack."""
+    names: tuple[str, ...]
+    """The resources that it reads."""
+    constants: Mapping[str, Any]
+    """What else it reads."""
+    reads: Reads
+
+    def evaluate(self, values_: Values) -> Outcome:
+        """Its value as JSON."""
+        data = dict(self.constants)
+        for name in self.names:
+            fields = values_.get(name)
+            if fields is None:
+                return self.wait_for_children(values_)
+            data[name] = fields
+        try:
+            result = self.parsed.program.eval(data=data)
+            if result.type() == _ERROR:
+                return self.judge_failure(data, read_error(result))
+            return Known(values.convert(result.plain_value()))
+        except (RuntimeError, SystemError, TypeError) as error:
+            # What the wrapper raises where CEL gives no value, not even an error.
+            return self.judge_failure(data, str(error))
+        except values.Unwritable as error:
+            return Broken(path=self.path, message=f"`{self.parsed.text}` {error}")
+
+    def wait_for_children(self, values_: Values) -> Pending:
+        """Waiting for every resource that has no child."""
+        absent = {name for name in self.names if values_.get(name) is None}
+        missing = (str(read) for read in self.parsed.reading.reads if read.root in absent)
+        return Pending(missing=tuple(dict.fromkeys(missing)))
+
+    def judge_failure(self, data: Mapping[str, Any], message: str) -> Pending | Broken:
+        """Whether evaluation failed since something is not there yet; told by the paths, never by the message."""
+        missing = [str(read) for read in self.parsed.required if self.is_awaited(read, data)]
+        missing += [str(read) for read in self.parsed.optional if read.root in self.names and is_blocked(data, read)]
+        if missing:
+            return Pending(missing=tuple(missing))
+        return Broken(path=self.path, message=f"`{self.parsed.text}` fails: {environment.clean(message)}")
+
+    def is_awaited(self, read: reads.Read, data: Mapping[str, Any]) -> bool:
+        """Whether `read` is of a child and not there; where a key is computed nobody can tell, so it counts as awaited."""
+        if read.root not in self.names:
+            return False
+        return reads.is_missing(data[read.root], read.steps) or (
+            self.parsed.reading.is_dynamic and reads.EACH in read.steps
+        )
+
+
+def is_blocked(data: Mapping[str, Any], read: reads.Read) -> bool:
+    """Whether a null stands on the way of an optional read, where CEL knows no way around it."""
+    value: Any = data[read.root]
+    for step in read.steps:
+        if value is None:
+            return True
+        if not isinstance(step, str) or not isinstance(value, dict) or step not in value:
+            return False
+        value = value[step]
+    return False
+
+
+def read_error(result: Any) -> str:
+    """CEL's message."""
+    try:
+        return str(result.plain_value())
+    except (TypeError, SystemError):
+        return _UNWRITABLE
+
+
+def bind(parsed: Parsed, *, path: str, constants: Mapping[str, Any], absent: Iterable[str] = ()) -> Expression:
+    """The expression with `constants` bound as far as it reads them; what else it reads are resources.
+
+    absent: resources that are not there; read optionally, they have nothing.
+    """
+    bound: dict[str, Any] = {name: constants[name] for name in parsed.roots if name in constants}
+    bound.update({name: {} for name in parsed.roots if name in absent})
+    names = tuple(name for name in parsed.roots if name not in bound)
+    return Expression(
+        parsed=parsed, path=path, names=names, constants=bound, reads=collect_reads(parsed.reading.reads, names)
+    )
+
+
+def collect_reads(all_reads: Iterable[reads.Read], names: Iterable[str]) -> Reads:
+    """By name the paths that are read of it."""
+    paths: dict[str, set[Path]] = {name: set() for name in names}
+    for read in all_reads:
+        if read.root in paths:
+            paths[read.root].add(read.path)
+    return {name: reads.shorten(found) for name, found in paths.items()}
+
+
+def merge_reads(many: Iterable[Reads]) -> Reads:
+    """All of them together."""
+    paths: dict[str, set[Path]] = {}
+    for one in many:
+        for name, found in one.items():
+            paths.setdefault(name, set()).update(found)
+    return {name: reads.shorten(found) for name, found in paths.items()}

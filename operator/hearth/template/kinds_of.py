@@ -1,0 +1,61 @@
+"""Which kinds a template speaks of; asked before anything else is known, so it takes whatever there is.
+
+Knows parameters and expressions; asks no cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.model.child import Object
+from hearth.template import environment, expressions, text, values
+from hearth.template.blueprint import Definition, Known
+
+
+def find_kinds(definition: Definition) -> tuple[tuple[str, str], ...]:
+    """`apiVersion` and `kind` of every manifest that tells them; never raises, whatever it is given."""
+    template = definition.template if isinstance(definition.template, dict) else {}
+    parameters = guess_parameters(template.get("parameters"), definition.parameters)
+    found: dict[tuple[str, str], None] = {}
+    for manifest in find_manifests(template.get("resources")):
+        pair = tuple(read_word(manifest.get(word), parameters) for word in ("apiVersion", "kind"))
+        if pair[0] and pair[1]:
+            found[(pair[0], pair[1])] = None
+    return tuple(found)
+
+
+def guess_parameters(stated: Any, given: Any) -> Object:
+    """The parameters as they will be if all goes well."""
+    rules = stated if isinstance(stated, dict) else {}
+    defaults = {name: rule["default"] for name, rule in rules.items() if isinstance(rule, dict) and "default" in rule}
+    return {**defaults, **(given if isinstance(given, dict) else {})}
+
+
+def find_manifests(resources: Any) -> list[Mapping[str, Any]]:
+    """Every manifest that is one."""
+    entries = resources.values() if isinstance(resources, dict) else ()
+    manifests = (entry.get("manifest") for entry in entries if isinstance(entry, dict))
+    return [manifest for manifest in manifests if isinstance(manifest, dict)]
+
+
+def read_word(stated: Any, parameters: Object) -> str:
+    """An `apiVersion` or `kind`, or "" where it cannot be told."""
+    if not isinstance(stated, str) or not text.has_marks(stated):
+        return stated if isinstance(stated, str) else ""
+    try:
+        pieces = [part if isinstance(part, str) else evaluate(part.text, parameters) for part in text.parse(stated)]
+    except (text.Unterminated, environment.Refusal):
+        return ""
+    return "" if None in pieces else "".join(piece for piece in pieces if piece is not None)
+
+
+def evaluate(expression: str, parameters: Object) -> str | None:
+    """What an expression on parameters gives, as text; None where it gives nothing."""
+    parsed = expressions.parse(expression)
+    if set(parsed.roots) - {"params"}:
+        return None
+    outcome = expressions.bind(parsed, path="", constants={"params": parameters}).evaluate({})
+    if not isinstance(outcome, Known) or outcome.value is None:
+        return None
+    return values.write_text(outcome.value)

@@ -1,0 +1,108 @@
+"""The literal part of a manifest against the form of its kind: unknown fields and values of the wrong type.
+
+What stands in expressions is left to `hearth.template.types`; what the schema leaves open is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hearth.model.problems import Mistake
+from hearth.template import hints, shapes, text
+from hearth.template.shapes import Shape, Type
+
+_NAMES = {
+    Type.OBJECT: "a map",
+    Type.MAP: "a map",
+    Type.ARRAY: "a list",
+    Type.STRING: "text",
+    Type.INTEGER: "an integer",
+    Type.NUMBER: "a number",
+    Type.BOOLEAN: "true or false",
+}
+
+
+def check(value: Any, shape: Shape, *, path: str) -> Iterator[Mistake]:
+    """What is wrong with `value`, which stands at `path`, where `shape` is wanted."""
+    if shape.type is Type.OPEN or value is None or (isinstance(value, str) and text.has_marks(value)):
+        return
+    if not is_of(value, shape.type):
+        found = f"must be {name_type(shape)}, found {hints.describe(value)}"
+        yield Mistake(path=path, message=found + suggest(value, shape))
+    elif isinstance(value, dict):
+        yield from check_map(value, shape, path=path)
+    elif isinstance(value, list) and shape.element.type is not Type.OPEN:
+        for at, element in enumerate(value):
+            yield from check(element, shape.element, path=f"{path}[{at}]")
+
+
+def check_map(value: dict[str, Any], shape: Shape, *, path: str) -> Iterator[Mistake]:
+    """What is wrong with a map."""
+    if shape.type is Type.MAP:
+        if shape.element.type is not Type.OPEN:
+            for key, inner in value.items():
+                yield from check(inner, shape.element, path=path + hints.write_key(str(key)))
+        return
+    fields = shape.fields
+    for key, inner in value.items():
+        field = fields.get(key)
+        if field is not None:
+            yield from check(inner, field, path=path + hints.write_key(key))
+        elif inner is not None:
+            hint = (
+                hints.did_you_mean(str(key), fields) or "; take it out, or see kubectl explain for the fields there are"
+            )
+            yield Mistake(
+                path=path + hints.write_key(str(key)), message=f"there is no field '{key}' in {shape.name}{hint}"
+            )
+
+
+def is_of(value: Any, wanted: Type) -> bool:
+    """Whether a place of that type takes `value`."""
+    match wanted:
+        case Type.OBJECT | Type.MAP:
+            return isinstance(value, dict)
+        case Type.ARRAY:
+            return isinstance(value, list)
+        case Type.STRING:
+            return isinstance(value, str)
+        case Type.BOOLEAN:
+            return isinstance(value, bool)
+        case Type.INTEGER:
+            return is_number(value) and float(value).is_integer()
+        case Type.NUMBER:
+            return is_number(value)
+    return True
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a number of JSON."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def suggest(value: Any, shape: Shape) -> str:
+    """The next step, where it is plain."""
+    if shape.type is Type.STRING and isinstance(value, bool | int | float):
+        return "; put it in quotes"
+    if shape.type is not Type.STRING and isinstance(value, str):
+        return "; take the quotes off" if shape.type in (Type.INTEGER, Type.NUMBER, Type.BOOLEAN) else ""
+    return ""
+
+
+def name_type(shape: Shape) -> str:
+    """What a place takes, in plain words."""
+    return _NAMES.get(shape.type, "anything")
+
+
+def find_place(shape: Shape, keys: Sequence[str | int]) -> Shape:
+    """What the place under `keys` takes; OPEN where that is not known."""
+    for key in keys:
+        match shape.type:
+            case Type.OBJECT:
+                shape = shape.fields.get(str(key), shapes.OPEN)
+            case Type.MAP | Type.ARRAY:
+                shape = shape.element
+            case _:
+                return shapes.OPEN
+    return shape

@@ -1,0 +1,104 @@
+"""Quantities as Kubernetes writes them (`1500m`, `2Gi`, `1e3`): reading, writing, calculating. Exact; knows no expressions.
+
+A quantity stands in expressions as its text, so that the result of a calculation can be written into a manifest as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+_FORM = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?")
+_BINARY = {f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)}
+_DECIMAL = {"n": -3, "u": -2, "m": -1, "": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_NANO = Fraction(1, 10**9)
+"""Kubernetes rounds what is finer, up."""
+_LARGEST_EXPONENT = 400
+"""Far beyond any quantity; keeps a mistyped exponent from filling the memory."""
+
+
+def is_quantity(text: str) -> bool:
+    """Whether Kubernetes reads `text` as a quantity."""
+    form = _FORM.fullmatch(text)
+    return form is not None and not _is_exponent_out_of_range(form[2] or "")
+
+
+def parse(text: str) -> Fraction:
+    """The number that `text` means. Raises ValueError."""
+    form = _FORM.fullmatch(text)
+    if form is None or _is_exponent_out_of_range(form[2] or ""):
+        raise ValueError(f"'{text}' is no quantity; write a number with a unit, such as 500m or 2Gi")
+    number, suffix = Fraction(form[1]), form[2] or ""
+    if suffix in _BINARY:
+        return number * _BINARY[suffix]
+    if suffix in _DECIMAL:
+        return number * Fraction(1000) ** _DECIMAL[suffix]
+    return number * Fraction(10) ** int(suffix[1:])
+
+
+def write(number: Fraction, *, binary: bool) -> str:
+    """The shortest exact text of `number` (rounded up to a billionth), with the largest unit that leaves it whole."""
+    number = Fraction(-(-number // _NANO)) * _NANO
+    if binary and number.denominator == 1:
+        for suffix, factor in reversed(_BINARY.items()):
+            if number and number % factor == 0:
+                return f"{number // factor}{suffix}"
+        return str(number)
+    for suffix, power in reversed(_DECIMAL.items()):
+        scaled = number / Fraction(1000) ** power
+        if scaled.denominator == 1 and (scaled or not suffix):
+            return f"{scaled}{suffix}"
+    raise AssertionError("every multiple of a billionth is whole in billionths")
+
+
+def is_binary(text: str) -> bool:
+    """Whether `text` counts in powers of 1024, as sums that begin with it then do."""
+    return text.endswith("i")
+
+
+def normalize(text: str) -> str:
+    """The text that Kubernetes would store for `text`. Raises ValueError."""
+    return write(parse(text), binary=is_binary(text))
+
+
+def compare(left: str, right: str) -> int:
+    """-1, 0 or 1 as `left` is less than, equal to or greater than `right`."""
+    difference = parse(left) - parse(right)
+    return (difference > 0) - (difference < 0)
+
+
+def add(left: str, right: str) -> str:
+    """Their sum, in the units of `left`."""
+    return write(parse(left) + parse(right), binary=is_binary(left))
+
+
+def subtract(left: str, right: str) -> str:
+    """Their difference, in the units of `left`."""
+    return write(parse(left) - parse(right), binary=is_binary(left))
+
+
+def is_integer(text: str) -> bool:
+    """Whether `text` is a whole number that 64 bits hold."""
+    number = parse(text)
+    return number.denominator == 1 and -(2**63) <= number < 2**63
+
+
+def as_integer(text: str) -> int:
+    """The whole number. Raises ValueError where it is none."""
+    if not is_integer(text):
+        raise ValueError(f"'{text}' is no whole number of 64 bits; use asApproximateFloat()")
+    return int(parse(text))
+
+
+def as_float(text: str) -> float:
+    """The number, nearly."""
+    return float(parse(text))
+
+
+def sign(text: str) -> int:
+    """-1, 0 or 1."""
+    return compare(text, "0")
+
+
+def _is_exponent_out_of_range(suffix: str) -> bool:
+    return len(suffix) > 1 and suffix[0] in "eE" and abs(int(suffix[1:])) > _LARGEST_EXPONENT

@@ -1,0 +1,189 @@
+"""The form that a kind's OpenAPI schema gives its objects: which fields there are, of what type, and what is left open.
+
+Resolves references lazily and once; whatever it does not understand is open, so that it never forbids too much.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from hearth.model.kinds import Kind, Kinds
+
+Schema: TypeAlias = Mapping[str, Any]
+Find: TypeAlias = Callable[[str], Schema | None]
+
+_ROOT_FIELDS = ("apiVersion", "kind", "metadata")
+# Written as text, yet numbers are taken as well.
+_OPEN_DEFINITIONS = (
+    ".api.resource.Quantity",
+    ".util.intstr.IntOrString",
+    ".runtime.RawExtension",
+    ".v1.JSON",
+    ".v1.FieldsV1",
+)
+_OPEN_MARKS = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource")
+_DEEPEST_REFERENCE = 16
+
+
+class Type(enum.Enum):
+    """What a place takes."""
+
+    OBJECT = "object"
+    """With fields of known names only."""
+    MAP = "map"
+    """With any keys, all values of one shape."""
+    ARRAY = "array"
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    OPEN = "open"
+    """Anything, or nothing that is known."""
+
+
+_SCALARS = {kind.value: kind for kind in (Type.STRING, Type.INTEGER, Type.NUMBER, Type.BOOLEAN)}
+
+
+class Shape:
+    """The form of one place in an object. Compared by identity: one per definition."""
+
+    __slots__ = ("_element", "_fields", "_find", "_memory", "_schema", "name", "type")
+
+    def __init__(self, schema: Schema, *, find: Find, memory: dict[int, Shape], name: str) -> None:
+        self._schema = schema
+        self._find = find
+        self._memory = memory
+        self._fields: dict[str, Shape] | None = None
+        self._element: Shape | None = None
+        self.name = name
+        """For messages: `DeploymentStatus`."""
+        self.type = find_type(schema)
+
+    @property
+    def fields(self) -> Mapping[str, Shape]:
+        """By name the fields of an OBJECT."""
+        if self._fields is None:
+            properties = self._schema.get("properties") or {}
+            self._fields = {
+                name: make_shape(inner, find=self._find, memory=self._memory, name=f"{self.name}.{name}")
+                for name, inner in properties.items()
+            }
+        return self._fields
+
+    @property
+    def element(self) -> Shape:
+        """The form of every element of an ARRAY, or value of a MAP."""
+        if self._element is None:
+            inner = self._schema.get("items" if self.type is Type.ARRAY else "additionalProperties")
+            self._element = (
+                make_shape(inner, find=self._find, memory=self._memory, name=f"{self.name}[]")
+                if isinstance(inner, Mapping)
+                else OPEN
+            )
+        return self._element
+
+    def with_root_fields(self) -> Shape:
+        """The same for a whole object, which has apiVersion, kind and metadata even where its schema does not say so."""
+        if self.type is Type.OBJECT:
+            self._fields = {**dict.fromkeys(_ROOT_FIELDS, OPEN), **self.fields}
+        return self
+
+
+def find_type(schema: Schema) -> Type:
+    """What a place with that (resolved) schema takes."""
+    if schema.get("nullable") or any(schema.get(mark) for mark in _OPEN_MARKS):
+        return Type.OPEN
+    stated = schema.get("type")
+    if stated == "object" or (stated is None and "properties" in schema):
+        if schema.get("properties"):
+            return Type.OPEN if schema.get("additionalProperties") else Type.OBJECT
+        return Type.MAP
+    if stated == "array":
+        return Type.ARRAY
+    return _SCALARS.get(str(stated), Type.OPEN)
+
+
+def make_shape(schema: Schema, *, find: Find, memory: dict[int, Shape], name: str) -> Shape:
+    """The shape of `schema`, references followed; the same one for the same definition."""
+    for _ in range(_DEEPEST_REFERENCE):
+        reference = find_reference(schema)
+        if reference is None:
+            break
+        definition = None if reference.endswith(_OPEN_DEFINITIONS) else find(reference)
+        if definition is None:
+            return OPEN
+        schema, name = definition, reference.rpartition("/")[2].rpartition(".")[2]
+    known = memory.get(id(schema))
+    if known is None:
+        known = memory[id(schema)] = Shape(schema, find=find, memory=memory, name=name)
+    return known
+
+
+def find_reference(schema: Schema) -> str | None:
+    """What `schema` refers to, directly or as the only part of an `allOf`."""
+    if "$ref" in schema:
+        return str(schema["$ref"])
+    parts = schema.get("allOf")
+    if isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], Mapping) and "$ref" in parts[0]:
+        return str(parts[0]["$ref"])
+    return None
+
+
+def make_closed(properties: Mapping[str, Schema], *, name: str) -> Shape:
+    """The form of a map that has these fields and no others, be they none."""
+    shape = Shape({"type": "object", "properties": properties}, find=lambda _: None, memory={}, name=name)
+    shape.type = Type.OBJECT
+    return shape
+
+
+OPEN: Final = Shape({}, find=lambda _: None, memory={}, name="value")
+
+
+class _Remembered:
+    """The shapes of one cluster's kinds."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        # Kept beside its shapes, so that its identity is not taken by another cluster's.
+        self.kinds = kinds
+        self.generation = -1
+        self.by_kind: dict[Kind, tuple[Schema, Shape]] = {}
+        self.confirmed: set[Kind] = set()
+        self.definitions: dict[int, Shape] = {}
+
+    def find(self, kind: Kind) -> Shape:
+        """The form of objects of `kind`; looked at anew in each generation, made anew where its schema is another one."""
+        if self.generation != self.kinds.generation:
+            self.generation = self.kinds.generation
+            self.confirmed.clear()
+            self.definitions = {}
+        known = self.by_kind.get(kind)
+        if known is not None and kind in self.confirmed:
+            return known[1]
+        schema = self.kinds.find_schema(kind)
+        if schema is None:
+            return OPEN
+        if known is None or known[0] is not schema:
+            find = self.kinds.find_definition
+            shape = make_shape(schema, find=find, memory=self.definitions, name=kind.name).with_root_fields()
+            known = self.by_kind[kind] = (schema, shape)
+        self.confirmed.add(kind)
+        return known[1]
+
+
+CLUSTERS_KEPT = 16
+_remembered: OrderedDict[int, _Remembered] = OrderedDict()
+
+
+def find_shape(kinds: Kinds, kind: Kind | None) -> Shape:
+    """The form of whole objects of `kind`; OPEN where its schema is not known."""
+    if kind is None:
+        return OPEN
+    remembered = _remembered.get(id(kinds))
+    if remembered is None:
+        remembered = _remembered[id(kinds)] = _Remembered(kinds)
+        if len(_remembered) > CLUSTERS_KEPT:
+            _remembered.popitem(last=False)
+    return remembered.find(kind)

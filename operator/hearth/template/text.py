@@ -1,0 +1,107 @@
+"""Where expressions stand in the strings of a template: `${…}`, with `$${` as a literal `${`.
+
+Knows the quoting of CEL as far as it decides where an expression ends, nothing of its meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+OPENING = "${"
+LITERAL_OPENING = "$${"
+# What decides where an expression ends: strings (raw ones know no escapes), comments and braces.
+_TOKEN = re.compile(
+    r"""
+      (?P<string> (?<![\w]) (?P<prefix>[bBrR]{0,2}) (?P<quote>\"\"\"|'''|"|')) | (?P<bare_quote>\"\"\"|'''|"|')
+    | (?P<comment>//[^\n]*)
+    | (?P<quoted_name>`[^`\n]*`)
+    | (?P<open>\{) | (?P<close>\})
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of one expression, without the braces and the white space around it."""
+
+    text: str
+
+
+class Unterminated(ValueError):
+    """A `${` whose `}` is missing."""
+
+    def __init__(self, rest: str) -> None:
+        """Keep what follows the opening, for the message."""
+        self.rest = rest
+        super().__init__(f"no closing brace after {rest!r}")
+
+
+def has_marks(string: str) -> bool:
+    """Whether `string` holds anything that `parse` would not give back as it is."""
+    return OPENING in string
+
+
+def parse(string: str) -> tuple[str | Source, ...]:
+    """The literal parts and the expressions of `string`, in order; no literal part is empty, no two stand side by side.
+
+    Raises Unterminated.
+    """
+    parts: list[str | Source] = []
+    literal = ""
+    at = 0
+    while (mark := string.find(OPENING, at)) >= 0:
+        if mark > at and string[mark - 1] == "$":
+            literal += string[at : mark - 1] + OPENING
+            at = mark + len(OPENING)
+            continue
+        literal += string[at:mark]
+        end = find_end(string, mark + len(OPENING))
+        if literal:
+            parts.append(literal)
+        parts.append(Source(string[mark + len(OPENING) : end].strip()))
+        literal, at = "", end + 1
+    literal += string[at:]
+    if literal:
+        parts.append(literal)
+    return tuple(parts)
+
+
+def escape(string: str) -> str:
+    """A string of a template that means the literal `string`."""
+    return string.replace(OPENING, LITERAL_OPENING)
+
+
+def find_end(string: str, start: int) -> int:
+    """Where the brace stands that closes the expression which begins at `start`.
+
+    Raises Unterminated.
+    """
+    depth = 0
+    at = start
+    while token := _TOKEN.search(string, at):
+        at = token.end()
+        quote = token["quote"] or token["bare_quote"]
+        if quote:
+            at = find_end_of_string(string, at, quote=quote, is_raw="r" in (token["prefix"] or "").lower())
+            if at < 0:
+                break
+        elif token["open"]:
+            depth += 1
+        elif token["close"]:
+            if depth == 0:
+                return token.start()
+            depth -= 1
+    raise Unterminated(string[start - len(OPENING) :])
+
+
+def find_end_of_string(string: str, start: int, *, quote: str, is_raw: bool) -> int:
+    """The position after the closing `quote` of a CEL string whose content begins at `start`; -1 where there is none."""
+    at = start
+    while (end := string.find(quote, at)) >= 0:
+        backslash = -1 if is_raw else string.find("\\", at, end)
+        if backslash < 0:
+            return end + len(quote)
+        at = backslash + 2
+    return -1

@@ -1,0 +1,126 @@
+"""Expressions at their places: who may be named there, what the type checker says, what the place takes.
+
+Turns every finding into a mistake with its path, its column and the next step. Evaluates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hearth.model.problems import Mistake
+from hearth.template import environment, expressions, hints, literals, types
+from hearth.template.expressions import Parsed
+from hearth.template.shapes import Shape, Type
+
+_BOOLEAN = ("BOOL", "DYN")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """Who may be named at a place."""
+
+    names: Collection[str]
+    rule: str
+    """Said of a name that exists and may not be named here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sound:
+    """An expression in which no mistake was found."""
+
+    parsed: Parsed
+    result: str
+    """The type that it gives, as CEL writes it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Examiner:
+    """Examines the expressions of one template, and collects the mistakes."""
+
+    scope: types.Scope
+    """Every name that exists, with its type."""
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def note(self, path: str, message: str) -> None:
+        """Remember a mistake."""
+        self.mistakes.append(Mistake(path=path, message=message))
+
+    def examine(self, text: str, *, path: str, audience: Audience) -> Sound | None:
+        """The expression, or None where it has mistakes."""
+        try:
+            parsed = expressions.parse(text)
+        except environment.Refusal as refusal:
+            self.note_faults(refusal.faults, text, path)
+            return None
+        is_sound = self.check_names(parsed, path=path, audience=audience)
+        judgement = self.scope.judge(parsed)
+        self.note_faults(judgement.faults, text, path)
+        if not is_sound or judgement.faults:
+            return None
+        if judgement.is_optional:
+            parsed = expressions.parse_optional(text)
+        return Sound(parsed=parsed, result=judgement.result)
+
+    def examine_test(self, text: str, *, path: str, audience: Audience) -> Sound | None:
+        """The same for an expression that must be true or false."""
+        sound = self.examine(text, path=path, audience=audience)
+        if sound is not None and sound.result not in _BOOLEAN:
+            found = types.describe_result(sound.result)
+            self.note(
+                path,
+                f"must give true or false, {hints.quote_expression(text)} gives {found}; compare it with something",
+            )
+            return None
+        return sound
+
+    def check_names(self, parsed: Parsed, *, path: str, audience: Audience) -> bool:
+        """Whether every name exists and may be named here."""
+        wrong = [root for root in parsed.roots if root not in audience.names]
+        for root in wrong:
+            if root in self.scope.types:
+                message = audience.rule
+            else:
+                hint = hints.did_you_mean(root, audience.names)
+                message = f"nothing is called '{root}'{hint or '; declare it, or write $${ for a literal ${'}"
+            line, column = find_place(parsed.text, parsed.reading.offsets.get(root, 0))
+            self.note_faults((environment.Fault(line=line, column=column, message=message),), parsed.text, path)
+        return not wrong
+
+    def check_fit(self, sound: Sound, shape: Shape, *, path: str) -> None:
+        """Whether a place of that shape takes what a whole expression gives."""
+        if not types.fits(sound.result, shape):
+            gives, text = types.describe_result(sound.result), hints.quote_expression(sound.parsed.text)
+            self.note(path, f"must be {literals.name_type(shape)}, {text} gives {gives}; {advise(shape)}")
+
+    def check_text(self, shape: Shape, *, path: str) -> None:
+        """Whether a place of that shape takes text, which a string with expressions in between always is."""
+        if shape.type not in (Type.STRING, Type.OPEN):
+            wanted = literals.name_type(shape)
+            self.note(path, f"must be {wanted}, a string with expressions in it is text; {advise(shape)}")
+
+    def note_faults(self, faults: Collection[environment.Fault], text: str, path: str) -> None:
+        """Remember what the compiler found in the expression `text`."""
+        for fault in faults:
+            place = f"column {fault.column}" if fault.line == 1 else f"line {fault.line}, column {fault.column}"
+            self.note(path, f"{fault.message} (at {place} of {hints.quote_expression(text)})")
+
+
+def find_place(text: str, offset: int) -> tuple[int, int]:
+    """Line and column of a position, both from 1."""
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def advise(shape: Shape) -> str:
+    """How to give what a place takes."""
+    match shape.type:
+        case Type.STRING:
+            return "convert with string()"
+        case Type.INTEGER:
+            return "make the whole string one expression that gives an integer, e.g. with int()"
+        case Type.NUMBER:
+            return "make the whole string one expression that gives a number, e.g. with double()"
+        case Type.BOOLEAN:
+            return "make the whole string one expression that gives true or false"
+    return f"make the whole string one expression that gives {literals.name_type(shape)}"

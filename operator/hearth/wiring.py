@@ -1,0 +1,131 @@
+"""The one place that builds the parts of the operator and joins them, and the life of the process around them.
+
+Must hold no decision of its own about Stacks: what is built here decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import structlog
+import uvloop
+
+import hearth
+from hearth import machine
+from hearth.handlers import frame
+from hearth.kube import credentials
+from hearth.kube.credentials import CredentialSource
+from hearth.model import errors
+from hearth.serve import lag, logs, metrics, server
+from hearth.serve.metrics import Metrics
+from hearth.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+GRACE = 4.5
+"""Seconds from the first signal to the end of the process, whatever hangs; five are promised."""
+ENDED_BY_FORCE = 1
+
+
+class Machine(Protocol):
+    """What the process needs of the engine and the caches below it."""
+
+    async def start(self) -> None:
+        """Begin to watch and to converge; returns at once. Raises HearthError where that cannot even begin."""
+
+    async def stop(self) -> None:
+        """Begin nothing new, and end; what is on its way to the server may be cut off, since any end is safe."""
+
+    def on_kinds(self) -> None:
+        """Kinds may have come, gone or changed."""
+
+    def find_deaf(self) -> Sequence[str]:
+        """What has stopped working for good, a sentence each: a restart of the process is called for."""
+
+    def find_unready(self) -> Sequence[str]:
+        """What is not synced yet, a sentence each."""
+
+    def count_cached_objects(self) -> Mapping[str, float]:
+        """By kind."""
+
+    def count_stacks(self) -> Mapping[str, float]:
+        """By phase."""
+
+
+Build: TypeAlias = Callable[[Settings, CredentialSource, Metrics], Machine]
+
+
+def build_machine(settings: Settings, source: CredentialSource, observer: Metrics) -> Machine:
+    """The engine on a real cluster."""
+    return machine.KubeMachine(settings, source, observer)
+
+
+def run(settings: Settings, *, build: Build = build_machine, grace: float = GRACE) -> int:
+    """Run the operator until a signal ends it; the exit code. grace: seconds that the end may take."""
+    logs.configure(format_=settings.log_format, level=settings.log_level)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(operate(settings, build, grace))
+    except (errors.HearthError, server.CannotListen) as error:
+        log.error("cannot start", reason=str(error))  # noqa: TRY400 -- a sentence for the user, who needs no stack
+        return 1
+    return 0
+
+
+async def operate(settings: Settings, build: Build, grace: float) -> None:
+    """Everything from start to end, in the order in which it is to be read; each part ends in the reverse order."""
+    stopping = catch_signals(grace)
+    source = credentials.find_source(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
+    # Read once before anything else begins: a mistake in them is told in one sentence, and ends the start.
+    await asyncio.to_thread(source.load)
+
+    observer = metrics.Metrics()
+    engine = build(settings, source, observer)
+    observer.sample(cached_objects=engine.count_cached_objects, stacks=engine.count_stacks)
+
+    async with contextlib.AsyncExitStack() as parts:
+        pages = server.Pages(alive=engine.find_deaf, ready=engine.find_unready, metrics=observer.render)
+        http = server.Server(pages)
+        address = await http.start(settings.http_address)
+        parts.push_async_callback(http.stop)
+
+        await engine.start()
+        parts.push_async_callback(engine.stop)
+
+        kopf = frame.make(source, frame.Ears(on_kinds=engine.on_kinds, on_restart=observer.on_frame_restart))
+        kopf.start()
+        parts.push_async_callback(kopf.stop)
+
+        measuring = asyncio.create_task(lag.measure(observer.on_lag))
+        parts.callback(measuring.cancel)
+
+        log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
+        await stopping.wait()
+        log.info("ending")
+    log.info("ended")
+
+
+def catch_signals(grace: float) -> asyncio.Event:
+    """Is set by the first SIGTERM or SIGINT; a second one ends the process at once, and so do `grace` seconds."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopping.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        # A thread that hangs (an exec plugin, say) would otherwise keep the interpreter from ending.
+        end = threading.Timer(grace, os._exit, args=(ENDED_BY_FORCE,))
+        end.daemon = True
+        end.start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    return stopping

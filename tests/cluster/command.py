@@ -1,0 +1,57 @@
+"""Run a command as if the shell had started it: its signals, its exit code, and the kubeconfig in its environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from types import FrameType
+
+import failure
+
+# The second name is for the tests: it says that the cluster may be filled and emptied at will.
+# Which cluster KUBECONFIG names on a machine at other times is nobody's business here.
+VARIABLES = ("KUBECONFIG", "HEARTH_TEST_KUBECONFIG")
+
+
+def run(command: list[str], *, kubeconfig: Path) -> int:
+    """The exit code of the command, by the shell's convention when a signal ended it."""
+    command = without_dashes(command)
+    if not command:
+        raise failure.Impossible("no command given; write it after `--`: controlplane.py with -- pytest")
+    try:
+        process = subprocess.Popen(command, env=os.environ | dict.fromkeys(VARIABLES, str(kubeconfig)))
+    except OSError as error:
+        raise failure.Impossible(f"cannot run {command[0]}: {error.strerror}") from error
+    _pass_on_signals(process)
+    code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+def without_dashes(words: list[str]) -> list[str]:
+    """The words after the `--` that sets them apart, if there is one."""
+    return words[1:] if words[:1] == ["--"] else words
+
+
+def _pass_on_signals(process: subprocess.Popen[bytes]) -> None:
+    """The command decides what a signal means; we stay until it has ended."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        # A Ctrl-C at the terminal reaches the command by itself; twice would mean "hurry" to it.
+        if number != signal.SIGINT or not _is_in_foreground():
+            process.send_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, pass_on)
+
+
+def _is_in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    finally:
+        os.close(terminal)

@@ -1,0 +1,72 @@
+"""Where things are kept on this machine: what can be built again, and what runs now. Never in the checkout."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def cache() -> Path:
+    """The folder of what can be made again: programs and toolchains."""
+    return _base("XDG_CACHE_HOME", ".cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of one control plane; all of it goes when the control plane is ended, except for logs and locks."""
+
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """Holds everything below. Every process of the control plane has it in its arguments, and nobody else has."""
+        return _base("XDG_STATE_HOME", ".local/state") / self.name
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Predictable, so that other programs need not ask."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def workdir(self) -> Path:
+        """Belongs to kwokctl."""
+        return self.folder / "kwok"
+
+    @property
+    def configuration(self) -> Path:
+        """What kwokctl was told."""
+        return self.folder / "kwokctl.yaml"
+
+    @property
+    def record(self) -> Path:
+        """With what the control plane was started; it is there only while the control plane is complete."""
+        return self.folder / "record.json"
+
+    @property
+    def log(self) -> Path:
+        """What the start printed."""
+        return self.folder / "up.log"
+
+    @property
+    def logs_of_the_failed(self) -> Path:
+        """The logs of the components whose start failed last."""
+        return self.folder / "failed"
+
+    @property
+    def lock(self) -> Path:
+        """Held while the control plane is started or ended."""
+        return self.folder / "lock"
+
+    @property
+    def users(self) -> Path:
+        """Shared by all who use the control plane only while they run."""
+        return self.folder / "users"
+
+
+def _base(variable: str, otherwise: str) -> Path:
+    # The standard has relative paths ignored: they would name another folder in each working directory.
+    given = Path(os.environ.get(variable, ""))
+    return (given if given.is_absolute() else Path.home() / otherwise) / "hearth"

@@ -1,0 +1,24 @@
+"""What the tests of this folder share on the real API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support import raw_api, shapes_of_kinds
+from support.raw_api import RawApi
+
+
+@pytest.fixture(scope="session")
+def api(api_client: Any) -> RawApi:
+    """Raw requests, on a server that serves the kind of the shapes."""
+    server = RawApi(api_client)
+    definition = shapes_of_kinds.DEFINITION
+    answer = server.apply(definition, kind=shapes_of_kinds.DEFINITIONS)
+    assert answer.is_accepted, answer.body
+    kind = shapes_of_kinds.CUSTOM
+    # Served a moment after it is accepted; every request is a look, so that nobody sleeps.
+    collection = raw_api.collection_of({"metadata": {"namespace": "default"}}, kind=kind)
+    assert any(server.send("GET", collection).is_accepted for _ in range(1000))
+    return server

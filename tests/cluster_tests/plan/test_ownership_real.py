@@ -1,0 +1,237 @@
+"""Every stated node of many kinds is tampered with on a real API server; each loss is seen, and nothing else is.
+
+Oracle: the object itself. Where a tampering changed the live object, something of ours must be lost; where the server
+made the same of it (a default came back), nothing may be.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pytest
+
+from hearth.model import child
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.plan import ownership
+from support import raw_api, shapes_of_kinds
+from support.raw_api import Answer, RawApi
+
+Node: TypeAlias = tuple[str | int, ...]
+"""A way into a manifest, with indexes into its lists."""
+
+IDENTITY = {("metadata", "name"), ("metadata", "namespace"), ("apiVersion",), ("kind",), ("metadata",), ("spec",)}
+KEYS = frozenset({"name", "containerPort", "port", "protocol", "mountPath"})
+SETS = frozenset({"members"})
+"""Key fields of list items, and sets: who applies another key or member adds an item, and changes none of ours."""
+
+
+def nodes(value: Any, path: Node = ()) -> Iterator[Node]:
+    """Every stated node: leaf, map, list and list item."""
+    if path and path not in IDENTITY:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, held in inner:
+        yield from nodes(held, (*path, key))
+
+
+def read(value: Any, path: Node) -> Any:
+    """What is at `path`."""
+    for key in path:
+        value = value[key]
+    return value
+
+
+def with_value(manifest: Object, path: Node, value: Any) -> Object:
+    """`manifest` with another value at `path`; None takes the node away."""
+    changed = copy.deepcopy(manifest)
+    holder = read(changed, path[:-1])
+    if value is None:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = value
+    return changed
+
+
+def other(value: Any, *, kept: frozenset[str] = frozenset()) -> Any:
+    """Another value of the same shape, likely to be acceptable; maps keep the values of the keys in `kept`."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case str():
+            return {"TCP": "UDP", "Always": "IfNotPresent", "Prefix": "Exact"}.get(value, value + "1")
+        case dict():
+            return {key: held if key in kept else other(held, kept=kept) for key, held in value.items()} or {"a": "x"}
+        case list():
+            return [other(item, kept=kept) for item in value]
+    return "x"
+
+
+def along(manifest: Object, path: Node) -> Object:
+    """The least part of a manifest that states the node at `path`: maps down to it, but lists whole."""
+    least: Object = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"]}
+    least["metadata"] = {key: manifest["metadata"][key] for key in ("name", "namespace") if key in manifest["metadata"]}
+    keys = list(itertools.takewhile(lambda key: isinstance(key, str), path))
+    holder: Any = least
+    for key in keys[:-1]:
+        holder = holder.setdefault(key, {})
+    if read(manifest, keys[:-1]).get(keys[-1]) is not None:
+        holder[keys[-1]] = read(manifest, tuple(keys))
+    return least
+
+
+def pointer(path: Node) -> str:
+    """A path as JSON patches write it."""
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in path)
+
+
+@dataclass
+class Bench:
+    """One kind under test."""
+
+    api: RawApi
+    kind: Kind
+    manifest: Object
+    failures: list[str] = field(default_factory=list)
+    detected: int = 0
+    unchanged: int = 0
+    serial: Iterator[int] = field(default_factory=itertools.count)
+
+    def make(self) -> tuple[Object, Object]:
+        """A fresh object: its manifest, and how it lives."""
+        manifest = copy.deepcopy(self.manifest)
+        if self.kind.name != "CustomResourceDefinition":
+            manifest["metadata"]["name"] = f"{manifest['metadata']['name']}-{next(self.serial)}"
+        answer = self.api.apply(manifest, kind=self.kind)
+        assert answer.is_accepted, answer.body
+        return manifest, answer.body
+
+    def find_lost(self, manifest: Object, live: Object) -> str | None:
+        """The verdict under test."""
+        return ownership.find_lost(manifest, child.find_ownership(live))
+
+    def judge(self, what: str, manifest: Object, before: Object, answer: Answer) -> bool:
+        """Compare the verdict with the object itself; whether the object is as good as new."""
+        if not answer.is_accepted:
+            return True
+        lost = self.find_lost(manifest, answer.body)
+        is_changed = stated(manifest, before) != stated(manifest, answer.body)
+        if is_changed and lost is None:
+            self.failures.append(f"missed: {what}")
+        if not is_changed and lost is not None:
+            self.failures.append(f"false alarm: {what}: {lost}")
+        self.detected += is_changed
+        self.unchanged += not is_changed
+        return not is_changed and lost is None
+
+
+def stated(wanted: Any, live: Any) -> Any:
+    """What of `live` the manifest speaks of; controllers write beside it at any time."""
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        return {key: stated(value, live.get(key)) for key, value in wanted.items()}
+    if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
+        return [stated(one, other) for one, other in zip(wanted, live, strict=True)]
+    return live
+
+
+Tamper: TypeAlias = Callable[[Bench, Object, Object, Node, Any], Answer]
+
+
+def by_merge_patch(bench: Bench, manifest: Object, live: Object, path: Node, value: Any) -> Answer:
+    """As `kubectl patch --type=merge`."""
+    body = along(with_value(manifest, path, value), path)
+    if value is None and all(isinstance(key, str) for key in path):
+        holder = body
+        for key in path[:-1]:
+            holder = holder.setdefault(key, {})
+        holder[path[-1]] = None
+    return bench.api.send(
+        "PATCH",
+        raw_api.path_of(manifest, kind=bench.kind),
+        body=body,
+        content_type=raw_api.MERGE,
+        fieldManager="kubectl-patch",
+    )
+
+
+def by_json_patch(bench: Bench, manifest: Object, live: Object, path: Node, value: Any) -> Answer:
+    """As `kubectl patch --type=json`."""
+    operation = {"op": "remove" if value is None else "replace", "path": pointer(path)}
+    return bench.api.send(
+        "PATCH",
+        raw_api.path_of(manifest, kind=bench.kind),
+        body=[operation if value is None else {**operation, "value": value}],
+        content_type=raw_api.JSON_PATCH,
+        fieldManager="kubectl-patch",
+    )
+
+
+def by_put(bench: Bench, manifest: Object, live: Object, path: Node, value: Any) -> Answer:
+    """As `kubectl edit` or a controller's update."""
+    body = with_value(live, path, value)
+    body["metadata"].pop("resourceVersion", None)
+    if bench.kind.name == "CustomResourceDefinition":
+        body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+    return bench.api.send("PUT", raw_api.path_of(manifest, kind=bench.kind), body=body, fieldManager="controller")
+
+
+def by_forced_apply(bench: Bench, manifest: Object, live: Object, path: Node, value: Any) -> Answer:
+    """As `kubectl apply --server-side --force-conflicts`."""
+    return bench.api.apply(along(with_value(manifest, path, value), path), kind=bench.kind, manager="kubectl")
+
+
+TAMPERINGS: Mapping[str, Tamper] = {
+    "merge patch": by_merge_patch,
+    "JSON patch": by_json_patch,
+    "PUT": by_put,
+    "forced apply": by_forced_apply,
+}
+
+
+def tamperings(manifest: Object) -> Iterator[tuple[str, Node, Any]]:
+    """Each way to tamper with each node: what with, where, and the new value (None: take it away)."""
+    for path in nodes(manifest):
+        value = read(manifest, path)
+        for name in TAMPERINGS.keys() - {"forced apply"}:
+            yield name, path, other(value)
+            yield name, path, None
+        # An apply takes nothing away that it does not own, so it can only change.
+        changed = other(value, kept=KEYS)
+        is_key = any(isinstance(key, int) for key in path) and path[-1] in KEYS
+        if changed != value and not is_key and not SETS & set(path):
+            yield "forced apply", path, changed
+
+
+@pytest.fixture
+def bench(api: RawApi, namespace: str, request: pytest.FixtureRequest) -> Bench:
+    """The bench for the kind of the row."""
+    kind, manifest = request.param
+    body = copy.deepcopy(manifest)
+    if kind.namespaced:
+        body["metadata"]["namespace"] = namespace
+    else:
+        body["metadata"]["name"] = shapes_of_kinds.scoped_name(body, namespace)
+    return Bench(api=api, kind=kind, manifest=body)
+
+
+@pytest.mark.parametrize("bench", [pytest.param(row, id=row[0].name) for row in shapes_of_kinds.SHAPES], indirect=True)
+def test_every_tampering_is_seen(bench: Bench) -> None:
+    """Every node, by merge patch, JSON patch, PUT and another manager's forced apply."""
+    manifest, live = bench.make()
+    assert bench.find_lost(manifest, live) is None
+    for name, path, value in tamperings(bench.manifest):
+        answer = TAMPERINGS[name](bench, manifest, live, path, value)
+        what = f"{name} of {pointer(path)} to {value}"
+        if not bench.judge(what, manifest, live, answer):
+            manifest, live = bench.make()
+        elif answer.is_accepted:
+            live = answer.body
+    print(f"{bench.kind.name}: {bench.detected} seen, {bench.unchanged} changed nothing")
+    assert bench.failures == []
+    assert bench.detected >= 5

@@ -1,0 +1,176 @@
+"""What the words of a story's steps do to a world. One function a word.
+
+Must not look at what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hearth.model.child import Object
+from support import probe_player, story, traffic
+from support.story import Step
+from support.world import Address
+
+if TYPE_CHECKING:
+    from support.story_runner import Play, StackPlayed
+
+Act: TypeAlias = "Callable[[Any, StackPlayed, Play], Awaitable[None]]"
+
+
+async def act(step: Step, stack: StackPlayed, play: Play) -> None:
+    """Do what the step says."""
+    await ACTIONS[step.action](step.what, stack, play)
+
+
+async def apply(what: Object, stack: StackPlayed, play: Play) -> None:
+    """Create the Stack, or replace its spec."""
+    stack.spec = what
+    address = play.address_of(stack.name)
+    spec = story.expand(what)
+    if await play.world.find(address) is not None:
+        await play.world.replace_spec(address, spec)
+        return
+    metadata = {"name": address.name, "namespace": address.namespace}
+    stack.uids = {}
+    await play.world.create(
+        {"apiVersion": address.api_version, "kind": address.kind, "metadata": metadata, "spec": spec}
+    )
+
+
+async def edit(what: Object, stack: StackPlayed, play: Play) -> None:
+    """Merge a change into the spec, in the story's short form."""
+    await apply(story.edit(stack.spec, what), stack, play)
+
+
+async def remove(what: list[str], stack: StackPlayed, play: Play) -> None:
+    """Take resources out of the template."""
+    await edit({"template": {"resources": dict.fromkeys(what)}}, stack, play)
+
+
+async def tamper(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Change fields of a child behind the operator's back."""
+    found = await play.get_child(stack, what["object"])
+    patch: Object = {}
+    for path, value in [*what.get("set", {}).items(), *((path, None) for path in what.get("unset", ()))]:
+        put(patch, path, value)
+    await play.world.patch(address_of(found), patch)
+
+
+async def delete_object(what: str, stack: StackPlayed, play: Play) -> None:
+    """Delete a child behind the operator's back."""
+    await play.world.delete(address_of(await play.get_child(stack, what)))
+
+
+async def delete_stack(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Delete the Stack."""
+    await play.world.delete(play.address_of(stack.name))
+
+
+async def fail(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Let the operator's next writes of a resource be refused."""
+    play.world.traffic.troubles.append(
+        traffic.Trouble(
+            refusal=traffic.REFUSALS[what["with"]],
+            resource=what.get("resource"),
+            kind=what.get("kind"),
+            times=what.get("times"),
+            verbs=frozenset(what.get("verbs", traffic.CHILD_WRITES)),
+        )
+    )
+
+
+async def recover(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Refuse nothing any more."""
+    play.world.traffic.troubles.clear()
+
+
+async def restart_controller(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Kill the operator and start it again."""
+    await play.world.kill_controller()
+    await play.world.start_controller()
+
+
+async def stop_controller(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Kill the operator."""
+    await play.world.kill_controller()
+
+
+async def start_controller(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Start it."""
+    await play.world.start_controller()
+
+
+async def wait(what: str, stack: StackPlayed, play: Play) -> None:
+    """Let time pass: `30s`, `5m`."""
+    await play.world.wait(story.parse_duration(what))
+
+
+async def create_kind(what: str, stack: StackPlayed, play: Play) -> None:
+    """Install the CustomResourceDefinition of a kind that is a Probe by another name."""
+    made = await play.world.create(probe_player.definition(what))
+    play.others.append(address_of(made))
+
+
+async def delete_kind(what: str, stack: StackPlayed, play: Play) -> None:
+    """Take it away again, with all its objects."""
+    await play.world.delete(address_of(probe_player.definition(what)))
+
+
+async def create_object(what: Object, stack: StackPlayed, play: Play) -> None:
+    """Create an object that belongs to somebody else."""
+    made = await play.world.create({**what, "metadata": {"namespace": play.world.namespace, **what["metadata"]}})
+    play.others.append(address_of(made))
+
+
+async def delete_other(what: str, stack: StackPlayed, play: Play) -> None:
+    """Delete an object that is nobody's child: `v1/ConfigMap/name`."""
+    await play.world.delete(play.parse_address(what))
+
+
+async def change_other(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Change fields of an object that is nobody's child."""
+    patch: Object = {}
+    for path, value in what["set"].items():
+        put(patch, path, value)
+    await play.world.patch(play.parse_address(what["object"]), patch)
+
+
+ACTIONS: Mapping[str, Act] = {
+    "apply": apply,
+    "edit": edit,
+    "remove": remove,
+    "tamper": tamper,
+    "delete-object": delete_object,
+    "delete-stack": delete_stack,
+    "fail": fail,
+    "recover": recover,
+    "restart-controller": restart_controller,
+    "stop-controller": stop_controller,
+    "start-controller": start_controller,
+    "wait": wait,
+    "create-kind": create_kind,
+    "delete-kind": delete_kind,
+    "create-object": create_object,
+    "delete-other": delete_other,
+    "change-other": change_other,
+}
+
+
+def address_of(raw: Object) -> Address:
+    """Where an object is."""
+    return Address(
+        api_version=raw["apiVersion"],
+        kind=raw["kind"],
+        namespace=raw["metadata"].get("namespace", ""),
+        name=raw["metadata"]["name"],
+    )
+
+
+def put(patch: Object, path: str, value: Any) -> None:
+    r"""Put a value at a dotted path; a dot within a key is written as `\.`."""
+    *way, last = [key.replace("\0", ".") for key in path.replace("\\.", "\0").split(".")]
+    for key in way:
+        patch = patch.setdefault(key, {})
+    patch[last] = value

@@ -1,0 +1,254 @@
+"""Whether what is seen is what a story expects: pure, and in sentences that say what was found instead.
+
+Must not know where the objects come from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hearth.model import names
+from hearth.model.child import Object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is there at one moment, as far as one Stack is concerned."""
+
+    stack: Object | None
+    children: Mapping[str, Sequence[Object]]
+    """By resource every object with the Stack's label."""
+    before: Mapping[str, str]
+    """By resource the UID of its child after the step before."""
+    requests: Counter[str]
+    """What the operator sent since this step began."""
+    events: Sequence[str]
+    """The reasons of the Events that it posted since."""
+    others: Mapping[str, Object | None]
+    """By `kind/name` the objects that the step asks about by that."""
+
+
+Judge: TypeAlias = Callable[[Any, Seen], Iterator[str]]
+
+
+def find_wrong(expected: Mapping[str, Any], seen: Seen) -> list[str]:
+    """Every expectation that does not hold, in a sentence; nothing where all do."""
+    return [f"{word}: {text}" for word, wanted in expected.items() for text in JUDGES[word](wanted, seen)]
+
+
+def find_condition(stack: Object | None, name: str) -> Mapping[str, Any]:
+    """The condition of that type; empty where there is none."""
+    conditions = status_of(stack).get("conditions", ())
+    return next((each for each in conditions if each["type"] == name), {})
+
+
+def status_of(stack: Object | None) -> Mapping[str, Any]:
+    """The Stack's status; empty where there is no Stack or none was written."""
+    return (stack or {}).get("status") or {}
+
+
+def equals(found: Any, wanted: Any) -> Iterator[str]:
+    """Nothing where they are equal."""
+    if found != wanted:
+        yield f"expected {show(wanted)}, found {show(found)}"
+
+
+def show(value: Any) -> str:
+    """A value as a story would write it."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def judge_field(*path: str) -> Judge:
+    """A judge of one field of the status."""
+
+    def judge(wanted: Any, seen: Seen) -> Iterator[str]:
+        value: Any = status_of(seen.stack)
+        for key in path:
+            value = value.get(key, {})
+        yield from equals(value or None, wanted or None)
+
+    return judge
+
+
+def judge_phase(wanted: str, seen: Seen) -> Iterator[str]:
+    """The phase, said of the spec as it is now; with the reason that helps whoever reads a failure."""
+    status = status_of(seen.stack)
+    if seen.stack is not None and status.get("observedGeneration") != seen.stack["metadata"]["generation"]:
+        yield f"it says {status.get('phase')} of an older spec"
+    elif status.get("phase") != wanted:
+        message = find_condition(seen.stack, "Ready").get("message")
+        yield f"expected {wanted}, found {status.get('phase')} ({message})"
+
+
+def judge_condition(name: str) -> Judge:
+    """A judge of one condition: true, false, or a word such as Unknown; false may also be said by its absence."""
+
+    def judge(wanted: Any, seen: Seen) -> Iterator[str]:
+        found = find_condition(seen.stack, name).get("status", "False")
+        word = str(wanted) if not isinstance(wanted, str) else wanted
+        yield from equals(found, word)
+
+    return judge
+
+
+def judge_reason(wanted: str, seen: Seen) -> Iterator[str]:
+    """The reason of `Ready`."""
+    yield from equals(find_condition(seen.stack, "Ready").get("reason"), wanted)
+
+
+def judge_message(wanted: str | list[str], seen: Seen) -> Iterator[str]:
+    """Parts of the message of `Ready`."""
+    message = find_condition(seen.stack, "Ready").get("message", "")
+    for part in [wanted] if isinstance(wanted, str) else wanted:
+        if part not in message:
+            yield f"expected {show(part)} in {show(message)}"
+
+
+def judge_problems(wanted: Mapping[str, str], seen: Seen) -> Iterator[str]:
+    """By resource a part of what its problem says; and no other problems."""
+    found: dict[str, str] = {}
+    for problem in status_of(seen.stack).get("problems") or ():
+        found[problem["resource"]] = f"{problem['reason']}: {problem['message']}"
+    yield from equals(sorted(found), sorted(wanted))
+    for resource, part in wanted.items():
+        if resource in found and part not in found[resource]:
+            yield f"{resource}: expected {show(part)} in {show(found[resource])}"
+
+
+def judge_exist(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
+    """The resources that have a child."""
+    yield from equals(sorted(seen.children), sorted(wanted))
+
+
+def judge_objects(wanted: Mapping[str, Mapping[str, Any]], seen: Seen) -> Iterator[str]:
+    """By resource fields of its one child, each by its path."""
+    for resource, fields in wanted.items():
+        found = seen.children.get(resource, ())
+        if len(found) != 1:
+            yield f"{resource}: expected one object, found {len(found)}"
+            continue
+        for text in judge_fields(fields, found[0]):
+            yield f"{resource}: {text}"
+
+
+def judge_fields(wanted: Mapping[str, Any], found: Object) -> Iterator[str]:
+    """Fields of an object, each by its path; null: not there."""
+    for path, value in wanted.items():
+        for text in equals(dig(found, path), value):
+            yield f"{path} {text}"
+
+
+def dig(value: Any, path: str) -> Any:
+    r"""What lies at a dotted path, or None; a dot within a key is written as `\.`."""
+    for key in path.replace("\\.", "\0").split("."):
+        value = value.get(key.replace("\0", ".")) if isinstance(value, dict) else None
+    return value
+
+
+def uid_of(resource: str, seen: Seen) -> str | None:
+    """The UID of the one child of a resource."""
+    found = seen.children.get(resource, ())
+    return found[0]["metadata"]["uid"] if len(found) == 1 else None
+
+
+def judge_same(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
+    """Resources whose child is the object that it was."""
+    for resource in wanted:
+        if uid_of(resource, seen) is None or uid_of(resource, seen) != seen.before.get(resource):
+            yield f"{resource}: expected the same object as before, found another or none"
+
+
+def judge_new(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
+    """Resources whose child is another object than before, or the first one."""
+    for resource in wanted:
+        found = uid_of(resource, seen)
+        if found is None or found == seen.before.get(resource):
+            yield f"{resource}: expected a new object, found {'the old one' if found else 'none, or several'}"
+
+
+def judge_gone(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
+    """Resources that have no object any more."""
+    for resource in wanted:
+        if seen.children.get(resource):
+            yield f"{resource}: expected no object, found {len(seen.children[resource])}"
+
+
+def judge_others(wanted: Mapping[str, Mapping[str, Any] | None], seen: Seen) -> Iterator[str]:
+    """By `kind/name` fields of an object that is nobody's child, or null where there must be none."""
+    for address, fields in wanted.items():
+        found = seen.others.get(address)
+        if fields is None or found is None:
+            if (fields is None) != (found is None):
+                yield f"{address}: expected {'nothing' if fields is None else 'an object'}, found otherwise"
+            continue
+        for text in judge_fields(fields, found):
+            yield f"{address}: {text}"
+
+
+def judge_requests(wanted: Mapping[str, Any], seen: Seen) -> Iterator[str]:
+    """By verb how many requests the operator sent: a number, or an upper limit as in `<=3`."""
+    for verb, count in wanted.items():
+        found = seen.requests[verb]
+        limit = int(str(count).removeprefix("<="))
+        if found > limit or (found != limit and not str(count).startswith("<=")):
+            yield f"{verb}: expected {count}, found {found}"
+
+
+def judge_events(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
+    """The reasons of the Events, in order."""
+    yield from equals(list(seen.events), list(wanted))
+
+
+def judge_stack(wanted: str | Mapping[str, Any], seen: Seen) -> Iterator[str]:
+    """`gone`, or fields of the Stack object, each by its path."""
+    if wanted == "gone":
+        if seen.stack is not None:
+            message = find_condition(seen.stack, "Ready").get("message")
+            yield f"expected none, found it in {status_of(seen.stack).get('phase')} ({message})"
+    elif seen.stack is None:
+        yield "expected a Stack, found none"
+    elif not isinstance(wanted, str):
+        yield from judge_fields(wanted, seen.stack)
+
+
+def judge_nothing_left(wanted: bool, seen: Seen) -> Iterator[str]:
+    """No object of the Stack."""
+    if wanted and seen.children:
+        yield f"expected no object, found those of {sorted(seen.children)}"
+
+
+JUDGES: Mapping[str, Judge] = {
+    "phase": judge_phase,
+    "ready": judge_condition("Ready"),
+    "reconciling": judge_condition("Reconciling"),
+    "stalled": judge_condition("Stalled"),
+    "reason": judge_reason,
+    "message": judge_message,
+    "problems": judge_problems,
+    "summary": judge_field("summary"),
+    "revision": judge_field("revision"),
+    "outputs": judge_field("outputs"),
+    "exist": judge_exist,
+    "objects": judge_objects,
+    "same": judge_same,
+    "new": judge_new,
+    "gone": judge_gone,
+    "others": judge_others,
+    "requests": judge_requests,
+    "events": judge_events,
+    "stack": judge_stack,
+    "nothing-left": judge_nothing_left,
+}
+
+
+def by_resource(children: Sequence[Object]) -> dict[str, list[Object]]:
+    """Objects by the resource that their label names."""
+    grouped: dict[str, list[Object]] = {}
+    for raw in children:
+        resource = (raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, "")
+        grouped.setdefault(resource, []).append(raw)
+    return grouped

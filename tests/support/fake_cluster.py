@@ -1,0 +1,165 @@
+"""The port `Cluster` on the fake server: what one engine has in place of `hearth.kube.cluster`.
+
+Every request is counted, and may be refused, lost, or be the last one that its engine sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from hearth.engine.ports import Listener
+from hearth.model import child as children
+from hearth.model import errors, names
+from hearth.model.child import Child, Object, Path
+from hearth.model.kinds import Kind, Kinds, ObjectRef
+from support import fake_kinds
+from support.fake_cache import FakeCache
+from support.fake_server import copy
+from support.fake_wire import FakeWire
+from support.traffic import Request
+
+MANAGER = "hearth"
+
+
+class FakeCluster:
+    """One engine's way to the children."""
+
+    def __init__(self, wire: FakeWire, listener: Listener) -> None:
+        self._wire = wire
+        self._server = wire.server
+        self._schemas: set[Kind] = set()
+        self.cache = FakeCache(wire, listener)
+
+    @property
+    def kinds(self) -> Kinds:
+        """As the port says."""
+        return _KnownKinds(self._server.kinds, self._schemas)
+
+    async def load_schemas(self, kinds: Collection[Kind]) -> None:
+        """As the port says."""
+        await self._wire.travel()
+        self._schemas.update(kinds)
+
+    async def refresh_kinds(self) -> None:
+        """As the port says; the fake server's table is always fresh."""
+        await self._wire.travel()
+
+    def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
+        """As the port says."""
+        return self.cache.follow(kind, paths)
+
+    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
+        """As the port says."""
+        return self.cache.children(stack_uid)
+
+    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
+        """As the port says."""
+        return self.cache.children_of(stack_uid, resource)
+
+    async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
+        """As the port says."""
+        sent = copy(manifest)
+        request = describe("apply", kind, sent)
+        answer = await self._wire.send(
+            request, lambda: self._server.apply(sent, kind=kind, manager=manager, force=force)
+        )
+        return self.cache.put(kind, answer, is_ours=True)
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        metadata = {key: value for key, value in manifest["metadata"].items() if key not in {"uid", "resourceVersion"}}
+        name = metadata.pop("name")
+        sent = copy({**manifest, "metadata": {**metadata, "generateName": f"{name[:50]}-"}})
+        request = describe("dry-run", kind, manifest)
+        await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER, dry_run=True))
+
+    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
+        """As the port says."""
+        request = Request(verb="get", kind=kind, namespace=ref.namespace, name=ref.name)
+        raw: Object = copy(await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name)))
+        return raw
+
+    async def delete(self, child: Child) -> bool:
+        """As the port says."""
+        kind = child.kind
+        request = Request(verb="delete", kind=kind, namespace=child.namespace, name=child.name, resource=child.resource)
+        try:
+            is_gone = await self._wire.send(
+                request, lambda: self._server.delete(kind, child.namespace, child.name, uid=child.uid)
+            )
+        except errors.Refused as error:
+            if error.code != 404 and not (error.code == 409 and await self._is_another(child)):
+                raise
+            is_gone = True
+        if is_gone:
+            self.cache.forget(child)
+            return True
+        live = self._server.find(kind, child.namespace, child.name)
+        if live is not None:
+            self.cache.put(kind, live, is_ours=True)
+        return False
+
+    async def _is_another(self, child: Child) -> bool:
+        """Whether the object of a child's name is not that child (any more)."""
+        try:
+            live = await self.get(child.ref, kind=child.kind)
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+            return True
+        return bool(live["metadata"]["uid"] != child.uid)
+
+    async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
+        """As the port says."""
+        request = Request(verb="list", kind=kind, namespace="", name="")
+        try:
+            found = await self._wire.send(request, lambda: self._server.list_all(kind))
+        except errors.Refused as error:
+            if error.code == 404:
+                return []
+            raise
+        parsed = [children.parse_child(raw, kind=kind, paths=()) for raw in found]
+        return [child for child in parsed if child.stack_uid == stack_uid]
+
+    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+        """As the port says."""
+        request = Request(verb="access-review", kind=kind, namespace=namespace, name="")
+        return await self._wire.send(request, lambda: (verb, kind.name) not in self._wire.traffic.denied)
+
+
+def label_of(raw: Mapping[str, Any]) -> str:
+    """The resource that an object says it stands for."""
+    return str((raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, ""))
+
+
+class _KnownKinds:
+    """The served kinds, with the schemas that were loaded."""
+
+    def __init__(self, table: fake_kinds.KindTable, loaded: Collection[Kind]) -> None:
+        self._table = table
+        self._loaded = loaded
+
+    @property
+    def generation(self) -> int:
+        return self._table.generation
+
+    def find(self, api_version: str, kind: str) -> Kind | None:
+        return self._table.find(api_version, kind)
+
+    def all(self) -> Collection[Kind]:
+        return self._table.all()
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        return self._table.find_schema(kind) if kind in self._loaded else None
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
+        return self._table.find_definition(reference)
+
+
+def describe(verb: str, kind: Kind, raw: Mapping[str, Any]) -> Request:
+    """A request about a child."""
+    metadata = raw["metadata"]
+    return Request(
+        verb=verb, kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"], resource=label_of(raw)
+    )

@@ -1,0 +1,226 @@
+"""The port `Home` on the fake server: what one engine has in place of `hearth.kube.home`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from hearth.engine.ports import Listener, Revision, StackObject
+from hearth.kube import revisions
+from hearth.model import errors, names
+from hearth.model.child import Object, parse_count
+from hearth.model.kinds import Kind, ObjectRef
+from support import answers, fake_kinds
+from support.fake_server import copy
+from support.fake_wire import FakeWire
+from support.traffic import Request
+
+MANAGER = "hearth"
+STACK = fake_kinds.STACK.kind
+REVISION = fake_kinds.CONTROLLER_REVISION.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A revision, and the version in which it was seen."""
+
+    version: int
+    revision: Revision
+
+
+class FakeHome:
+    """One engine's way to the Stacks; knows those that are there from the beginning."""
+
+    def __init__(self, wire: FakeWire, listener: Listener) -> None:
+        self._wire = wire
+        self._server = wire.server
+        self._listener = listener
+        self._stacks: dict[str, StackObject] = {}
+        self._gone: set[str] = set()
+        self._revisions: dict[str, dict[str, Stored]] = {}
+        self._sources: set[ObjectRef] = set()
+        wire.receive(self._take)
+        for kind in (STACK, REVISION):
+            for raw in self._server.list_all(kind):
+                self._take(kind, None, raw)
+
+    # ------------------------------------------------------------ events
+
+    def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """One event arrives."""
+        raw = after if after is not None else before
+        if raw is None:
+            return
+        if kind == STACK:
+            self._take_stack(raw, is_gone=after is None)
+        elif kind == REVISION:
+            self._take_revision(raw, is_gone=after is None)
+        elif self._sources:
+            self._take_source(kind, raw)
+
+    def _take_stack(self, raw: Object, *, is_gone: bool) -> None:
+        stack = parse_stack(raw)
+        known = self._stacks.get(stack.uid)
+        if is_gone:
+            self._stacks.pop(stack.uid, None)
+            self._revisions.pop(stack.uid, None)
+        elif stack.uid in self._gone or (known is not None and known.resource_version >= stack.resource_version):
+            return
+        else:
+            self._stacks[stack.uid] = stack
+        self._listener.on_stack(stack.uid)
+
+    def _take_revision(self, raw: Object, *, is_gone: bool) -> None:
+        owner = raw["metadata"]["labels"][names.LABEL_STACK_UID]
+        found = self._revisions.setdefault(owner, {})
+        name, version = raw["metadata"]["name"], int(raw["metadata"]["resourceVersion"])
+        if is_gone:
+            found.pop(name, None)
+        elif name not in found or found[name].version < version:
+            found[name] = Stored(version, parse_revision(raw))
+
+    def _take_source(self, kind: Kind, raw: Object) -> None:
+        metadata = raw["metadata"]
+        namespace = metadata.get("namespace", "")
+        ref = ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=metadata["name"])
+        if ref in self._sources:
+            self._listener.on_source(ref)
+
+    def _put(self, raw: Object) -> None:
+        """Take in the answer to a write of our own, which is no news."""
+        stack = parse_stack(raw)
+        known = self._stacks.get(stack.uid)
+        if known is not None and known.resource_version < stack.resource_version:
+            self._stacks[stack.uid] = stack
+
+    # ------------------------------------------------------------ the port
+
+    def find_stack(self, uid: str) -> StackObject | None:
+        """As the port says."""
+        return self._stacks.get(uid)
+
+    def stacks(self) -> Collection[str]:
+        """As the port says."""
+        return tuple(self._stacks)
+
+    def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
+        """As the port says."""
+        found = [stored.revision for stored in self._revisions.get(stack_uid, {}).values()]
+        return tuple(sorted(found, key=lambda revision: revision.number))
+
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> None:
+        """As the port says."""
+        raw = copy(revisions.make_revision(stack, revision, definition))
+        request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
+        self._take_revision(await self._wire.send(request, lambda: self._store(raw)), is_gone=False)
+
+    def _store(self, raw: Object) -> Object:
+        """Create a revision; where it exists already, its number and kinds are brought up to date."""
+        metadata = raw["metadata"]
+        if self._server.find(REVISION, metadata["namespace"], metadata["name"]) is None:
+            return self._server.create(raw, manager=MANAGER)
+        patch = {"metadata": {"annotations": metadata["annotations"]}, "revision": raw["revision"]}
+        return self._server.patch(REVISION, metadata["namespace"], metadata["name"], patch, manager=MANAGER)
+
+    async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
+        """As the port says."""
+        request = Request(verb="get", kind=REVISION, namespace=stack.namespace, name=revision.name)
+        raw = await self._wire.send(request, lambda: self._server.get(REVISION, stack.namespace, revision.name))
+        return revisions.parse_definition(copy(raw))
+
+    async def put_finalizer(self, stack: StackObject) -> None:
+        """As the port says."""
+        if names.FINALIZER not in stack.finalizers:
+            await self._write_finalizers(stack, [*stack.finalizers, names.FINALIZER])
+
+    async def remove_finalizer(self, stack: StackObject) -> None:
+        """As the port says."""
+        if names.FINALIZER not in stack.finalizers:
+            return
+        try:
+            await self._write_finalizers(stack, [name for name in stack.finalizers if name != names.FINALIZER])
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+
+    async def _write_finalizers(self, stack: StackObject, finalizers: list[str]) -> None:
+        metadata = {"finalizers": finalizers or None, "resourceVersion": str(stack.resource_version)}
+
+        def act() -> Object:
+            self._check_uid(stack)
+            return self._server.patch(STACK, stack.namespace, stack.name, {"metadata": metadata}, manager=MANAGER)
+
+        answer = await self._wire.send(stack_request("finalizer", stack), act)
+        if "deletionTimestamp" in answer["metadata"] and not finalizers:
+            self._gone.add(stack.uid)
+            self._stacks.pop(stack.uid, None)
+        else:
+            self._put(answer)
+
+    async def write_status(self, stack: StackObject, status: Object) -> None:
+        """As the port says."""
+        sent = copy(status)
+
+        def act() -> Object:
+            self._check_uid(stack)
+            return self._server.patch_status(STACK, stack.namespace, stack.name, sent, manager=MANAGER)
+
+        try:
+            self._put(await self._wire.send(stack_request("status", stack), act))
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+
+    def _check_uid(self, stack: StackObject) -> None:
+        """A patch that states a uid is refused where another Stack has the name by now."""
+        live = self._server.get(STACK, stack.namespace, stack.name)
+        if live["metadata"]["uid"] != stack.uid:
+            raise answers.conflict(STACK, stack.name, "the UID in the precondition is another one")
+
+    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+        """As the port says."""
+        kind = fake_kinds.CONFIG_MAP.kind
+        self._sources.add(ref)
+        request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name)
+        raw = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
+        data: Mapping[str, str] = copy(raw.get("data", {}))
+        return data
+
+    async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
+        """As the port says."""
+        self._wire.traffic.events.append((stack.name, type_, reason, message))
+        await self._wire.send(stack_request("event", stack), lambda: None)
+
+
+def parse_stack(raw: Object) -> StackObject:
+    """A Stack as the port shows it."""
+    metadata = raw["metadata"]
+    return StackObject(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        uid=metadata["uid"],
+        generation=metadata["generation"],
+        resource_version=int(metadata["resourceVersion"]),
+        deleting="deletionTimestamp" in metadata,
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        annotations=copy(metadata.get("annotations") or {}),
+        spec=copy(raw.get("spec", {})),
+        status=copy(raw.get("status", {})),
+    )
+
+
+def parse_revision(raw: Object) -> Revision:
+    """A ControllerRevision as the port shows it."""
+    annotations = raw["metadata"]["annotations"]
+    kinds = annotations[names.ANNOTATION_KINDS]
+    return Revision(
+        name=raw["metadata"]["name"],
+        number=parse_count(annotations[names.ANNOTATION_REVISION]),
+        hash=annotations[names.ANNOTATION_HASH],
+        kinds=frozenset(kinds.split(",")) if kinds else frozenset(),
+    )
+
+
+def stack_request(verb: str, stack: StackObject) -> Request:
+    """A request about a Stack."""
+    return Request(verb=verb, kind=STACK, namespace=stack.namespace, name=stack.name)

@@ -1,0 +1,383 @@
+"""An API server in memory: raw objects, field ownership, preconditions, finalizers, and who is told of changes.
+
+Speaks in verbs and raises the refusals of a real server. Must not know of stacks, engines or faults; the time and the
+uids it gives are handed in or counted, so that the same calls give the same objects.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import orjson
+
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support import answers, fake_kinds, field_sets, managers, validation
+from support.fake_kinds import ServedKind
+
+Watcher: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
+"""Told of every change: the kind, the object before (None: it is new) and after (None: it is gone)."""
+Key: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+
+def copy(raw: Any) -> Any:
+    """A deep copy of JSON data."""
+    return orjson.loads(orjson.dumps(raw))
+
+
+class FakeServer:
+    """One cluster. Stored objects are never changed, only replaced, so they may be shared."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._version = 0
+        self._uids = 0
+        self._objects: dict[tuple[str, str], dict[Key, Object]] = {}
+        self.kinds = fake_kinds.KindTable()
+        self.watchers: list[Watcher] = []
+        for served in fake_kinds.BUILT_IN:
+            self.kinds.serve(served)
+        for namespace in ("default", "hearth"):
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, manager="test")
+
+    # ------------------------------------------------------------ reading
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the newest change."""
+        return self._version
+
+    def find_kind(self, raw: Mapping[str, Any]) -> Kind:
+        """The kind that a manifest names; refused as unknown where it is not served."""
+        kind = self.kinds.find(raw["apiVersion"], raw["kind"])
+        if kind is None:
+            raise answers.unknown_kind()
+        return kind
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """The object as it is stored, or None."""
+        return self._objects.get((kind.group, kind.name), {}).get((namespace, name))
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        """The object."""
+        self._served(kind)
+        found = self.find(kind, namespace, name)
+        if found is None:
+            raise answers.not_found(kind, name)
+        return found
+
+    def list_all(self, kind: Kind) -> list[Object]:
+        """Every object of that kind."""
+        self._served(kind)
+        return list(self._objects.get((kind.group, kind.name), {}).values())
+
+    def everything(self) -> Iterator[tuple[Kind, Object]]:
+        """Every object of every kind that is served."""
+        for served in list(self.kinds):
+            for raw in self.list_all(served.kind):
+                yield served.kind, raw
+
+    # ------------------------------------------------------------ writing
+
+    def create(self, raw: Object, *, manager: str, dry_run: bool = False) -> Object:
+        """POST; a name is made where only `generateName` is stated."""
+        kind = self.find_kind(raw)
+        served = self._served(kind)
+        metadata = dict(raw["metadata"])
+        if "name" not in metadata:
+            metadata["name"] = f"{metadata['generateName']}{self._uids:05d}"
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        existing = self.find(kind, namespace, name)
+        if existing is not None:
+            raise answers.exists(kind, name, deleting="deletionTimestamp" in existing["metadata"])
+        self._admit_new(kind, namespace, name)
+        wanted = {**raw, "metadata": metadata}
+        check(served, None, wanted)
+        if dry_run:
+            return wanted
+        wanted = managers.record_update(None, wanted, served.shape, manager=manager, time=self._time())
+        return self._store_new(served, wanted)
+
+    def replace(self, raw: Object, *, manager: str) -> Object:
+        """PUT of everything but the status, whatever its version."""
+        kind = self.find_kind(raw)
+        served = self._served(kind)
+        live = self.get(kind, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+        stated = raw["metadata"].get("resourceVersion")
+        if stated is not None and stated != live["metadata"]["resourceVersion"]:
+            raise answers.stale(kind, raw["metadata"]["name"])
+        return self._change(served, live, keep_system_fields(live, raw, served), manager=manager)
+
+    def patch(self, kind: Kind, namespace: str, name: str, patch: Object, *, manager: str) -> Object:
+        """A JSON merge patch; a stated resourceVersion must be the object's."""
+        served = self._served(kind)
+        live = self.get(kind, namespace, name)
+        stated = patch.get("metadata", {}).get("resourceVersion")
+        if stated is not None and stated != live["metadata"]["resourceVersion"]:
+            raise answers.stale(kind, name)
+        return self._change(served, live, keep_system_fields(live, merge_patch(live, patch), served), manager=manager)
+
+    def patch_status(self, kind: Kind, namespace: str, name: str, status: Object, *, manager: str) -> Object:
+        """A JSON merge patch of the subresource `status`."""
+        served = self._served(kind)
+        live = self.get(kind, namespace, name)
+        wanted = {**live, "status": merge_patch(live.get("status", {}), status)}
+        if wanted["status"] == live.get("status", {}):
+            return live
+        wanted = managers.record_status(live, wanted, served.shape, manager=manager, time=self._time())
+        return self._store_changed(served, live, wanted)
+
+    def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Object:
+        """Server-side apply."""
+        served = self._served(kind)
+        metadata = manifest["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        check_patch(served, manifest, namespace, name)
+        live = self.find(kind, namespace, name)
+        check_preconditions(kind, live, metadata)
+        wanted = managers.apply(live, manifest, served.shape, manager=manager, force=force, time=self._time())
+        if live is None:
+            self._admit_new(kind, namespace, name)
+            check(served, None, wanted)
+            return self._store_new(served, wanted)
+        check(served, live, wanted)
+        return self._finish_change(served, live, wanted)
+
+    def delete(
+        self, kind: Kind, namespace: str, name: str, *, uid: str | None = None, version: str | None = None
+    ) -> bool:
+        """DELETE in the background policy; True when the object is gone now, False while finalizers hold it."""
+        self._served(kind)
+        live = self.get(kind, namespace, name)
+        found = live["metadata"]
+        if uid is not None and uid != found["uid"]:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found['uid']}"
+            raise answers.conflict(kind, name, why)
+        if version is not None and version != found["resourceVersion"]:
+            raise answers.stale(kind, name)
+        if not found.get("finalizers") and kind not in (fake_kinds.NAMESPACE.kind, _DEFINITIONS):
+            self._remove(kind, live)
+            return True
+        if "deletionTimestamp" not in found:
+            metadata = {**found, "deletionTimestamp": self._time(), "deletionGracePeriodSeconds": 0}
+            self._store_changed(self._served(kind), live, {**live, "metadata": metadata})
+        self._empty(kind, name)
+        return self.find(kind, namespace, name) is None
+
+    # ------------------------------------------------------------ inside
+
+    def _served(self, kind: Kind) -> ServedKind:
+        served = self.kinds.find_served(kind)
+        if served is None:
+            raise answers.unknown_kind()
+        return served
+
+    def _time(self) -> str:
+        moment = datetime.datetime.fromtimestamp(self._now(), tz=datetime.UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _admit_new(self, kind: Kind, namespace: str, name: str) -> None:
+        """Refuse what cannot be made where it is to be made."""
+        if not kind.namespaced:
+            return
+        found = self.find(fake_kinds.NAMESPACE.kind, "", namespace)
+        if found is None:
+            raise answers.namespace_missing(namespace)
+        if "deletionTimestamp" in found["metadata"]:
+            raise answers.namespace_terminating(kind, name, namespace)
+
+    def _store_new(self, served: ServedKind, wanted: Object) -> Object:
+        self._uids += 1
+        kind = served.kind
+        kept = {key: value for key, value in wanted.items() if key != "status" or not served.shape.has_status}
+        metadata = {key: value for key, value in wanted["metadata"].items() if key != "generateName"}
+        metadata |= {"uid": f"uid-{self._uids:06d}", "generation": 1, "creationTimestamp": self._time()}
+        stored = self._put(kind, {**kept, **served.defaults, "metadata": metadata})
+        self._tell(kind, None, stored)
+        if kind == _DEFINITIONS:
+            self.kinds.serve(fake_kinds.custom_kind(stored))
+            established = [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]
+            name = metadata["name"]
+            return self.patch_status(kind, "", name, {"conditions": established}, manager="kube-apiserver")
+        return stored
+
+    def _change(self, served: ServedKind, live: Object, wanted: Object, *, manager: str) -> Object:
+        """Store what somebody made of `live` by an update or a patch."""
+        check(served, live, wanted)
+        wanted = managers.record_update(live, wanted, served.shape, manager=manager, time=self._time())
+        return self._finish_change(served, live, wanted)
+
+    def _finish_change(self, served: ServedKind, live: Object, wanted: Object) -> Object:
+        """Store a change, or nothing where there is none; an object that only its finalizers held goes."""
+        if is_same(live, wanted):
+            return live
+        if "deletionTimestamp" in live["metadata"] and not wanted["metadata"].get("finalizers"):
+            self._remove(served.kind, live)
+            return wanted
+        return self._store_changed(served, live, wanted)
+
+    def _store_changed(self, served: ServedKind, live: Object, wanted: Object) -> Object:
+        metadata = dict(wanted["metadata"])
+        if has_new_generation(live, wanted, served):
+            metadata["generation"] += 1
+        stored = self._put(served.kind, {**wanted, "metadata": metadata})
+        self._tell(served.kind, live, stored)
+        return stored
+
+    def _put(self, kind: Kind, raw: Object) -> Object:
+        self._version += 1
+        metadata = {**raw["metadata"], "resourceVersion": str(self._version)}
+        stored = copy({**raw, "metadata": metadata})
+        table = self._objects.setdefault((kind.group, kind.name), {})
+        table[(metadata.get("namespace", ""), metadata["name"])] = stored
+        return dict(stored)
+
+    def _remove(self, kind: Kind, live: Object) -> None:
+        """Take the object away, then everything that it owned or held."""
+        self._version += 1
+        metadata = live["metadata"]
+        namespace = metadata.get("namespace", "")
+        del self._objects[(kind.group, kind.name)][(namespace, metadata["name"])]
+        gone = {**live, "metadata": {**metadata, "resourceVersion": str(self._version)}}
+        self._tell(kind, gone, None)
+        self._collect_garbage(metadata["uid"])
+        if namespace:
+            self._finish_namespace(namespace)
+        self._finish_definition(kind)
+
+    def _collect_garbage(self, uid: str) -> None:
+        """Delete what had nobody else as its owner."""
+        for kind, raw in list(self.everything()):
+            owners = raw["metadata"].get("ownerReferences", ())
+            if owners and all(owner["uid"] == uid for owner in owners):
+                self.delete(kind, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+
+    def _empty(self, kind: Kind, name: str) -> None:
+        """Delete the content of a namespace or of a kind that is going."""
+        if kind == fake_kinds.NAMESPACE.kind:
+            self._delete_all([(each, raw) for each, raw in self.everything() if is_in(raw, namespace=name)])
+            self._finish_namespace(name)
+        elif kind == _DEFINITIONS:
+            going = fake_kinds.custom_kind(self.get(kind, "", name)).kind
+            self._delete_all([(going, raw) for raw in self.list_all(going)])
+            self._finish_definition(going)
+
+    def _delete_all(self, doomed: list[tuple[Kind, Object]]) -> None:
+        """Delete all of these that are still there."""
+        for kind, raw in doomed:
+            namespace, name = raw["metadata"].get("namespace", ""), raw["metadata"]["name"]
+            if self.find(kind, namespace, name) is not None:
+                self.delete(kind, namespace, name)
+
+    def _finish_namespace(self, name: str) -> None:
+        """Remove a namespace that was waiting to be empty, and is."""
+        found = self.find(fake_kinds.NAMESPACE.kind, "", name)
+        if found is None or "deletionTimestamp" not in found["metadata"]:
+            return
+        if not any(is_in(raw, namespace=name) for _, raw in self.everything()):
+            self._remove(fake_kinds.NAMESPACE.kind, found)
+
+    def _finish_definition(self, kind: Kind) -> None:
+        """Withdraw a kind whose definition was waiting for its last object, and remove that definition."""
+        found = self.find(_DEFINITIONS, "", f"{kind.plural}.{kind.group}")
+        if found is None or "deletionTimestamp" not in found["metadata"] or self.list_all(kind):
+            return
+        self.kinds.withdraw(kind.group, kind.name)
+        self._remove(_DEFINITIONS, found)
+
+    def _tell(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        for watcher in list(self.watchers):
+            watcher(kind, before, after)
+
+
+_DEFINITIONS = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind
+
+
+def is_in(raw: Object, *, namespace: str) -> bool:
+    """Whether an object lives in that namespace."""
+    return bool(raw["metadata"].get("namespace") == namespace)
+
+
+def check(served: ServedKind, live: Object | None, wanted: Object) -> None:
+    """Refuse an object that its schema, or a change that the kind's own rules do not allow."""
+    misfits = list(validation.find_misfits(validated_part(wanted), served.schema or {}))
+    unknown = [misfit.path for misfit in misfits if misfit.is_unknown]
+    if unknown:
+        listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+        raise answers.bad_request(f"strict decoding error: {listed}")
+    causes = [misfit.cause for misfit in misfits] or ([] if live is None else served.guard(live, wanted))
+    if causes:
+        raise answers.invalid(served.kind, wanted["metadata"]["name"], causes)
+
+
+def check_patch(served: ServedKind, manifest: Object, namespace: str, name: str) -> None:
+    """Refuse an apply whose body does not have the types of the schema."""
+    for misfit in validation.find_misfits(validated_part(manifest), served.schema or {}):
+        if misfit.in_patch:
+            raise answers.unreadable_patch(served.kind, namespace, name, misfit.in_patch)
+
+
+def validated_part(raw: Mapping[str, Any]) -> Object:
+    """What of an object its kind's schema speaks of."""
+    return {key: value for key, value in raw.items() if key not in {"apiVersion", "kind", "metadata"}}
+
+
+def check_preconditions(kind: Kind, live: Object | None, stated: Mapping[str, Any]) -> None:
+    """Refuse an apply that states another uid or resourceVersion than the object's."""
+    name, uid = stated["name"], stated.get("uid")
+    if live is None:
+        if uid is not None:
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise answers.conflict(kind, name, why)
+        return
+    version = stated.get("resourceVersion")
+    if version not in (None, "0", live["metadata"]["resourceVersion"]):
+        raise answers.stale(kind, name)
+    if uid not in (None, live["metadata"]["uid"]):
+        cause = answers.cause("metadata.uid", f'Invalid value: "{uid}": field is immutable')
+        raise answers.invalid(kind, name, [cause])
+
+
+def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Object:
+    """`wanted` with what only the server writes taken from `live`."""
+    kept = field_sets.UNOWNED_METADATA & live["metadata"].keys()
+    metadata = {key: value for key, value in wanted["metadata"].items() if key not in field_sets.UNOWNED_METADATA}
+    metadata |= {key: live["metadata"][key] for key in kept}
+    if not served.shape.has_status:
+        return {**wanted, "metadata": metadata}
+    rest = {key: value for key, value in wanted.items() if key != "status"}
+    status = {"status": live["status"]} if "status" in live else {}
+    return {**rest, "metadata": metadata, **status}
+
+
+def merge_patch(value: Any, patch: Any) -> Any:
+    """RFC 7386: maps are merged, null takes a key away, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(value) if isinstance(value, dict) else {}
+    for key, inner in patch.items():
+        if inner is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), inner)
+    return merged
+
+
+def is_same(live: Object, wanted: Object) -> bool:
+    """Whether a write changes nothing, times of field managers apart."""
+    return stripped(live) == stripped(wanted)
+
+
+def stripped(raw: Object) -> Object:
+    """An object without what a write that changes nothing may differ in."""
+    entries = [{**entry, "time": ""} for entry in raw["metadata"].get("managedFields", ())]
+    return {**raw, "metadata": {**raw["metadata"], "managedFields": entries}}
+
+
+def has_new_generation(live: Object, wanted: Object, served: ServedKind) -> bool:
+    """Whether a change is one of what is wanted, rather than of metadata or status."""
+    skipped = {"metadata", "status"} if served.shape.has_status else {"metadata"}
+    return any(live.get(key) != wanted.get(key) for key in (live.keys() | wanted.keys()) - skipped)

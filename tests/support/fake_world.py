@@ -1,0 +1,249 @@
+"""A story's world in memory and in virtual time: the fake server, the engine on it, and the player of probes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import datetime
+from typing import Any
+
+from hearth.engine import engine, inbox, services
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.plan import attempts, hashing
+from support import fake_kinds, probe_player, virtual_time
+from support.fake_cluster import FakeCluster
+from support.fake_home import FakeHome
+from support.fake_server import FakeServer
+from support.fake_wire import FakeWire
+from support.traffic import Traffic
+from support.virtual_time import VirtualClock
+from support.world import Address, Check
+
+USER = "kubectl-edit"
+QUIET = 30.0
+"""Seconds without a request or a change after which nothing moves any more."""
+LONGEST = 3600.0
+"""Seconds after which something that never comes to rest is taken for a fault."""
+RESTART_AFTER = 1.0
+"""Seconds from the death of an operator to the start of the next one."""
+HASHER = hashing.Hasher(b"the key of every fake cluster")
+
+
+class NeverRests(AssertionError):
+    """Something was still busy after the longest time that a story may take."""
+
+
+class SilentObserver:
+    """The port `Observer`, for whoever measures nothing."""
+
+    def on_pass(self, *, result: str, seconds: float) -> None:
+        """As the port says."""
+
+    def on_request(self, *, verb: str, kind: str, code: int) -> None:
+        """As the port says."""
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """As the port says."""
+
+
+class FakeStage:
+    """Where probes are played: the fake server."""
+
+    def __init__(self, server: FakeServer) -> None:
+        self._server = server
+
+    async def write_probe_status(self, probe: Object, status: Object) -> None:
+        """As the protocol says."""
+        place = self._find(probe)
+        if place is not None:
+            self._server.patch_status(*place, status, manager="probe-player")
+
+    async def release_probe(self, probe: Object) -> None:
+        """As the protocol says."""
+        place = self._find(probe)
+        if place is not None:
+            live = self._server.get(*place)
+            kept = [each for each in live["metadata"].get("finalizers", ()) if each != probe_player.FINALIZER]
+            self._server.patch(*place, {"metadata": {"finalizers": kept or None}}, manager="probe-player")
+
+    def _find(self, probe: Object) -> tuple[Kind, str, str] | None:
+        """Where that very probe is, unless it is gone."""
+        metadata = probe["metadata"]
+        kind = self._server.kinds.find(probe["apiVersion"], probe["kind"])
+        live = kind and self._server.find(kind, metadata["namespace"], metadata["name"])
+        if kind is None or not live or live["metadata"]["uid"] != metadata["uid"]:
+            return None
+        return kind, metadata["namespace"], metadata["name"]
+
+
+class Controller:
+    """One life of the operator."""
+
+    def __init__(self, server: FakeServer, traffic: Traffic) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._clock = VirtualClock()
+        self._context = contextvars.copy_context()
+        self._context.run(virtual_time.OWNER.set, self._tasks)
+        self._context.run(self._make, server, traffic)
+
+    def _make(self, server: FakeServer, traffic: Traffic) -> None:
+        self.wire = FakeWire(server, traffic)
+        heard = inbox.Inbox()
+        shared = services.Services(
+            home=FakeHome(self.wire, heard),
+            cluster=FakeCluster(self.wire, heard),
+            clock=self._clock,
+            hashes=HASHER,
+            inbox=heard,
+            patience=attempts.Patience(chance=lambda: 0.5),
+        )
+        self.engine = engine.Engine(services=shared, observer=SilentObserver())
+
+    async def start(self) -> None:
+        """Let it run."""
+        await asyncio.get_running_loop().create_task(self.engine.start(), context=self._context)
+
+    def kill(self) -> None:
+        """End it at this very moment: nothing that it began gets through any more."""
+        self.wire.cut()
+        self._clock.stop()
+        for task in list(self._tasks):
+            task.cancel()
+
+
+class FakeWorld:
+    """The protocol `World`; made inside a virtual loop."""
+
+    def __init__(self, *, namespace: str = "default") -> None:
+        self.namespace = namespace
+        self.traffic = Traffic(kill=self._on_death)
+        self._clock = VirtualClock()
+        self.server = FakeServer(self._clock.now)
+        self.controller: Controller | None = None
+        self._player = probe_player.Player(FakeStage(self.server), now=self._now)
+        self._change = asyncio.Event()
+        self._changes = 0
+        self.server.watchers.append(self._on_change)
+        self.server.create(probe_player.definition(), manager=USER)
+
+    def _now(self) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self._clock.now(), tz=datetime.UTC)
+
+    def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        self._changes += 1
+        self._change.set()
+        if kind.group == probe_player.GROUP:
+            if after is None and before is not None:
+                self._player.forget(before["metadata"]["uid"])
+            elif after is not None:
+                self._player.show(after)
+
+    # ------------------------------------------------------------ the operator
+
+    async def start_controller(self) -> None:
+        """As the protocol says."""
+        self.controller = Controller(self.server, self.traffic)
+        await self.controller.start()
+
+    async def kill_controller(self) -> None:
+        """As the protocol says."""
+        if self.controller is not None:
+            self.controller.kill()
+            self.controller = None
+
+    def _on_death(self) -> None:
+        """A planned death at a write: the next operator starts a moment later."""
+        if self.controller is not None:
+            self.controller.kill()
+            self.controller = None
+        loop = asyncio.get_running_loop()
+        loop.call_later(RESTART_AFTER, self._rise, context=contextvars.Context())
+
+    def _rise(self) -> None:
+        if self.controller is None:
+            self._rising = asyncio.ensure_future(self.start_controller())
+
+    # ------------------------------------------------------------ the user
+
+    def _kind(self, address: Address) -> Kind:
+        return self.server.find_kind({"apiVersion": address.api_version, "kind": address.kind})
+
+    async def find(self, address: Address) -> Object | None:
+        """As the protocol says."""
+        try:
+            return self.server.find(self._kind(address), address.namespace, address.name)
+        except errors.Refused:
+            return None
+
+    async def find_children(self, stack_uid: str) -> list[Object]:
+        """As the protocol says."""
+        return [
+            raw
+            for kind, raw in self.server.everything()
+            if (raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID) == stack_uid
+            and kind != fake_kinds.CONTROLLER_REVISION.kind
+        ]
+
+    async def find_revisions(self, stack_uid: str) -> list[Object]:
+        """As the protocol says."""
+        found = self.server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
+        return [raw for raw in found if raw["metadata"]["ownerReferences"][0]["uid"] == stack_uid]
+
+    async def create(self, manifest: Object) -> Object:
+        """As the protocol says."""
+        return self.server.create(manifest, manager=USER)
+
+    async def replace_spec(self, address: Address, spec: Object) -> None:
+        """As the protocol says."""
+        live = self.server.get(self._kind(address), address.namespace, address.name)
+        self.server.replace({**live, "spec": spec}, manager=USER)
+
+    async def patch(self, address: Address, patch: Object) -> None:
+        """As the protocol says."""
+        self.server.patch(self._kind(address), address.namespace, address.name, patch, manager=USER)
+
+    async def delete(self, address: Address) -> None:
+        """As the protocol says."""
+        self.server.delete(self._kind(address), address.namespace, address.name)
+
+    # ------------------------------------------------------------ time
+
+    async def wait(self, seconds: float) -> None:
+        """As the protocol says."""
+        await asyncio.sleep(seconds)
+
+    async def wait_until(self, check: Check) -> list[str]:
+        """As the protocol says; looks at every single change."""
+        while True:
+            self._change.clear()
+            wrong = await check()
+            if not wrong:
+                return []
+            try:
+                async with asyncio.timeout(QUIET):
+                    await self._change.wait()
+            except TimeoutError:
+                return await check()
+
+    async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
+        """As the protocol says."""
+        await self._rest()
+        latest = self._clock.monotonic() + patience
+        while (wrong := await check()) and self._clock.monotonic() < latest:
+            await self._rest()
+        return wrong
+
+    async def _rest(self) -> None:
+        """Until nothing was sent and nothing changed for a while."""
+        begun = self._clock.monotonic()
+        seen = None
+        while seen != self._activity():
+            seen = self._activity()
+            await asyncio.sleep(QUIET)
+            if self._clock.monotonic() > begun + LONGEST:
+                raise NeverRests(f"still busy after {LONGEST:.0f} virtual seconds: {self.traffic.requests[-5:]}")
+
+    def _activity(self) -> tuple[int, int]:
+        return self._changes, len(self.traffic.requests)

@@ -1,0 +1,161 @@
+"""The controller of the test kind Probe: makes each probe ready, or fail, or linger, as its spec says.
+
+Decides on values alone, so that both worlds play it: on the fake cluster in virtual time, and on a real API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import datetime
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+GROUP = "testing.hearth.dev"
+FINALIZER = "testing.hearth.dev/hold"
+CRD_FILE = Path(__file__).parent / "crds" / "probes.testing.hearth.dev.yaml"
+
+
+def definition(kind: str = "Probe") -> Object:
+    """The CustomResourceDefinition of Probe, or of a kind that is a Probe by another name."""
+    return copy.deepcopy(load_definition(kind))
+
+
+@functools.cache
+def load_definition(kind: str) -> Object:
+    """The same, shared."""
+    text = CRD_FILE.read_text()
+    loaded: Object = yaml.safe_load(text.replace("Probe", kind).replace("probe", kind.lower()))
+    return loaded
+
+
+def kind_of(name: str = "Probe") -> Kind:
+    """The kind that `definition` makes."""
+    return Kind(group=GROUP, version="v1", name=name, plural=f"{name.lower()}s", namespaced=True)
+
+
+def manifest(spec: Object, *, kind: str = "Probe") -> Object:
+    """A probe as a template states it; one whose deletion takes time is held by the player's finalizer."""
+    made: Object = {"apiVersion": f"{GROUP}/v1", "kind": kind, "spec": spec}
+    if "deleteAfter" in spec:
+        made["metadata"] = {"finalizers": [FINALIZER]}
+    return made
+
+
+class Stage(Protocol):
+    """Where the player plays: any cluster."""
+
+    async def write_probe_status(self, probe: Object, status: Object) -> None:
+        """Merge-patch the status; one that is gone is fine."""
+
+    async def release_probe(self, probe: Object) -> None:
+        """Take the player's finalizer away; one that is gone is fine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cue:
+    """What to do with one probe, and when."""
+
+    after: float
+    """Seconds from now."""
+    release: bool = False
+    status: Object | None = None
+
+
+def find_cues(probe: Object, *, now: Callable[[], datetime.datetime]) -> list[Cue]:
+    """What the probe, as it is, asks for."""
+    metadata, spec = probe["metadata"], probe.get("spec", {})
+    if "deletionTimestamp" in metadata:
+        held = FINALIZER in metadata.get("finalizers", ())
+        return [Cue(after=spec.get("deleteAfter", 0), release=True)] if held else []
+    if probe.get("status", {}).get("observedGeneration") == metadata["generation"] and is_settled(probe):
+        return []
+    delay = spec.get("readyAfter", 0)
+    final = Cue(after=delay, status=judge(spec, metadata["generation"], is_ready=True, now=now))
+    if delay == 0:
+        return [final]
+    return [Cue(after=0, status=judge(spec, metadata["generation"], is_ready=False, now=now)), final]
+
+
+def is_settled(probe: Object) -> bool:
+    """Whether the player has said its last word about this state of the probe."""
+    status = probe["status"]
+    return bool(status.get("ready") or probe.get("spec", {}).get("fails"))
+
+
+def judge(spec: Object, generation: int, *, is_ready: bool, now: Callable[[], datetime.datetime]) -> Object:
+    """The status of a probe: ready, not yet, or failed with its message."""
+    failure = spec.get("fails", "") if is_ready else ""
+    ready = is_ready and not failure
+    moment = now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def condition(name: str, *, holds: bool, reason: str, message: str) -> Object:
+        status = "True" if holds else "False"
+        return {"type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": moment}
+
+    word = "Failed" if failure else "Ready" if ready else "Starting"
+    text = failure or ("it is ready" if ready else "it is starting")
+    return {
+        "observedGeneration": generation,
+        "ready": ready,
+        **({"value": spec.get("value")} if ready else {}),
+        "conditions": [
+            condition("Ready", holds=ready, reason=word, message=text),
+            condition("Stalled", holds=bool(failure), reason=word, message=text),
+        ],
+    }
+
+
+class Player:
+    """Plays the probes that it is shown; a newer state of a probe replaces what was planned for the older."""
+
+    def __init__(self, stage: Stage, *, now: Callable[[], datetime.datetime]) -> None:
+        self._stage = stage
+        self._now = now
+        self._planned: dict[str, tuple[Any, list[asyncio.Task[None]]]] = {}
+
+    def show(self, probe: Object) -> None:
+        """A probe came or changed."""
+        metadata = probe["metadata"]
+        uid = metadata["uid"]
+        subject = (metadata["generation"], "deletionTimestamp" in metadata)
+        planned = self._planned.get(uid)
+        if planned is not None and planned[0] == subject:
+            return
+        if planned is not None:
+            end(planned[1])
+        tasks = [asyncio.ensure_future(self._play(probe, cue)) for cue in find_cues(probe, now=self._now)]
+        self._planned[uid] = (subject, tasks)
+
+    def forget(self, uid: str) -> None:
+        """A probe is gone."""
+        planned = self._planned.pop(uid, None)
+        if planned is not None:
+            end(planned[1])
+
+    def stop(self) -> None:
+        """Play no more."""
+        for _, tasks in self._planned.values():
+            end(tasks)
+        self._planned.clear()
+
+    async def _play(self, probe: Object, cue: Cue) -> None:
+        await asyncio.sleep(cue.after)
+        if cue.release:
+            await self._stage.release_probe(probe)
+        elif cue.status is not None:
+            await self._stage.write_probe_status(probe, cue.status)
+
+
+def end(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel what is still to come."""
+    for task in tasks:
+        task.cancel()

@@ -1,0 +1,116 @@
+"""A small HTTP server that answers exactly what a test says: for faults that a real API server cannot be made to show."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from aiohttp import web
+
+Answer: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(slots=True)
+class StubServer:
+    """What it answers, and what it was asked."""
+
+    url: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    """One a request; the last serves all further ones."""
+    requests: list[web.Request] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    in_flight: int = 0
+    in_flight_most: int = 0
+
+    @property
+    def asked(self) -> list[str]:
+        """`METHOD /path` of each request, in order."""
+        return [f"{request.method} {request.path}" for request in self.requests]
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer the next answer."""
+        self.requests.append(request)
+        self.in_flight += 1
+        self.in_flight_most = max(self.in_flight, self.in_flight_most)
+        try:
+            self.bodies.append(await request.read())
+            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+            return await answer(request)
+        finally:
+            self.in_flight -= 1
+
+
+@contextlib.asynccontextmanager
+async def run_stub(*answers: Answer) -> AsyncIterator[StubServer]:
+    """A server on a free port of this machine."""
+    stub = StubServer(answers=list(answers))
+    runner = web.ServerRunner(web.Server(stub.handle), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    stub.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield stub
+    finally:
+        await runner.cleanup()
+
+
+def says(body: str | bytes, *, code: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    """Always that body."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        raw = body.encode() if isinstance(body, str) else body
+        return web.Response(status=code, body=raw, headers=headers)
+
+    return answer
+
+
+def routes(answers: Mapping[str, Answer]) -> Answer:
+    """By `METHOD /path` another answer; 404 in plain text for all else. Looked up at each request: it may change."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = answers.get(f"{request.method} {request.path}", says("404 page not found", code=404))
+        return await found(request)
+
+    return answer
+
+
+def streams(*pieces: bytes, breaks: bool = False) -> Answer:
+    """Those pieces, then the end; or, where it breaks, a connection torn in the middle."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+        if breaks:
+            tear(request)
+        return response
+
+    return answer
+
+
+def waits(gate: asyncio.Event, then: Answer) -> Answer:
+    """Nothing until `gate` is set, then that answer."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await gate.wait()
+        return await then(request)
+
+    return answer
+
+
+async def hangs_up(request: web.Request) -> web.StreamResponse:
+    """Tear the connection without a word."""
+    tear(request)
+    return web.Response()
+
+
+def tear(request: web.Request) -> None:
+    """Close the connection under a request."""
+    if request.transport is not None:
+        request.transport.abort()

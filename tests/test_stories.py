@@ -1,0 +1,24 @@
+"""Every story of tests/stories, on the fake cluster in virtual time."""
+
+import pytest
+
+from support import fake_world, interruptions, story, story_runner, virtual_time
+from support.story import Story
+
+STORIES = story.load_all()
+
+
+@pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
+def test_story(told: Story) -> None:
+    """The story goes as it is told, and leaves nothing behind."""
+
+    async def perform() -> None:
+        await story_runner.Play(told, fake_world.FakeWorld()).perform()
+
+    virtual_time.run(perform)
+
+
+@pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
+def test_story_disturbed_at_every_write(told: Story) -> None:
+    """Killed before or after any write, an answer lost, or a write refused: the same end, and nothing made twice."""
+    assert list(interruptions.disturb(told)) == []

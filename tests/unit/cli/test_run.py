@@ -1,0 +1,116 @@
+"""`hearth run`: flags and variables become settings."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click.testing
+import pytest
+
+from hearth.cli import main, run
+from hearth.settings import Address, Settings
+
+FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "http-address", "log-format", "log-level"]
+FLAGS += ["concurrency", "max-backoff"]
+
+
+class Operator:
+    """Takes the settings instead of running with them."""
+
+    def __init__(self) -> None:
+        self.settings: Settings | None = None
+
+    def run(self, settings: Settings) -> int:
+        self.settings = settings
+        return 7
+
+
+def invoke(*arguments: str, **environment: str) -> tuple[click.testing.Result, Settings | None]:
+    operator = Operator()
+    result = click.testing.CliRunner().invoke(
+        main.main, ["run", *arguments], obj=main.Programs(run=operator.run), env=environment
+    )
+    return result, operator.settings
+
+
+def test_without_flags_the_settings_are_the_usual_ones() -> None:
+    """The defaults of the flags are those of the settings; two lists of them would drift apart."""
+    assert invoke()[1] == Settings()
+
+
+def test_every_flag_is_heard() -> None:
+    """All at once, each with a value that is not its default."""
+    settings = invoke(
+        *("--kubeconfig", "some/config", "--context", "other", "--namespace", "shop", "--operator-namespace", "hearth"),
+        *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--concurrency", "5"),
+        *("--max-backoff", "90s"),
+    )[1]
+
+    assert settings == Settings(
+        kubeconfig="some/config",
+        context="other",
+        namespace="shop",
+        operator_namespace="hearth",
+        http_address=Address(host="::1", port=9),
+        log_format="json",
+        log_level="debug",
+        concurrency=5,
+        max_backoff=timedelta(seconds=90),
+    )
+
+
+def test_a_variable_stands_for_a_flag_and_the_flag_wins() -> None:
+    """`HEARTH_` and the flag's name."""
+    environment = {"HEARTH_NAMESPACE": "by-variable", "HEARTH_CONCURRENCY": "4"}
+
+    settings = invoke("--namespace", "by-flag", **environment)[1]
+
+    assert settings is not None
+    assert (settings.namespace, settings.concurrency) == ("by-flag", 4)
+
+
+def test_a_variable_set_to_nothing_is_not_given() -> None:
+    """Deployments are templated, and leave such behind."""
+    settings = invoke(HEARTH_NAMESPACE="", HEARTH_KUBECONFIG="")[1]
+
+    assert settings == Settings()
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_help_explains_every_flag_and_its_variable(flag: str) -> None:
+    """Nobody has to guess a variable's name."""
+    output = invoke("--help")[0].stdout
+
+    assert f"--{flag}" in output
+    assert f"HEARTH_{flag.upper().replace('-', '_')}" in "".join(output.split())
+
+
+def test_every_flag_is_known_to_this_test() -> None:
+    """A new one joins the list above."""
+    names = [parameter.opts[0].removeprefix("--") for parameter in run.run.params]
+
+    assert names == FLAGS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(("--http-address", "8080"), "'8080' is no address: write host:port", id="no host"),
+        pytest.param(("--max-backoff", "5"), "'5' is no duration above zero", id="no unit"),
+        pytest.param(("--concurrency", "0"), "0 is not in the range", id="no writes at all"),
+        pytest.param(("--log-format", "xml"), "'xml' is not one of", id="unknown format"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_flag(arguments: tuple[str, str], words: str) -> None:
+    """And nothing is started."""
+    result, settings = invoke(*arguments)
+
+    assert result.exit_code == 2
+    assert arguments[0] in result.output
+    assert words in " ".join(result.output.split())
+    assert settings is None
+
+
+def test_the_exit_code_is_that_of_the_operator() -> None:
+    """Whoever supervises the process reads it."""
+    assert invoke()[0].exit_code == 7

@@ -1,0 +1,165 @@
+"""The supervision of kopf, with something simpler in kopf's place: what it does, when, in which thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from hearth.handlers import frame
+from hearth.handlers.frame import Ears, KopfFrame, Life, Patience
+from hearth.handlers.registry import Wakes
+
+QUICK = Patience(first_pause=0.0, longest_pause=0.0, stop=2.0)
+
+
+class World:
+    """Hears what the frame tells, in the loop of the test."""
+
+    def __init__(self) -> None:
+        self.kinds = asyncio.Event()
+        self.restarts = asyncio.Queue[int]()
+        self.threads: set[int] = set()
+        self._count = 0
+
+    def ears(self) -> Ears:
+        return Ears(on_kinds=self.hear_kinds, on_restart=self.hear_restart)
+
+    def hear_kinds(self) -> None:
+        self.threads.add(threading.get_ident())
+        self.kinds.set()
+
+    def hear_restart(self) -> None:
+        self.threads.add(threading.get_ident())
+        self._count += 1
+        self.restarts.put_nowait(self._count)
+
+
+def obedient(wakes: Wakes) -> Life:
+    """Starts, speaks of kinds, and ends when told."""
+
+    async def live(stop_flag: asyncio.Event) -> None:
+        wakes.on_started()
+        wakes.on_kinds()
+        await stop_flag.wait()
+        wakes.on_ended()
+
+    return live
+
+
+def failing(wakes: Wakes) -> Life:
+    """Ends by itself with an error, as kopf does on an ERROR in its stream."""
+
+    async def live(_: asyncio.Event) -> None:
+        wakes.on_started()
+        raise RuntimeError("etcd leader changed")
+
+    return live
+
+
+def ending(wakes: Wakes) -> Life:
+    """Ends by itself without one."""
+
+    async def live(_: asyncio.Event) -> None:
+        wakes.on_started()
+
+    return live
+
+
+def stubborn(wakes: Wakes) -> Life:
+    """Does not hear that it is to end."""
+
+    async def live(_: asyncio.Event) -> None:
+        wakes.on_kinds()
+        await asyncio.get_running_loop().create_future()
+
+    return live
+
+
+async def test_what_kopf_hears_arrives_in_the_loop_of_whoever_started_it() -> None:
+    """The engine's structures are touched by one thread alone."""
+    world = World()
+    kopf = KopfFrame(obedient, world.ears(), patience=QUICK)
+
+    kopf.start()
+    await asyncio.wait_for(world.kinds.wait(), 5)
+    await kopf.stop()
+
+    assert world.threads == {threading.get_ident()}
+
+
+async def test_it_is_up_between_its_start_and_its_end() -> None:
+    """Readiness may ask for it."""
+    world = World()
+    kopf = KopfFrame(obedient, world.ears(), patience=QUICK)
+    assert not kopf.is_up
+
+    kopf.start()
+    await asyncio.wait_for(world.kinds.wait(), 5)
+    assert kopf.is_up
+    await kopf.stop()
+
+    assert not kopf.is_up
+
+
+@pytest.mark.parametrize("live", [failing, ending], ids=["by an error", "of itself"])
+async def test_a_kopf_that_ends_unasked_is_begun_anew(live: Callable[[Wakes], Life]) -> None:
+    """Again and again; the engine's loop goes on meanwhile, and is told for its metrics."""
+    world = World()
+    kopf = KopfFrame(live, world.ears(), patience=QUICK)
+
+    kopf.start()
+    counts = [await asyncio.wait_for(world.restarts.get(), 5) for _ in range(3)]
+    await kopf.stop()
+
+    assert counts == [1, 2, 3]
+
+
+async def test_a_pause_does_not_outlast_the_end() -> None:
+    """Whoever ends the process need not wait for the next attempt."""
+    world = World()
+    kopf = KopfFrame(failing, world.ears(), patience=Patience(first_pause=3600.0, longest_pause=3600.0, stop=5.0))
+
+    kopf.start()
+    await asyncio.wait_for(world.restarts.get(), 5)
+    await asyncio.wait_for(kopf.stop(), 5)
+
+    assert not kopf.is_running
+
+
+async def test_a_kopf_that_does_not_hear_is_left_behind() -> None:
+    """Its thread is a daemon: the process ends in time whatever hangs in there."""
+    world = World()
+    kopf = KopfFrame(stubborn, world.ears(), patience=Patience(stop=0.01))
+
+    kopf.start()
+    await asyncio.wait_for(world.kinds.wait(), 5)
+    await kopf.stop()
+
+    assert kopf.is_running
+
+
+async def test_a_frame_that_never_started_can_be_stopped() -> None:
+    """The start of the process may fail before it."""
+    kopf = KopfFrame(obedient, World().ears(), patience=QUICK)
+
+    await kopf.stop()
+
+    assert not kopf.is_running
+
+
+def test_patience_fits_into_the_five_seconds_that_the_process_has() -> None:
+    """Between the signal and the end."""
+    assert frame.Patience().stop < 4.5
+
+
+def test_pauses_grow_up_to_a_limit() -> None:
+    """And begin anew after a life that lasted."""
+    patience = Patience(first_pause=1.0, longest_pause=5.0, settled_after=60.0)
+
+    assert frame.find_pause(None, lasted=0.0, patience=patience) == 1.0
+    assert frame.find_pause(1.0, lasted=2.0, patience=patience) == 2.0
+    assert frame.find_pause(4.0, lasted=2.0, patience=patience) == 5.0
+    assert frame.find_pause(5.0, lasted=61.0, patience=patience) == 1.0

@@ -1,0 +1,108 @@
+"""The handlers and kopf's settings: they wake, they never decide, and kopf neither ends for long nor writes anything."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+
+import kopf
+import pytest
+
+from hearth.handlers import configuration, registry
+from hearth.handlers.registry import Wakes
+from hearth.kube.credentials import Credentials, NoCredentials
+
+LINES_AT_MOST = 15
+
+
+class Source:
+    """Credentials that can be read, or not."""
+
+    def __init__(self, credentials: Credentials | None) -> None:
+        self._credentials = credentials
+
+    def load(self) -> Credentials:
+        if self._credentials is None:
+            raise NoCredentials("no kubeconfig at ~/.kube/config")
+        return self._credentials
+
+
+class Calls(list[str]):
+    """What the handlers called, in order."""
+
+    def wakes(self) -> Wakes:
+        return Wakes(
+            on_kinds=lambda: self.append("kinds"),
+            on_started=lambda: self.append("started"),
+            on_ended=lambda: self.append("ended"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("start", ["started"]), ("end", ["ended"]), ("wake_discovery", ["kinds"])]
+)
+async def test_a_handler_wakes_and_does_nothing_else(name: str, expected: list[str]) -> None:
+    """Whatever kopf hands in is ignored."""
+    calls = Calls()
+
+    await getattr(registry.Handlers(Source(None), calls.wakes()), name)(type="ADDED", body={"spec": {}})
+
+    assert calls == expected
+
+
+async def test_login_reads_the_credentials_anew() -> None:
+    """Each time kopf asks."""
+    handlers = registry.Handlers(Source(Credentials(server="https://server")), Calls().wakes())
+
+    assert (await handlers.log_in()).server == "https://server"
+
+
+async def test_credentials_that_cannot_be_read_are_tried_again() -> None:
+    """Kopf retries a handler that raises an ordinary error, for ever; the sentence is in its log."""
+    with pytest.raises(NoCredentials):
+        await registry.Handlers(Source(None), Calls().wakes()).log_in()
+
+
+def test_no_handler_has_fifteen_lines() -> None:
+    """Where handlers grow, decisions have crept in."""
+    tree = ast.parse(inspect.getsource(registry))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)]
+
+    assert len(functions) == 4
+    assert [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= LINES_AT_MOST] == []
+
+
+def test_two_registries_share_nothing() -> None:
+    """Kopf's global registry would give each frame the handlers of all."""
+    made = registry.make_registry(Source(None), Calls().wakes())
+
+    assert made is not registry.make_registry(Source(None), Calls().wakes())
+    assert made is not kopf.get_default_registry()
+
+
+def test_attempts_never_end_and_each_loop_begins_anew() -> None:
+    """Kopf ends when its list of pauses does; a generator would be used up after the first loop."""
+    forever = configuration.Forever(uniform=lambda low, high: (low + high) / 2)
+
+    first = list(itertools.islice(forever, 1000))
+
+    assert first[:3] == [1.0, 1.0, 2.0]
+    assert len(first) == 1000
+    assert max(first) <= configuration.LONGEST_PAUSE
+    assert list(itertools.islice(forever, 1000)) == first
+
+
+def test_kopf_is_told_what_it_must_not_do() -> None:
+    """Kill the process, post events, look for peers, or watch all kinds."""
+    settings = configuration.make_settings()
+
+    assert settings.process.ultimate_exiting_timeout is None
+    assert settings.posting.enabled is False
+    assert settings.peering.standalone is True
+    assert settings.scanning.disabled is True
+
+
+def test_the_length_of_a_stream_is_a_whole_number() -> None:
+    """It becomes `timeoutSeconds=…` as it is, and the server refuses `300.0`."""
+    assert type(configuration.make_settings().watching.server_timeout) is int

@@ -1,0 +1,354 @@
+"""The caches hold every labelled object of the followed kinds, and tell of changes that somebody can see."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hearth.kube.cache import Caches
+from hearth.kube.watch import METADATA, Rules
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support import scripted_api
+from support.scripted_api import (
+    CONFIG_MAP,
+    ScriptedConnection,
+    ServedKinds,
+    Stream,
+    added,
+    deleted,
+    elapse,
+    list_end,
+    make_object,
+    modified,
+)
+
+DATA = ("data",)
+GREETING = ("data", "greeting")
+
+
+class Listener:
+    """Writes down whom it would wake."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """A child changed."""
+        self.heard.append(f"{stack_uid}/{resource}")
+
+    def on_synced(self, kind: Kind) -> None:
+        """A kind is there."""
+        self.heard.append(f"synced {kind.api_version}")
+
+
+class Bench:
+    """Caches on a scripted connection, in virtual time."""
+
+    def __init__(self, *streams: Stream | Exception, namespace: str = "", rules: Rules = scripted_api.RULES) -> None:
+        self.connection = ScriptedConnection(streams=list(streams))
+        self.kinds = ServedKinds()
+        self.listener = Listener()
+        self.caches = Caches(self.connection, self.kinds, self.listener, namespace=namespace, rules=rules)
+
+    async def hear(self) -> list[str]:
+        """Let everything happen; whom the listener would have woken since the last time."""
+        await elapse(0.5)
+        heard, self.listener.heard = self.listener.heard, []
+        return heard
+
+    def versions(self) -> dict[str, int]:
+        """Of the children of `s1`, by resource."""
+        children = self.caches.children("s1")
+        return {resource: child.resource_version for resource, group in children.items() for child in group}
+
+
+def labelled(name: str, version: int, *, stack: str = "s1", resource: str, **parts: object) -> Object:
+    """An object with these labels."""
+    return make_object(name, version, labels={names.LABEL_STACK_UID: stack, names.LABEL_RESOURCE: resource}, **parts)
+
+
+@scripted_api.in_virtual_time
+async def test_a_followed_kind_is_there_once_it_was_listed() -> None:
+    """Until then `follow` says no."""
+    bench = Bench(Stream(added("a", 3), list_end(5)))
+    assert not bench.caches.follow(CONFIG_MAP, [])
+    assert await bench.hear() == ["s1/a", "synced v1"]
+    assert bench.caches.follow(CONFIG_MAP, [])
+    assert bench.versions() == {"a": 3}
+    assert bench.connection.asked[0].query["labelSelector"] == "hearth.dev/stack-uid"
+
+
+@scripted_api.in_virtual_time
+async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
+    """Both of one resource, where an old incarnation is still there."""
+    secret = dataclasses.replace(CONFIG_MAP, name="Secret", plural="secrets")
+    second = scripted_api.event("ADDED", labelled("a2", 4, resource="a"))
+    other = scripted_api.event("ADDED", labelled("z", 5, stack="s2", resource="a"))
+    bench = Bench(Stream(added("a", 3), second, other, list_end(5)), Stream(added("b", 3), list_end(6)))
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    bench.caches.follow(secret, [])
+    await bench.hear()
+    assert {name: len(group) for name, group in bench.caches.children("s1").items()} == {"a": 2, "b": 1}
+    assert [child.name for child in bench.caches.children_of("s1", "a")] == ["a", "a2"]
+    assert bench.caches.children_of("s1", "b")[0].kind == secret
+    assert bench.caches.children("nobody") == {}
+
+
+@scripted_api.in_virtual_time
+async def test_metadata_alone_is_watched_where_nothing_else_is_read() -> None:
+    """No data of a Secret is loaded for nothing."""
+    bench = Bench(Stream(list_end(5)))
+    bench.caches.follow(CONFIG_MAP, [("metadata", "ownerReferences"), ("metadata", "name")])
+    await bench.hear()
+    assert [question.accept for question in bench.connection.asked] == [METADATA]
+
+
+@scripted_api.in_virtual_time
+async def test_a_wish_for_more_fields_lists_afresh_and_keeps_the_old_ones_meanwhile() -> None:
+    """And wakes nobody by itself: what others read of the object is as it was."""
+    whole = added("a", 3, data={"greeting": "hello", "secret": "x"})
+    bench = Bench(Stream(added("a", 3), list_end(5)), Stream(whole, list_end(6)))
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    assert not bench.caches.follow(CONFIG_MAP, [GREETING])
+    assert bench.versions() == {"a": 3}
+    assert bench.caches.follow(CONFIG_MAP, [("metadata", "labels", "x")])
+    assert await bench.hear() == ["synced v1"]
+    assert bench.caches.follow(CONFIG_MAP, [GREETING])
+    assert bench.caches.children_of("s1", "a")[0].fields["data"] == {"greeting": "hello"}
+    assert bench.connection.asked[-1].accept == "application/json"
+
+
+@scripted_api.in_virtual_time
+async def test_wishes_of_one_moment_cost_one_list() -> None:
+    """A hundred Stacks start at once."""
+    bench = Bench(Stream(list_end(5)), Stream(list_end(6)), Stream(list_end(7)))
+    for key in "abc":
+        bench.caches.follow(CONFIG_MAP, [("data", key)])
+    await bench.hear()
+    assert len(bench.connection.asked) == 1
+    for key in "def":
+        bench.caches.follow(CONFIG_MAP, [("data", key)])
+    await bench.hear()
+    assert len(bench.connection.asked) == 2
+
+
+@scripted_api.in_virtual_time
+async def test_a_trickle_of_wishes_does_not_starve_a_list() -> None:
+    """The one under way comes to its end, then one serves all further wishes."""
+    slow = Stream()
+    bench = Bench(slow, Stream(list_end(6)))
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    for key in "abc":
+        bench.caches.follow(CONFIG_MAP, [("data", key)])
+        await bench.hear()
+    slow.say(list_end(5))
+    assert await bench.hear() == ["synced v1", "synced v1"]
+    assert bench.caches.follow(CONFIG_MAP, [("data", "c")])
+    assert len(bench.connection.asked) == 2
+
+
+@scripted_api.in_virtual_time
+async def test_what_is_covered_already_costs_nothing() -> None:
+    """A path below one that is kept, and what is kept of every object."""
+    bench = Bench(Stream(list_end(5)))
+    bench.caches.follow(CONFIG_MAP, [DATA])
+    await bench.hear()
+    assert bench.caches.follow(CONFIG_MAP, [GREETING, ("metadata", "name"), ("kind",)])
+    await bench.hear()
+    assert len(bench.connection.asked) == 1
+
+
+@scripted_api.in_virtual_time
+async def test_a_change_wakes_and_a_mere_version_does_not() -> None:
+    """The version is kept all the same."""
+    stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [GREETING])
+    await bench.hear()
+    stream.say(modified("a", 6, data={"greeting": "hello", "other": "ignored"}))
+    assert await bench.hear() == []
+    assert bench.versions() == {"a": 6}
+    stream.say(modified("a", 7, data={"greeting": "bye"}))
+    assert await bench.hear() == ["s1/a"]
+
+
+@scripted_api.in_virtual_time
+async def test_the_beginning_of_a_deletion_and_a_finalizer_wake() -> None:
+    """Neither is among the fields."""
+    stream = Stream(added("a", 3), list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    stream.say(modified("a", 6, finalizers=["x/y"]))
+    assert await bench.hear() == ["s1/a"]
+    stream.say(modified("a", 7, finalizers=["x/y"], deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert await bench.hear() == ["s1/a"]
+
+
+@scripted_api.in_virtual_time
+async def test_lost_ownership_wakes() -> None:
+    """Drift is seen in managedFields alone."""
+    entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}}}
+    stream = Stream(added("a", 3, managedFields=[entry]), list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    stream.say(modified("a", 6, managedFields=[{**entry, "fieldsV1": {"f:data": {"f:a": {}}}}]))
+    assert await bench.hear() == ["s1/a"]
+
+
+@scripted_api.in_virtual_time
+async def test_our_own_writes_wake_nobody() -> None:
+    """Neither the answer nor its event; somebody else's next change does."""
+    stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [GREETING])
+    await bench.hear()
+    child = bench.caches.put(make_object("a", 6, data={"greeting": "bye"}), CONFIG_MAP)
+    stream.say(modified("a", 6, data={"greeting": "bye"}))
+    assert await bench.hear() == []
+    assert bench.caches.children_of("s1", "a") == (child,)
+    stream.say(modified("a", 7, data={"greeting": "hm"}))
+    assert await bench.hear() == ["s1/a"]
+
+
+@scripted_api.in_virtual_time
+async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
+    """Else the next event would look like a change."""
+    entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}}
+    stream = Stream(list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    bench.caches.put(make_object("a", 6, data={"a": "1"}, managedFields=[entry]), CONFIG_MAP)
+    stream.say(modified("a", 7, managedFields=[entry]))
+    assert await bench.hear() == []
+
+
+@scripted_api.in_virtual_time
+async def test_our_own_deletion_is_done_at_once_and_wakes_nobody() -> None:
+    """Late events of the old object do not bring it back; its successor comes."""
+    stream = Stream(added("a", 3), list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    bench.caches.forget(bench.caches.children_of("s1", "a")[0])
+    assert bench.versions() == {}
+    stream.say(modified("a", 6, annotations={"late": "yes"}), deleted("a", 7))
+    assert await bench.hear() == []
+    stream.say(added("a", 8, uid="another"))
+    assert await bench.hear() == ["s1/a"]
+
+
+@scripted_api.in_virtual_time
+async def test_a_label_that_names_another_resource_wakes_both() -> None:
+    """The one that lost the object, and the one that has it now."""
+    stream = Stream(added("a", 3), list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    stream.say(scripted_api.event("MODIFIED", labelled("a", 6, stack="s2", resource="b")))
+    assert sorted(await bench.hear()) == ["s1/a", "s2/b"]
+    assert bench.caches.children("s1") == {}
+    assert len(bench.caches.children_of("s2", "b")) == 1
+
+
+@scripted_api.in_virtual_time
+async def test_what_went_while_nobody_looked_wakes() -> None:
+    """Seen by the next list alone."""
+    expired = scripted_api.error(410)
+    bench = Bench(Stream(added("a", 3), added("b", 4), list_end(5), expired), Stream(added("b", 4), list_end(9)))
+    bench.caches.follow(CONFIG_MAP, [])
+    assert await bench.hear() == ["s1/a", "s1/b", "synced v1", "s1/a"]
+    assert bench.versions() == {"b": 4}
+
+
+@scripted_api.in_virtual_time
+async def test_a_kind_that_vanished_takes_its_objects_along_and_comes_back_at_once() -> None:
+    """Its definition was deleted, and made again much later."""
+    gone = [errors.Refused(code=404, status=None) for _ in range(10)]
+    first, again = Stream(added("a", 3), list_end(5)).end(), Stream(added("a", 30, uid="new"), list_end(31))
+    bench = Bench(first, *gone, again)
+    bench.caches.follow(CONFIG_MAP, [])
+    await elapse(60.0)
+    assert bench.versions() == {}
+    assert bench.caches.follow(CONFIG_MAP, [])
+    while len(bench.connection.streams) > 1:
+        await elapse(1.0)
+    bench.kinds.serve(CONFIG_MAP)
+    bench.caches.on_kinds()
+    await bench.hear()
+    assert bench.versions() == {"a": 30}
+
+
+@scripted_api.in_virtual_time
+async def test_a_kind_served_under_two_versions_is_watched_once() -> None:
+    """Under the first one that was asked for, until only the other is served."""
+    newer = dataclasses.replace(CONFIG_MAP, version="v2")
+    bench = Bench(Stream(added("a", 3), list_end(5)), Stream(added("a", 3), list_end(6)))
+    bench.kinds.serve(CONFIG_MAP, newer)
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    assert bench.caches.follow(newer, [])
+    assert len(bench.connection.asked) == 1
+    bench.kinds.serve(newer)
+    bench.caches.follow(newer, [])
+    await bench.hear()
+    assert bench.connection.asked[-1].path == "/api/v2/configmaps"
+    assert bench.caches.children_of("s1", "a")[0].kind == newer
+
+
+@scripted_api.in_virtual_time
+async def test_a_kind_that_moved_is_watched_where_it_is_now() -> None:
+    """A definition made again with another plural."""
+    moved = dataclasses.replace(CONFIG_MAP, plural="configs")
+    bench = Bench(Stream(list_end(5)), Stream(list_end(6)))
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    bench.kinds.serve(moved)
+    bench.caches.on_kinds()
+    await bench.hear()
+    assert bench.connection.asked[-1].path == "/api/v1/configs"
+
+
+@scripted_api.in_virtual_time
+async def test_one_namespace_alone_can_be_watched() -> None:
+    """Where the operator may see no other; kinds of cluster scope have none."""
+    role = Kind(
+        group="rbac.authorization.k8s.io", version="v1", name="ClusterRole", plural="clusterroles", namespaced=False
+    )
+    bench = Bench(namespace="shop")
+    bench.caches.follow(CONFIG_MAP, [])
+    bench.caches.follow(role, [])
+    await bench.hear()
+    paths = [question.path for question in bench.connection.asked]
+    assert paths == ["/api/v1/namespaces/shop/configmaps", "/apis/rbac.authorization.k8s.io/v1/clusterroles"]
+
+
+@scripted_api.in_virtual_time
+async def test_health_tells_of_each_watch() -> None:
+    """For readiness and metrics."""
+    bench = Bench(Stream(added("a", 3), list_end(5)).end())
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.caches.wait_synced()
+    await elapse(10.0)
+    (health,) = bench.caches.health()
+    assert (health.kind, health.objects, health.is_synced) == ("ConfigMap", 1, True)
+    assert dict(health.restarts) == {"ended": 1}
+    assert health.silence is not None
+    assert 9.0 < health.silence <= 10.0
+
+
+@scripted_api.in_virtual_time
+async def test_after_closing_no_stream_is_left() -> None:
+    """Nor any task."""
+    stream = Stream(list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    await bench.caches.close()
+    assert not stream.is_open

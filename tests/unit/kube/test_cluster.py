@@ -1,0 +1,261 @@
+"""What the engine's verbs make of the answers that a real API server gives only now and then."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.kube.cluster import KubeCluster
+from hearth.model import errors, names
+from hearth.model.child import Child, Object
+from hearth.model.kinds import Kind, ObjectRef
+from support import answers, virtual_time
+from support.scripted_connection import Answer, ScriptedConnection, conflict, missing
+
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+COLLECTION = "/api/v1/namespaces/a/configmaps"
+ITEM = f"{COLLECTION}/b"
+REF = ObjectRef(group="", kind="ConfigMap", namespace="a", name="b")
+
+
+class Ears:
+    """Hears everything and does nothing."""
+
+    def __init__(self) -> None:
+        self.kinds = 0
+        self.requests: list[tuple[str, str, int]] = []
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """A child changed."""
+
+    def on_synced(self, kind: Kind) -> None:
+        """A cache is filled."""
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack changed."""
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """A source changed."""
+
+    def on_kinds(self) -> None:
+        """Kinds changed."""
+        self.kinds += 1
+
+    def on_pass(self, *, result: str, seconds: float) -> None:
+        """A pass ended."""
+
+    def on_request(self, *, verb: str, kind: str, code: int) -> None:
+        """A request ended."""
+        self.requests.append((verb, kind, code))
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """A watch begins anew."""
+
+
+def config_map(*, uid: str = "1", version: int = 10, **metadata: object) -> Object:
+    """A child as the server shows it."""
+    labels = {names.LABEL_STACK_UID: "s", names.LABEL_RESOURCE: "r"}
+    shown = {"name": "b", "namespace": "a", "uid": uid, "resourceVersion": str(version), "labels": labels, **metadata}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": shown}
+
+
+def make(**script: Answer | list[Answer]) -> tuple[KubeCluster, ScriptedConnection, Ears]:
+    """A cluster on a server with these answers about the ConfigMap a/b, by method."""
+    connection, ears = ScriptedConnection({f"{method} {ITEM}": answer for method, answer in script.items()}), Ears()
+    return KubeCluster(connection, ears, observer=ears), connection, ears
+
+
+async def apply(cluster: KubeCluster) -> Child:
+    """Apply the ConfigMap."""
+    return await cluster.apply(config_map(), kind=CONFIG_MAP, manager="hearth:a/s", force=True)
+
+
+def test_an_apply_is_one_request_and_its_answer_is_in_the_cache() -> None:
+    """The manifest travels as it is."""
+
+    async def story() -> None:
+        cluster, connection, ears = make(PATCH=config_map(version=11))
+        child = await apply(cluster)
+        sent = connection.sent[0]
+        assert (child.uid, child.resource_version) == ("1", 11)
+        assert cluster.children_of("s", "r") == (child,)
+        assert cluster.children("s") == {"r": (child,)}
+        assert (str(sent), sent.content_type, sent.body) == (
+            f"PATCH {ITEM}",
+            "application/apply-patch+yaml",
+            config_map(),
+        )
+        assert sent.query == {"fieldManager": "hearth:a/s", "force": "true", "fieldValidation": "Strict"}
+        assert len(connection.sent) == 1
+        assert ears.requests == [("apply", "ConfigMap", 200)]
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(answers.invalid(CONFIG_MAP, "b", []), 422, id="refused"),
+        pytest.param(errors.Unreachable("down"), 0, id="no answer"),
+    ],
+)
+def test_a_refusal_passes_through_as_it_came(error: Exception, code: int) -> None:
+    """And the observer hears its code."""
+
+    async def story() -> None:
+        cluster, _, ears = make(PATCH=error)
+        with pytest.raises(type(error)) as caught:
+            await apply(cluster)
+        assert caught.value is error
+        assert ears.requests == [("apply", "ConfigMap", code)]
+
+    virtual_time.run(story)
+
+
+DELETING = config_map(version=12, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param({"DELETE": {"kind": "Status", "status": "Success"}}, True, id="gone at once"),
+        pytest.param({"DELETE": DELETING}, False, id="held by a finalizer"),
+        pytest.param({"DELETE": missing()}, True, id="was gone already"),
+        pytest.param({"DELETE": answers.unknown_kind()}, True, id="its kind is gone"),
+        pytest.param({"DELETE": conflict(), "GET": config_map(uid="2")}, True, id="another incarnation is there"),
+        pytest.param({"DELETE": conflict(), "GET": missing()}, True, id="a conflict, and then nothing there"),
+    ],
+)
+def test_when_a_deleted_child_is_gone(script: dict[str, Answer], *, expected: bool) -> None:
+    """And the cache knows at once."""
+
+    async def story() -> None:
+        cluster, connection, _ = make(PATCH=config_map(), **script)
+        child = await apply(cluster)
+        assert await cluster.delete(child) == expected
+        assert connection.sent[1].body == {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": "1"},
+        }
+        left = cluster.children_of("s", "r")
+        assert [each.deleting for each in left] == ([] if expected else [True])
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        pytest.param({"DELETE": conflict(), "GET": config_map()}, 409, id="a webhook may say conflict too"),
+        pytest.param({"DELETE": conflict(), "GET": answers.unavailable()}, 503, id="nobody knows"),
+        pytest.param({"DELETE": answers.unavailable()}, 503, id="not now"),
+    ],
+)
+def test_a_refused_deletion_is_no_deletion(script: dict[str, Answer], code: int) -> None:
+    """The child stays in the cache."""
+
+    async def story() -> None:
+        cluster, _, _ = make(PATCH=config_map(), **script)
+        child = await apply(cluster)
+        with pytest.raises(errors.Refused) as caught:
+            await cluster.delete(child)
+        assert caught.value.code == code
+        assert cluster.children_of("s", "r") == (child,)
+
+    virtual_time.run(story)
+
+
+LIST = "GET /api/v1/configmaps"
+
+
+def page(*items: Object, continued: str = "") -> Object:
+    """A page of a list; its items do not say what they are, as from the server."""
+    bare = [{"metadata": item["metadata"]} for item in items]
+    return {"kind": "ConfigMapList", "metadata": {"continue": continued} if continued else {}, "items": bare}
+
+
+@pytest.mark.parametrize(
+    ("pages", "expected"),
+    [
+        pytest.param([page()], [], id="none"),
+        pytest.param([page(config_map(uid="1"), continued="t"), page(config_map(uid="2"))], ["1", "2"], id="two pages"),
+        pytest.param([answers.unknown_kind()], [], id="a kind that is not served has none"),
+        pytest.param(
+            [
+                page(config_map(uid="1"), continued="t"),
+                answers.refuse(410, "Expired", "too old"),
+                page(config_map(uid="2")),
+            ],
+            ["2"],
+            id="pages that expire are listed anew",
+        ),
+    ],
+)
+def test_a_live_list_is_complete(pages: list[Answer], expected: list[str]) -> None:
+    """However the server cuts it up."""
+
+    async def story() -> None:
+        cluster, connection, _ = make()
+        connection.script[LIST] = list(pages)
+        found = await cluster.list_children(CONFIG_MAP, "s")
+        assert [child.uid for child in found] == expected
+        assert all(child.kind == CONFIG_MAP for child in found)
+        assert connection.sent[0].query["labelSelector"] == "hearth.dev/stack-uid=s"
+
+    virtual_time.run(story)
+
+
+def test_a_list_that_is_refused_is_not_empty() -> None:
+    """A finalizer hangs on it."""
+
+    async def story() -> None:
+        cluster, connection, _ = make()
+        connection.script[LIST] = answers.unavailable()
+        with pytest.raises(errors.Refused):
+            await cluster.list_children(CONFIG_MAP, "s")
+
+    virtual_time.run(story)
+
+
+def test_an_operator_of_one_namespace_lists_only_there() -> None:
+    """It may not look anywhere else."""
+
+    async def story() -> None:
+        connection = ScriptedConnection({f"GET {COLLECTION}": page(config_map())})
+        cluster = KubeCluster(connection, Ears(), namespace="a")
+        assert len(await cluster.list_children(CONFIG_MAP, "s")) == 1
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize("allowed", [pytest.param(True, id="yes"), pytest.param(False, id="no")])
+def test_an_access_review_is_answered(*, allowed: bool) -> None:
+    """By the server's own word."""
+
+    async def story() -> None:
+        cluster, connection, _ = make()
+        path = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        connection.script[path] = {"status": {"allowed": allowed}}
+        assert await cluster.can("patch", kind=CONFIG_MAP, namespace="a") == allowed
+
+    virtual_time.run(story)
+
+
+def test_a_change_of_kinds_is_told() -> None:
+    """Once, by whatever refresh found it."""
+
+    async def story() -> None:
+        connection, ears = ScriptedConnection(), Ears()
+        served = {"resource": "configmaps", "responseKind": {"kind": "ConfigMap"}, "scope": "Namespaced"}
+        verbs = ["delete", "list", "patch", "watch"]
+        version = {"version": "v1", "resources": [{**served, "verbs": verbs}]}
+        core = {"kind": "APIGroupDiscoveryList", "items": [{"metadata": {}, "versions": [version]}]}
+        connection.script = {"GET /api": core, "GET /apis": {"kind": "APIGroupDiscoveryList"}}
+        cluster = KubeCluster(connection, ears)
+        await cluster.open()
+        await cluster.refresh_kinds()
+        assert cluster.kinds.find("v1", "ConfigMap") == CONFIG_MAP
+        assert ears.kinds == 1
+
+    virtual_time.run(story)

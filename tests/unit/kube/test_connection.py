@@ -1,0 +1,374 @@
+"""Requests and streams against a server that misbehaves on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from hearth.kube import connection as connection_module
+from hearth.kube.connection import Connection
+from hearth.kube.credentials import Credentials, NoCredentials
+from hearth.model import errors
+from support import stub_server
+from support.stub_server import hangs_up, run_stub, says, streams, waits
+
+
+@dataclass
+class FixedSource:
+    """Gives one set of credentials after the other; the last for ever."""
+
+    queue: list[Credentials | NoCredentials]
+    loads: int = 0
+
+    def load(self) -> Credentials:
+        """The next."""
+        self.loads += 1
+        found = self.queue.pop(0) if len(self.queue) > 1 else self.queue[0]
+        if isinstance(found, NoCredentials):
+            raise found
+        return found
+
+
+def source_of(url: str, *tokens: str) -> FixedSource:
+    """Credentials for that server, a token after the other."""
+    return FixedSource([Credentials(server=url, authorization=f"Bearer {token}") for token in tokens or ("first",)])
+
+
+UNAUTHORIZED = says(b'{"kind": "Status", "code": 401, "message": "Unauthorized"}', code=401)
+
+
+async def test_a_request_gives_the_parsed_answer() -> None:
+    """Method, path, query, headers and body arrive; the object comes back."""
+    async with run_stub(says('{"kind": "Pong"}')) as stub, Connection(source_of(stub.url)) as connection:
+        answer = await connection.request(
+            "PATCH",
+            "/api/v1/things/a",
+            query={"fieldManager": "hearth:a/b c", "force": "true"},
+            body={"kind": "Ping"},
+            content_type="application/apply-patch+yaml",
+            impersonate="system:serviceaccount:a:b",
+        )
+    sent = stub.requests[0]
+    assert answer == {"kind": "Pong"}
+    assert (sent.method, sent.path, dict(sent.query)) == (
+        "PATCH",
+        "/api/v1/things/a",
+        {"fieldManager": "hearth:a/b c", "force": "true"},
+    )
+    assert stub.bodies == [b'{"kind":"Ping"}']
+    assert sent.headers["Content-Type"] == "application/apply-patch+yaml"
+    assert sent.headers["Impersonate-User"] == "system:serviceaccount:a:b"
+    assert sent.headers["Authorization"] == "Bearer first"
+    assert sent.headers["User-Agent"].startswith("hearth/")
+
+
+async def test_a_path_is_sent_as_it_was_quoted() -> None:
+    """A quoted slash or colon stays one segment of the path."""
+    async with run_stub(says("{}")) as stub, Connection(source_of(stub.url)) as connection:
+        await connection.request("GET", "/apis/rbac/roles/system%3Aa%2Fb")
+    assert stub.requests[0].raw_path == "/apis/rbac/roles/system%3Aa%2Fb"
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "headers", "status", "retry_after"),
+    [
+        pytest.param(
+            '{"kind": "Status", "message": "no"}', 422, {}, {"kind": "Status", "message": "no"}, None, id="status"
+        ),
+        pytest.param("404 page not found", 404, {}, None, None, id="plain text"),
+        pytest.param('{"kind": "Other"}', 500, {}, None, None, id="an object that is no Status"),
+        pytest.param("[1]", 500, {}, None, None, id="a list"),
+        pytest.param("busy", 429, {"Retry-After": "7"}, None, 7.0, id="the header's delay"),
+        pytest.param(
+            '{"kind": "Status", "details": {"retryAfterSeconds": 2}}',
+            504,
+            {},
+            {"kind": "Status", "details": {"retryAfterSeconds": 2}},
+            2.0,
+            id="the status' delay",
+        ),
+        pytest.param("", 302, {"Location": "http://elsewhere.invalid/"}, None, None, id="a redirect is not followed"),
+    ],
+)
+async def test_anything_but_2xx_is_refused(
+    body: str, code: int, headers: dict[str, str], status: object, retry_after: float | None
+) -> None:
+    """Code, status object and delay are kept as they came."""
+    async with run_stub(says(body, code=code, headers=headers)) as stub, Connection(source_of(stub.url)) as connection:
+        with pytest.raises(errors.Refused) as caught:
+            await connection.request("GET", "/x")
+    assert (caught.value.code, caught.value.status, caught.value.retry_after) == (code, status, retry_after)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(hangs_up, id="the connection is torn"),
+        pytest.param(streams(b'{"a":', breaks=True), id="torn in the middle of the body"),
+        pytest.param(says("<html>welcome</html>"), id="not JSON"),
+        pytest.param(says("[]"), id="JSON, but no object"),
+    ],
+)
+async def test_an_answer_that_is_none_is_unreachable(answer: stub_server.Answer) -> None:
+    """Whatever is not an object from the server counts as no answer, and names the request."""
+    async with run_stub(answer) as stub, Connection(source_of(stub.url)) as connection:
+        with pytest.raises(errors.Unreachable, match="GET /x"):
+            await connection.request("GET", "/x")
+
+
+async def test_a_server_that_is_not_there_is_unreachable() -> None:
+    """A closed port."""
+    async with run_stub(says("{}")) as stub:
+        url = stub.url
+    async with Connection(source_of(url)) as connection:
+        with pytest.raises(errors.Unreachable, match="GET /x"):
+            await connection.request("GET", "/x")
+
+
+async def test_an_answer_that_takes_too_long_is_unreachable() -> None:
+    """The timeout is the request's own."""
+    gate = asyncio.Event()
+    async with run_stub(waits(gate, says("{}"))) as stub, Connection(source_of(stub.url)) as connection:
+        with pytest.raises(errors.Unreachable, match="GET /x"):
+            await connection.request("GET", "/x", timeout=0.05)
+        gate.set()
+
+
+async def test_after_one_401_the_credentials_are_read_anew_and_the_request_is_repeated() -> None:
+    """The caller never sees it."""
+    async with (
+        run_stub(UNAUTHORIZED, says('{"kind": "Pong"}')) as stub,
+        Connection(source_of(stub.url, "old", "new")) as connection,
+    ):
+        answer = await connection.request("POST", "/x", body={"a": 1})
+    assert answer == {"kind": "Pong"}
+    assert [request.headers["Authorization"] for request in stub.requests] == ["Bearer old", "Bearer new"]
+    assert stub.bodies == [b'{"a":1}', b'{"a":1}']
+
+
+async def test_a_second_401_is_refused_and_not_asked_a_third_time() -> None:
+    """Credentials that do not help are no reason to go on."""
+    async with run_stub(UNAUTHORIZED) as stub, Connection(source_of(stub.url, "old", "new")) as connection:
+        with pytest.raises(errors.Refused) as caught:
+            await connection.request("GET", "/x")
+    assert (caught.value.code, len(stub.requests)) == (401, 2)
+
+
+async def test_many_401_at_once_read_the_credentials_once() -> None:
+    """An exec plugin may take seconds; it is not run for every request in flight."""
+    answers = [UNAUTHORIZED] * 20 + [says("{}")]
+    async with run_stub(*answers) as stub:
+        source = source_of(stub.url, "old", "new")
+        async with Connection(source) as connection:
+            await asyncio.gather(*(connection.request("GET", "/x") for _ in range(20)))
+    assert (source.loads, len(stub.requests)) == (2, 40)
+
+
+async def test_credentials_for_another_server_replace_the_session() -> None:
+    """What is more than a new token needs new connections; the next request goes there."""
+    async with run_stub(UNAUTHORIZED) as old, run_stub(says('{"kind": "New"}')) as new:
+        source = FixedSource([Credentials(server=old.url), Credentials(server=new.url)])
+        async with Connection(source) as connection:
+            assert await connection.request("GET", "/x") == {"kind": "New"}
+
+
+async def test_a_stream_survives_the_replacement_of_its_session() -> None:
+    """The old session ends only when its last reader leaves."""
+    gate = asyncio.Event()
+    async with run_stub(says("{}")) as other:
+
+        async def answer(request: stub_server.web.Request) -> stub_server.web.StreamResponse:
+            if request.path == "/x":
+                return await UNAUTHORIZED(request)
+            response = stub_server.web.StreamResponse()
+            await response.prepare(request)
+            await response.write(b"one")
+            await gate.wait()
+            await response.write(b"two")
+            return response
+
+        async with run_stub(answer) as stub:
+            source = FixedSource([Credentials(server=stub.url), Credentials(server=other.url)])
+            async with Connection(source) as connection, connection.stream("/w") as pieces:
+                first = await anext(pieces)
+                await connection.request("GET", "/x")
+                gate.set()
+                assert [first, *[piece async for piece in pieces]] == [b"one", b"two"]
+
+
+async def test_a_rotated_token_file_is_noticed_by_the_periodic_look(tmp_path: Path) -> None:
+    """Without any 401: the file's time of change tells."""
+    token = tmp_path / "token"
+    token.write_text("a")
+    async with run_stub(says("{}")) as stub:
+        old = Credentials(server=stub.url, authorization="Bearer old", files={str(token): 1.0})
+        new = replace(old, authorization="Bearer new", files={str(token): token.stat().st_mtime})
+        async with Connection(FixedSource([old, new])) as connection:
+            await connection.request("GET", "/x")
+            connection._check_at = 0.0
+            await connection.request("GET", "/x")
+    assert [request.headers["Authorization"] for request in stub.requests] == ["Bearer old", "Bearer new"]
+
+
+async def test_credentials_that_cannot_be_read_for_now_leave_the_old_ones_in_use() -> None:
+    """A token that is about to end may still be good for this request."""
+    async with run_stub(says("{}")) as stub:
+        old = Credentials(server=stub.url, authorization="Bearer old", expires_at=1.0)
+        source = FixedSource([old, NoCredentials("plugin broken")])
+        async with Connection(source) as connection:
+            connection._check_at = 0.0
+            await connection.request("GET", "/x")
+    assert (source.loads, stub.requests[0].headers["Authorization"]) == (2, "Bearer old")
+
+
+async def test_after_a_401_unreadable_credentials_are_unreachable_with_the_reason() -> None:
+    """Then nothing works until somebody mends them, and the message says what."""
+    async with run_stub(UNAUTHORIZED) as stub:
+        source = FixedSource([Credentials(server=stub.url), NoCredentials("plugin broken")])
+        async with Connection(source) as connection:
+            with pytest.raises(errors.Unreachable, match="plugin broken"):
+                await connection.request("GET", "/x")
+
+
+async def test_requests_beyond_the_limit_wait_for_a_place() -> None:
+    """The server never sees more at once."""
+    gate = asyncio.Event()
+    async with run_stub(waits(gate, says("{}"))) as stub, Connection(source_of(stub.url)) as connection:
+        tasks = [asyncio.create_task(connection.request("GET", "/x")) for _ in range(100)]
+        await until(lambda: stub.in_flight == connection_module.REQUESTS_IN_FLIGHT)
+        gate.set()
+        await asyncio.gather(*tasks)
+    assert (stub.in_flight_most, len(stub.requests)) == (connection_module.REQUESTS_IN_FLIGHT, 100)
+
+
+async def test_streams_leave_the_requests_their_places() -> None:
+    """A hundred open watches, and a request still gets through."""
+    gate = asyncio.Event()
+    answers = [*[streams_until(gate)] * 100, says('{"kind": "Pong"}')]
+    async with run_stub(*answers) as stub, Connection(source_of(stub.url)) as connection:
+        tasks = [asyncio.create_task(collect(connection, "/w")) for _ in range(100)]
+        await until(lambda: stub.in_flight == 100)
+        assert await connection.request("GET", "/x") == {"kind": "Pong"}
+        gate.set()
+        await asyncio.gather(*tasks)
+
+
+async def test_connections_are_kept_and_used_again() -> None:
+    """One TCP connection serves requests that follow one another."""
+    async with run_stub(says("{}")) as stub, Connection(source_of(stub.url)) as connection:
+        ports = set()
+        for _ in range(5):
+            await connection.request("GET", "/x")
+            ports.add(stub.requests[-1].transport.get_extra_info("peername")[1])  # type: ignore[union-attr] -- because a served request has its transport
+    assert len(ports) == 1
+
+
+async def test_a_stream_gives_the_bytes_as_they_come() -> None:
+    """Whole, in order, and then the end."""
+    async with run_stub(streams(b"one\n", b"tw", b"o\n")) as stub, Connection(source_of(stub.url)) as connection:
+        assert await collect(connection, "/w", query={"watch": "1"}) == b"one\ntwo\n"
+    assert stub.requests[0].query["watch"] == "1"
+
+
+async def test_a_stream_that_is_refused_says_so_on_entering() -> None:
+    """As any request."""
+    async with run_stub(says('{"kind": "Status"}', code=410)) as stub, Connection(source_of(stub.url)) as connection:
+        with pytest.raises(errors.Refused) as caught:
+            await collect(connection, "/w")
+    assert (caught.value.code, caught.value.status) == (410, {"kind": "Status"})
+
+
+async def test_a_stream_renews_the_credentials_after_a_401() -> None:
+    """As any request."""
+    async with (
+        run_stub(UNAUTHORIZED, streams(b"one")) as stub,
+        Connection(source_of(stub.url, "old", "new")) as connection,
+    ):
+        assert await collect(connection, "/w") == b"one"
+
+
+async def test_a_stream_that_breaks_is_unreachable() -> None:
+    """What came before the break is given; a break is never taken for the end."""
+    async with (
+        run_stub(streams(b"one", breaks=True)) as stub,
+        Connection(source_of(stub.url)) as connection,
+        connection.stream("/w") as pieces,
+    ):
+        assert await anext(pieces) == b"one"
+        with pytest.raises(errors.Unreachable, match="GET /w"):
+            await anext(pieces)
+
+
+async def test_a_stream_that_falls_silent_is_unreachable() -> None:
+    """After its idle timeout, however long it has lived."""
+    gate = asyncio.Event()
+    async with run_stub(streams_until(gate)) as stub, Connection(source_of(stub.url)) as connection:
+        async with connection.stream("/w", idle_timeout=0.05) as pieces:
+            with pytest.raises(errors.Unreachable, match="GET /w"):
+                await anext(pieces)
+        gate.set()
+
+
+async def test_a_closed_connection_is_unreachable() -> None:
+    """For requests that wait and for those that come later."""
+    gate = asyncio.Event()
+    async with run_stub(waits(gate, says("{}"))) as stub:
+        connection = Connection(source_of(stub.url))
+        await connection.open()
+        task = asyncio.create_task(connection.request("GET", "/x"))
+        await until(lambda: stub.in_flight == 1)
+        await connection.close()
+        with pytest.raises(errors.Unreachable):
+            await task
+        with pytest.raises(errors.Unreachable, match="closed"):
+            await connection.request("GET", "/x")
+        gate.set()
+
+
+async def test_a_cancelled_request_leaves_its_place() -> None:
+    """Nothing is leaked by callers who give up."""
+    gate = asyncio.Event()
+    async with run_stub(waits(gate, says("{}"))) as stub, Connection(source_of(stub.url)) as connection:
+        for _ in range(connection_module.REQUESTS_IN_FLIGHT + 5):
+            task = asyncio.create_task(connection.request("GET", "/x"))
+            await until(lambda: stub.in_flight >= 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        gate.set()
+        assert await connection.request("GET", "/x") == {}
+
+
+def test_credentials_never_show_their_secrets() -> None:
+    """Whoever prints them by accident prints neither token nor key."""
+    shown = repr(Credentials(server="https://a", authorization="Bearer secret-token", key=b"secret-key"))
+    assert "secret" not in shown
+
+
+async def collect(connection: Connection, path: str, *, query: dict[str, str] | None = None) -> bytes:
+    """All that a stream gives."""
+    async with connection.stream(path, query=query) as pieces:
+        return b"".join([piece async for piece in pieces])
+
+
+def streams_until(gate: asyncio.Event) -> stub_server.Answer:
+    """An answer that has begun, and ends when `gate` is set."""
+
+    async def answer(request: stub_server.web.Request) -> stub_server.web.StreamResponse:
+        response = stub_server.web.StreamResponse()
+        await response.prepare(request)
+        await gate.wait()
+        return response
+
+    return answer
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait, turn by turn of the loop, until the condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 -- the condition is the state of sockets, which set no event
+            await asyncio.sleep(0)

@@ -1,0 +1,278 @@
+"""Where credentials come from, what is read, and when reading them again would bring others."""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hearth.kube import credentials as credentials_module
+from hearth.kube.credentials import Credentials, KubeconfigSource, NoCredentials, ServiceAccountSource
+
+IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def write_kubeconfig(path: Path, *, user: Mapping[str, Any], cluster: Mapping[str, Any] | None = None) -> str:
+    """A kubeconfig with one context, `one`."""
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "one",
+        "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
+        "clusters": [{"name": "one", "cluster": {"server": "https://example.test:6443", **(cluster or {})}}],
+        "users": [{"name": "one", "user": dict(user)}],
+    }
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
+
+
+def load(path: str, *, context: str | None = None, environ: Mapping[str, str] | None = None) -> Credentials:
+    """The credentials of that kubeconfig."""
+    return KubeconfigSource(paths=(path,), context=context, environ=environ or {}).load()
+
+
+def encoded(text: str) -> str:
+    """As a kubeconfig holds data inline."""
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "context", "environ", "expected"),
+    [
+        pytest.param("/a:b", None, IN_CLUSTER, ("/a:b",), id="an explicit file wins over the pod, and is one file"),
+        pytest.param(None, None, {"KUBECONFIG": "/a:/b"}, ("/a", "/b"), id="the variable is a list"),
+        pytest.param(None, None, {"KUBECONFIG": ":/b:"}, ("/b",), id="empty entries of the list count for nothing"),
+        pytest.param(None, None, {}, ("~/.kube/config",), id="else the usual place"),
+        pytest.param(None, "prod", IN_CLUSTER, ("~/.kube/config",), id="only a kubeconfig has contexts"),
+    ],
+)
+def test_which_kubeconfig_is_taken(
+    kubeconfig: str | None, context: str | None, environ: Mapping[str, str], expected: tuple[str, ...]
+) -> None:
+    """The rules of kubectl, after what was named explicitly."""
+    found = credentials_module.find_source(kubeconfig=kubeconfig, context=context, environ=environ)
+    assert isinstance(found, KubeconfigSource)
+    assert (expected, context) == (found.paths, found.context)
+
+
+def test_a_pod_takes_its_own_account() -> None:
+    """Even where a KUBECONFIG is set: nobody named it to Hearth."""
+    environ = {**IN_CLUSTER, "KUBECONFIG": "/a"}
+    assert isinstance(
+        credentials_module.find_source(kubeconfig=None, context=None, environ=environ), ServiceAccountSource
+    )
+
+
+def test_the_service_account_is_read_as_mounted(tmp_path: Path) -> None:
+    """Token without its line end, authority as bytes, and both files remembered."""
+    (tmp_path / "token").write_text("abc\n")
+    (tmp_path / "ca.crt").write_text("PEM")
+    found = ServiceAccountSource(environ=IN_CLUSTER, folder=tmp_path).load()
+    assert (found.server, found.authorization, found.authority) == ("https://10.0.0.1:443", "Bearer abc", b"PEM")
+    assert set(found.files) == {str(tmp_path / "token"), str(tmp_path / "ca.crt")}
+
+
+def test_an_ipv6_service_is_written_in_brackets(tmp_path: Path) -> None:
+    """Else its port could not be told."""
+    (tmp_path / "token").write_text("abc")
+    (tmp_path / "ca.crt").write_text("PEM")
+    environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
+    assert ServiceAccountSource(environ=environ, folder=tmp_path).load().server == "https://[fd00::1]:6443"
+
+
+def test_a_pod_without_a_token_says_what_to_do(tmp_path: Path) -> None:
+    """The message names the file and the next step."""
+    with pytest.raises(NoCredentials, match=r"ca\.crt.*--kubeconfig"):
+        ServiceAccountSource(environ=IN_CLUSTER, folder=tmp_path).load()
+
+
+def test_a_rotated_token_makes_credentials_stale(tmp_path: Path) -> None:
+    """The kubelet renews it; the file's time tells."""
+    token = tmp_path / "token"
+    token.write_text("abc")
+    (tmp_path / "ca.crt").write_text("PEM")
+    source = ServiceAccountSource(environ=IN_CLUSTER, folder=tmp_path)
+    before = source.load()
+    assert not credentials_module.is_stale(before)
+    token.write_text("def")
+    os.utime(token, (1, 1))
+    assert credentials_module.is_stale(before)
+    assert source.load().authorization == "Bearer def"
+
+
+@pytest.mark.parametrize(
+    ("seconds_left", "expected"),
+    [pytest.param(3600, False, id="an hour left"), pytest.param(30, True, id="about to end")],
+)
+def test_credentials_that_end_are_stale_shortly_before(seconds_left: float, *, expected: bool) -> None:
+    """So that no request is sent with a token that ends on the way."""
+    found = Credentials(server="https://a", expires_at=time.time() + seconds_left)
+    assert credentials_module.is_stale(found) == expected
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Iterator[Path]:
+    """The folder for temporary files, this test's own."""
+    usual, own = tempfile.tempdir, tmp_path / "temporary"
+    own.mkdir()
+    tempfile.tempdir = str(own)
+    yield own
+    tempfile.tempdir = usual
+
+
+def test_inline_certificates_are_read_and_leave_no_file(tmp_path: Path, temporary: Path) -> None:
+    """The loader writes them to disk for a moment; a private key must not stay there."""
+    user = {"client-certificate-data": encoded("CERT"), "client-key-data": encoded("KEY")}
+    path = write_kubeconfig(
+        tmp_path / "config", user=user, cluster={"certificate-authority-data": encoded("CA"), "tls-server-name": "api"}
+    )
+    found = load(path)
+    assert (found.server, found.authority, found.certificate, found.key, found.server_name) == (
+        "https://example.test:6443",
+        b"CA",
+        b"CERT",
+        b"KEY",
+        "api",
+    )
+    assert list(temporary.rglob("*")) == []
+    assert load(path).key == b"KEY"
+
+
+def test_files_are_relative_to_the_kubeconfig_and_watched(tmp_path: Path) -> None:
+    """As in kubectl; a certificate that is renewed in place is noticed."""
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).write_text(name.upper())
+    path = write_kubeconfig(
+        tmp_path / "config",
+        user={"client-certificate": "cert", "client-key": "key"},
+        cluster={"certificate-authority": "ca"},
+    )
+    found = load(path)
+    assert (found.authority, found.certificate, found.key) == (b"CA", b"CERT", b"KEY")
+    assert set(found.files) == {str(tmp_path / name) for name in ("config", "ca", "cert", "key")}
+
+
+def test_a_token_file_is_read_and_watched(tmp_path: Path) -> None:
+    """It rotates like a pod's."""
+    (tmp_path / "token").write_text("abc")
+    found = load(write_kubeconfig(tmp_path / "config", user={"tokenFile": "token"}))
+    assert found.authorization == "Bearer abc"
+    assert str(tmp_path / "token") in found.files
+
+
+def test_a_basic_login_and_an_unverified_server(tmp_path: Path) -> None:
+    """Old, but kubectl takes it as well."""
+    user = {"username": "me", "password": "secret"}
+    found = load(write_kubeconfig(tmp_path / "config", user=user, cluster={"insecure-skip-tls-verify": True}))
+    assert found.authorization == f"Basic {encoded('me:secret')}"
+    assert not found.is_verified
+
+
+def test_an_exec_plugin_gives_a_token_and_when_it_ends(tmp_path: Path) -> None:
+    """It is run at each load."""
+    user = {"exec": plugin(tmp_path, '"status": {"token": "abc", "expirationTimestamp": "2030-01-01T00:00:00Z"}')}
+    found = load(write_kubeconfig(tmp_path / "config", user=user))
+    assert (found.authorization, found.expires_at) == ("Bearer abc", 1893456000.0)
+
+
+def test_an_exec_plugin_that_fails_is_named(tmp_path: Path) -> None:
+    """Never taken for being anonymous."""
+    user = {"exec": plugin(tmp_path, '"status": {}')}
+    with pytest.raises(NoCredentials, match=r"plugin\.sh"):
+        load(write_kubeconfig(tmp_path / "config", user=user))
+
+
+def plugin(folder: Path, fields: str) -> dict[str, Any]:
+    """The entry of a kubeconfig for an exec plugin that answers with these fields."""
+    api_version = "client.authentication.k8s.io/v1"
+    script = folder / "plugin.sh"
+    script.write_text(f"""#!/bin/sh\necho '{{"apiVersion": "{api_version}", "kind": "ExecCredential", {fields}}}'\n""")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return {"apiVersion": api_version, "command": str(script), "interactiveMode": "Never"}
+
+
+def test_another_context_can_be_chosen(tmp_path: Path) -> None:
+    """One that is not there is named, with the file."""
+    path = write_kubeconfig(tmp_path / "config", user={"token": "abc"})
+    assert load(path, context="one").authorization == "Bearer abc"
+    with pytest.raises(NoCredentials, match=r"config.*two"):
+        load(path, context="two")
+
+
+def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
+    """Such clusters exist, behind an authenticating proxy."""
+    path = tmp_path / "config"
+    write_kubeconfig(path, user={})
+    content = yaml.safe_load(path.read_text())
+    content["users"] = []
+    path.write_text(yaml.safe_dump(content))
+    assert load(str(path)).authorization is None
+
+
+@pytest.mark.parametrize(
+    "content", [pytest.param("", id="empty"), pytest.param("a: [", id="not YAML"), pytest.param("[1]", id="a list")]
+)
+def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
+    """Whatever the loader stumbles over."""
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(NoCredentials, match=str(path)):
+        load(str(path))
+
+
+def test_a_missing_kubeconfig_is_named() -> None:
+    """With what to do about it."""
+    with pytest.raises(NoCredentials, match=r"/nowhere/config; name one with --kubeconfig"):
+        load("/nowhere/config")
+
+
+def test_several_kubeconfigs_are_merged_and_missing_ones_left_out(tmp_path: Path) -> None:
+    """As kubectl does with the variable's list."""
+    path = write_kubeconfig(tmp_path / "config", user={"token": "abc"})
+    found = KubeconfigSource(paths=("/nowhere", path), context=None, environ={}).load()
+    assert found.authorization == "Bearer abc"
+
+
+@pytest.mark.parametrize(
+    ("server", "stated", "environ", "expected"),
+    [
+        pytest.param("https://a.test", None, {"HTTPS_PROXY": "http://p"}, "http://p", id="by the environment"),
+        pytest.param("https://a.test", None, {"https_proxy": "http://p"}, "http://p", id="in small letters"),
+        pytest.param("https://a.test", None, {"HTTP_PROXY": "http://p"}, None, id="not the one for plain HTTP"),
+        pytest.param("https://a.test", "http://q", {"HTTPS_PROXY": "http://p"}, "http://q", id="stated wins"),
+        pytest.param("https://127.0.0.1:6443", None, {"HTTPS_PROXY": "http://p"}, None, id="never for this machine"),
+        pytest.param("https://localhost", None, {"HTTPS_PROXY": "http://p"}, None, id="nor by its name"),
+        pytest.param(
+            "https://x.a.test", None, {"HTTPS_PROXY": "http://p", "NO_PROXY": "b.test, .a.test"}, None, id="a domain"
+        ),
+        pytest.param(
+            "https://xa.test", None, {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.test"}, "http://p", id="another domain"
+        ),
+        pytest.param(
+            "https://10.1.2.3", None, {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.0/8"}, None, id="a network"
+        ),
+        pytest.param("https://a.test", None, {"HTTPS_PROXY": "http://p", "NO_PROXY": "*"}, None, id="none at all"),
+    ],
+)
+def test_which_proxy_is_taken(
+    tmp_path: Path, server: str, stated: str | None, environ: Mapping[str, str], expected: str | None
+) -> None:
+    """The kubeconfig's, else the environment's, as kubectl does."""
+    cluster = {"server": server} | ({"proxy-url": stated} if stated else {})
+    path = write_kubeconfig(tmp_path / "config", user={"token": "abc"}, cluster=cluster)
+    assert load(path, environ=environ).proxy == expected
+
+
+def test_a_proxy_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """Before any request hangs on it."""
+    path = write_kubeconfig(tmp_path / "config", user={}, cluster={"proxy-url": "socks5://p:1080"})
+    with pytest.raises(NoCredentials, match="socks5://p:1080"):
+        load(path)

@@ -1,0 +1,166 @@
+"""What is made of the API server's list of kinds, and when it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hearth.kube.discovery import Discovery
+from hearth.kube.schemas import Schemas
+from hearth.model import errors
+from hearth.model.kinds import Kind
+from support import virtual_time
+from support.scripted_connection import ScriptedConnection
+
+USABLE = ["create", "delete", "get", "list", "patch", "watch"]
+
+
+def resource(kind: str, plural: str, **more: Any) -> dict[str, Any]:
+    """A usable kind as discovery shows it."""
+    shown = {"group": "", "version": "", "kind": kind}
+    return {"resource": plural, "responseKind": shown, "scope": "Namespaced", "verbs": USABLE, **more}
+
+
+def group(name: str, version: str, *resources: dict[str, Any], freshness: str = "Current") -> dict[str, Any]:
+    """A group with one version."""
+    entry = {"version": version, "resources": list(resources), "freshness": freshness}
+    return {"metadata": {"name": name} if name else {}, "versions": [entry]}
+
+
+def listing(*groups: dict[str, Any]) -> dict[str, Any]:
+    """An answer."""
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": list(groups)}
+
+
+CORE = listing(group("", "v1", resource("ConfigMap", "configmaps")))
+WIDGETS = group("a.test", "v1", resource("Widget", "widgets", scope="Cluster"))
+
+
+def make(*answers: Any) -> tuple[Discovery, ScriptedConnection, list[int]]:
+    """A discovery to which `/apis` answers one after the other; the list counts the changes it told of."""
+    connection = ScriptedConnection({"GET /api": CORE, "GET /apis": list(answers)})
+    changes: list[int] = []
+    discovery = Discovery(connection, Schemas(connection), on_change=lambda: changes.append(discovery.generation))
+    return discovery, connection, changes
+
+
+def test_kinds_are_found_by_api_version_and_kind() -> None:
+    """Built-in ones and others, with scope and plural."""
+
+    async def story() -> None:
+        discovery, connection, _ = make(listing(WIDGETS))
+        assert discovery.find("v1", "ConfigMap") is None
+        await discovery.refresh()
+        config_map = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+        widget = Kind(group="a.test", version="v1", name="Widget", plural="widgets", namespaced=False)
+        assert discovery.find("v1", "ConfigMap") == config_map
+        assert discovery.find("a.test/v1", "Widget") == widget
+        assert discovery.find("a.test/v2", "Widget") is None
+        assert set(discovery.all()) == {config_map, widget}
+        assert sorted(connection.asked) == ["GET /api", "GET /apis"]
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        pytest.param(resource("Review", "reviews", verbs=["create"]), id="cannot be listed"),
+        pytest.param(resource("Metric", "metrics", verbs=["get", "list"]), id="cannot be watched or written"),
+        pytest.param(resource("Log", "logs", verbs=["get", "list", "patch", "watch"]), id="cannot be deleted"),
+        pytest.param({"resource": "odd", "responseKind": None, "verbs": USABLE}, id="of no known kind"),
+    ],
+)
+def test_kinds_that_cannot_be_children_are_not_known(unusable: dict[str, Any]) -> None:
+    """One verb too few is enough."""
+
+    async def story() -> None:
+        discovery, _, _ = make(listing(group("a.test", "v1", unusable)))
+        await discovery.refresh()
+        assert [kind.name for kind in discovery.all()] == ["ConfigMap"]
+
+    virtual_time.run(story)
+
+
+def test_the_generation_rises_only_with_a_change() -> None:
+    """And only then somebody is told."""
+
+    async def story() -> None:
+        discovery, _, changes = make(listing(), listing(), listing(WIDGETS), listing(WIDGETS), listing())
+        generations = []
+        for _ in range(5):
+            await discovery.refresh()
+            generations.append(discovery.generation)
+        assert generations == [1, 1, 2, 2, 3]
+        assert changes == [1, 2, 3]
+
+    virtual_time.run(story)
+
+
+def test_a_group_whose_server_is_down_keeps_its_kinds() -> None:
+    """Children of its kinds must not be taken for gone; all other groups work on."""
+
+    async def story() -> None:
+        more = group("b.test", "v1", resource("Gadget", "gadgets"))
+        discovery, _, changes = make(
+            listing(WIDGETS), listing(group("a.test", "v1", freshness="Stale"), more), listing(more)
+        )
+        await discovery.refresh()
+        await discovery.refresh()
+        assert discovery.find("a.test/v1", "Widget") is not None
+        assert discovery.find("b.test/v1", "Gadget") is not None
+        await discovery.refresh()
+        assert discovery.find("a.test/v1", "Widget") is None
+        assert len(changes) == 3
+
+    virtual_time.run(story)
+
+
+def test_a_stale_group_that_still_lists_its_kinds_is_believed() -> None:
+    """The server may know them from before."""
+
+    async def story() -> None:
+        discovery, _, _ = make(listing({**WIDGETS, "versions": [{**WIDGETS["versions"][0], "freshness": "Stale"}]}))
+        await discovery.refresh()
+        assert discovery.find("a.test/v1", "Widget") is not None
+
+    virtual_time.run(story)
+
+
+def test_many_misses_at_once_are_one_question() -> None:
+    """And the next comes a second later."""
+
+    async def story() -> None:
+        discovery, connection, _ = make(listing())
+        await asyncio.gather(*(discovery.refresh() for _ in range(50)))
+        await discovery.refresh()
+        assert [sent.at for sent in connection.sent] == [0.0, 0.0, 1.0, 1.0]
+
+    virtual_time.run(story)
+
+
+def test_a_failed_question_leaves_everything_as_it_was() -> None:
+    """The error reaches who asked."""
+
+    async def story() -> None:
+        discovery, _, changes = make(listing(WIDGETS), errors.Unreachable("down"))
+        await discovery.refresh()
+        with pytest.raises(errors.Unreachable, match="down"):
+            await discovery.refresh()
+        assert discovery.find("a.test/v1", "Widget") is not None
+        assert changes == [1]
+
+    virtual_time.run(story)
+
+
+def test_a_server_without_aggregated_discovery_is_named() -> None:
+    """With the version that is needed."""
+
+    async def story() -> None:
+        discovery, _, _ = make({"kind": "APIGroupList"})
+        with pytest.raises(errors.Unreachable, match=r"APIGroupList.*1\.26"):
+            await discovery.refresh()
+
+    virtual_time.run(story)

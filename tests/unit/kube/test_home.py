@@ -1,0 +1,274 @@
+"""What is read and written of Stacks, and what becomes of the answers."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+
+import orjson
+import pytest
+
+from hearth.engine.ports import Revision, StackObject
+from hearth.kube import revisions
+from hearth.kube.home import KubeHome
+from hearth.kube.revision_cache import CONTROLLER_REVISION, RevisionCache
+from hearth.kube.source_cache import SourceCache
+from hearth.kube.stack_cache import STACK, StackCache
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from support import answers, virtual_time
+from support.scripted_connection import Answer, ScriptedConnection, conflict, exists, missing
+
+ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/stacks/shop"
+REVISIONS = "/apis/apps/v1/namespaces/a/controllerrevisions"
+REVISION = Revision(name="shop-x", number=3, hash="k1:abc", kinds=frozenset({"v1/ConfigMap", "apps/v1/Deployment"}))
+DEFINITION: Object = {"template": {"resources": {}}, "parameters": {"size": 1}}
+
+
+class Ears:
+    """Hears everything and does nothing."""
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack changed."""
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """A source changed."""
+
+
+def stack(*finalizers: str) -> StackObject:
+    """The Stack as a cache holds it."""
+    return StackObject(
+        name="shop",
+        namespace="a",
+        uid="u",
+        generation=1,
+        resource_version=7,
+        deleting=False,
+        finalizers=finalizers,
+        annotations={},
+        spec={},
+        status={},
+    )
+
+
+def shown(*finalizers: str, version: int = 8, **metadata: object) -> Object:
+    """The Stack as the server shows it."""
+    plain = {"name": "shop", "namespace": "a", "uid": "u", "resourceVersion": str(version)}
+    return {"metadata": {**plain, "finalizers": list(finalizers), **metadata}, "status": {"phase": "CreateComplete"}}
+
+
+def make(**script: Answer | list[Answer]) -> tuple[KubeHome, ScriptedConnection]:
+    """A home on a server with these answers: to a patch, a patch of the status, and about revisions."""
+    paths = {
+        "patch": f"PATCH {ITEM}",
+        "status": f"PATCH {ITEM}/status",
+        "create": f"POST {REVISIONS}",
+        "update": f"PATCH {REVISIONS}/shop-x",
+        "get": f"GET {REVISIONS}/shop-x",
+        "source": "GET /api/v1/namespaces/a/configmaps/c",
+    }
+    connection = ScriptedConnection({paths[name]: answer for name, answer in script.items()})
+    home = KubeHome(
+        connection,
+        stacks=StackCache(connection, Ears()),
+        revisions=RevisionCache(connection),
+        sources=SourceCache(connection, Ears()),
+    )
+    return home, connection
+
+
+def test_a_finalizer_is_added_to_those_that_were_read() -> None:
+    """Under the version that was read, so that nobody's entry is lost; the cache knows at once."""
+
+    async def story() -> None:
+        home, connection = make(patch=shown("x", names.FINALIZER))
+        await home.put_finalizer(stack("x"))
+        wanted = {"metadata": {"finalizers": ["x", names.FINALIZER], "uid": "u", "resourceVersion": "7"}}
+        assert connection.sent[0].body == wanted
+        assert connection.sent[0].content_type == "application/merge-patch+json"
+        found = home.find_stack("u")
+        assert found is not None
+        assert (found.finalizers, found.resource_version) == (("x", names.FINALIZER), 8)
+        assert list(home.stacks()) == ["u"]
+
+    virtual_time.run(story)
+
+
+def test_a_finalizer_that_is_there_costs_nothing() -> None:
+    """Nor does taking away one that is not."""
+
+    async def story() -> None:
+        home, connection = make()
+        await home.put_finalizer(stack(names.FINALIZER))
+        await home.remove_finalizer(stack("x"))
+        assert connection.sent == []
+
+    virtual_time.run(story)
+
+
+def test_a_stack_that_changed_meanwhile_keeps_its_finalizers() -> None:
+    """The caller looks again."""
+
+    async def story() -> None:
+        home, _ = make(patch=conflict())
+        with pytest.raises(errors.Refused) as caught:
+            await home.put_finalizer(stack())
+        assert caught.value.code == 409
+        with pytest.raises(errors.Refused):
+            await home.remove_finalizer(stack(names.FINALIZER))
+
+    virtual_time.run(story)
+
+
+def test_a_stack_goes_with_its_last_finalizer() -> None:
+    """At once, before its event has come."""
+
+    async def story() -> None:
+        home, connection = make(status=shown(names.FINALIZER), patch=shown(deletionTimestamp="2026-01-01T00:00:00Z"))
+        await home.write_status(stack(names.FINALIZER), {"phase": "DeleteInProgress"})
+        assert home.find_stack("u") is not None
+        await home.remove_finalizer(stack(names.FINALIZER))
+        assert connection.sent[1].body["metadata"]["finalizers"] == []
+        assert home.find_stack("u") is None
+
+    virtual_time.run(story)
+
+
+def test_a_stack_that_is_gone_needs_no_finalizer_removed_and_no_status() -> None:
+    """Both are done then."""
+
+    async def story() -> None:
+        home, _ = make(patch=missing(), status=missing())
+        await home.remove_finalizer(stack(names.FINALIZER))
+        await home.write_status(stack(), {"phase": "CreateComplete"})
+
+    virtual_time.run(story)
+
+
+def test_a_status_is_written_to_that_very_stack() -> None:
+    """Never to the next of its name."""
+
+    async def story() -> None:
+        home, connection = make(status=shown())
+        await home.write_status(stack(), {"phase": "CreateComplete", "message": None})
+        assert connection.sent[0].body == {
+            "metadata": {"uid": "u"},
+            "status": {"phase": "CreateComplete", "message": None},
+        }
+
+    virtual_time.run(story)
+
+
+def echo(sent: object) -> Object:
+    """What was sent, as the server stored it."""
+    body = sent.body
+    return {**body, "metadata": {**body["metadata"], "uid": "r", "resourceVersion": "9"}}
+
+
+def test_a_revision_is_stored_and_known_at_once() -> None:
+    """Owned by its Stack, with what is needed to know it without reading the definition."""
+
+    async def story() -> None:
+        home, connection = make(create=echo)
+        await home.create_revision(stack(), REVISION, DEFINITION)
+        body = connection.sent[0].body
+        assert body["metadata"]["labels"] == {"hearth.dev/stack-uid": "u", "hearth.dev/stack": "shop"}
+        assert body["metadata"]["annotations"] == {
+            "hearth.dev/hash": "k1:abc",
+            "hearth.dev/kinds": "apps/v1/Deployment,v1/ConfigMap",
+            "hearth.dev/revision": "3",
+        }
+        (owner,) = body["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (
+            "Stack",
+            "u",
+            True,
+            False,
+        )
+        assert (body["revision"], body["data"]) == (3, DEFINITION)
+        assert home.revisions("u") == (REVISION,)
+
+    virtual_time.run(story)
+
+
+def test_a_revision_that_exists_learns_its_new_kinds() -> None:
+    """The definition under that name is the same; what it led to may have grown."""
+
+    async def story() -> None:
+        stored = {**revisions.make_revision(stack(), REVISION, DEFINITION)}
+        stored["metadata"] = {**stored["metadata"], "uid": "r", "resourceVersion": "9"}
+        home, connection = make(create=exists(), update=stored)
+        await home.create_revision(stack(), REVISION, DEFINITION)
+        patch = connection.sent[1].body
+        assert (patch["revision"], patch["metadata"]) == (3, {"annotations": revisions.make_annotations(REVISION)})
+        assert home.revisions("u") == (REVISION,)
+
+    virtual_time.run(story)
+
+
+def test_any_other_refusal_of_a_revision_passes_through() -> None:
+    """Nothing may be applied before it is stored."""
+
+    async def story() -> None:
+        home, _ = make(create=answers.unavailable())
+        with pytest.raises(errors.Refused):
+            await home.create_revision(stack(), REVISION, DEFINITION)
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize("size", [pytest.param(10, id="small"), pytest.param(200_000, id="large")])
+def test_a_definition_comes_back_as_it_was_stored(size: int) -> None:
+    """Whatever its size."""
+
+    async def story() -> None:
+        definition: Object = {"template": {"a": "ä" * size}, "parameters": {}}
+        home, _ = make(get=revisions.make_revision(stack(), REVISION, definition))
+        assert await home.get_definition(stack(), REVISION) == definition
+
+    virtual_time.run(story)
+
+
+def test_a_large_definition_is_stored_compressed() -> None:
+    """And always as the same bytes."""
+    definition: Object = {"template": {"a": "b" * 100_000}, "parameters": {}}
+    data = revisions.encode_definition(definition)
+    assert data == revisions.encode_definition(definition)
+    assert len(data["compressed"]) < 1000
+    assert orjson.loads(gzip.decompress(base64.b64decode(data["compressed"]))) == definition
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(None, id="none"),
+        pytest.param({"template": {}}, id="half of it"),
+        pytest.param({"compressed": "???"}, id="not base 64"),
+        pytest.param({"compressed": base64.b64encode(b"abc").decode()}, id="not compressed"),
+        pytest.param({"compressed": base64.b64encode(gzip.compress(b"[1]")).decode()}, id="not a definition"),
+    ],
+)
+def test_a_definition_that_somebody_spoilt_is_named(data: object) -> None:
+    """It is as good as missing."""
+    raw = {"metadata": {"name": "shop-x"}, "data": data}
+    with pytest.raises(errors.MissingSource, match="shop-x"):
+        revisions.parse_definition(raw)
+
+
+def test_a_source_is_read() -> None:
+    """Its data, and nothing else of it."""
+
+    async def story() -> None:
+        source = {"metadata": {"name": "c", "namespace": "a", "uid": "c", "resourceVersion": "1"}, "data": {"k": "v"}}
+        home, _ = make(source=source)
+        ref = ObjectRef(group="", kind="ConfigMap", namespace="a", name="c")
+        assert await home.get_source(ref) == {"k": "v"}
+
+    virtual_time.run(story)
+
+
+def test_stacks_and_revisions_are_what_the_paths_say() -> None:
+    """The kinds that Hearth itself owns or uses are known without discovery."""
+    assert (STACK.api_version, STACK.plural) == ("hearth.dev/v1alpha1", "stacks")
+    assert CONTROLLER_REVISION.api_version == "apps/v1"

@@ -1,0 +1,165 @@
+"""Events about a Stack: the same words meet in one, and a lost one harms nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.engine.ports import StackObject
+from hearth.kube import events
+from hearth.kube.events import EventRecorder, Occurrence
+from hearth.kube.sender import Sender
+from hearth.model import errors
+from support import answers, virtual_time
+from support.scripted_connection import ScriptedConnection, exists, missing
+
+EVENTS = "/api/v1/namespaces/a/events"
+READY = Occurrence(type_="Normal", reason="Ready", message="all 3 resources are ready")
+STACK = StackObject(
+    name="shop",
+    namespace="a",
+    uid="u",
+    generation=1,
+    resource_version=7,
+    deleting=False,
+    finalizers=(),
+    annotations={},
+    spec={},
+    status={},
+)
+NAME = events.event_name(STACK, READY)
+
+
+def make(connection: ScriptedConnection) -> EventRecorder:
+    """A recorder at noon."""
+    return EventRecorder(Sender(connection, None), now=lambda: 1_767_268_800.0)
+
+
+def test_the_first_event_is_posted() -> None:
+    """With what kubectl describe shows."""
+
+    async def story() -> None:
+        connection = ScriptedConnection({f"POST {EVENTS}": {}})
+        await make(connection).emit(STACK, READY)
+        (sent,) = connection.sent
+        assert sent.body["involvedObject"] == {
+            "apiVersion": "hearth.dev/v1alpha1",
+            "kind": "Stack",
+            "name": "shop",
+            "namespace": "a",
+            "uid": "u",
+            "resourceVersion": "7",
+        }
+        told = {key: sent.body[key] for key in ("type", "reason", "message", "count", "lastTimestamp")}
+        assert told == {
+            "type": "Normal",
+            "reason": "Ready",
+            "message": "all 3 resources are ready",
+            "count": 1,
+            "lastTimestamp": "2026-01-01T12:00:00Z",
+        }
+
+    virtual_time.run(story)
+
+
+def test_the_same_words_again_are_counted() -> None:
+    """By one request, without asking first."""
+
+    async def story() -> None:
+        connection = ScriptedConnection({f"POST {EVENTS}": {}, f"PATCH {EVENTS}/{NAME}": {}})
+        recorder = make(connection)
+        for _ in range(3):
+            await recorder.emit(STACK, READY)
+        assert connection.asked == [f"POST {EVENTS}"] + [f"PATCH {EVENTS}/{NAME}"] * 2
+        assert [sent.body["count"] for sent in connection.sent] == [1, 2, 3]
+
+    virtual_time.run(story)
+
+
+def test_other_words_are_another_event() -> None:
+    """So are the same words about another Stack of that name."""
+    failed = Occurrence(type_="Warning", reason="Failed", message="no")
+    again = StackObject(**{field: getattr(STACK, field) for field in STACK.__slots__} | {"uid": "v"})
+    assert len({NAME, events.event_name(STACK, failed), events.event_name(again, READY)}) == 3
+
+
+def test_an_event_of_an_earlier_process_is_counted_on() -> None:
+    """Its count is asked for, once."""
+
+    async def story() -> None:
+        connection = ScriptedConnection(
+            {f"POST {EVENTS}": exists(), f"GET {EVENTS}/{NAME}": {"count": 4}, f"PATCH {EVENTS}/{NAME}": {}}
+        )
+        recorder = make(connection)
+        await recorder.emit(STACK, READY)
+        await recorder.emit(STACK, READY)
+        assert [sent.body["count"] for sent in connection.sent if sent.method == "PATCH"] == [5, 6]
+        assert len(connection.sent) == 4
+
+    virtual_time.run(story)
+
+
+def test_an_event_that_the_server_forgot_begins_anew() -> None:
+    """It does so after an hour."""
+
+    async def story() -> None:
+        connection = ScriptedConnection({f"POST {EVENTS}": {}, f"PATCH {EVENTS}/{NAME}": [missing(), {}]})
+        recorder = make(connection)
+        for _ in range(3):
+            await recorder.emit(STACK, READY)
+        assert [(sent.method, sent.body["count"]) for sent in connection.sent] == [
+            ("POST", 1),
+            ("PATCH", 2),
+            ("POST", 1),
+            ("PATCH", 2),
+        ]
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(answers.unavailable(), id="refused"),
+        pytest.param(errors.Unreachable("down"), id="no answer"),
+        pytest.param(answers.namespace_missing("a"), id="its namespace is gone"),
+    ],
+)
+def test_an_event_that_cannot_be_posted_harms_nobody(error: Exception) -> None:
+    """It is not remembered as posted either."""
+
+    async def story() -> None:
+        connection = ScriptedConnection({f"POST {EVENTS}": [error, {}]})
+        recorder = make(connection)
+        await recorder.emit(STACK, READY)
+        await recorder.emit(STACK, READY)
+        assert connection.asked == [f"POST {EVENTS}"] * 2
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        pytest.param("short", "short", id="short"),
+        pytest.param("x" * 1024, "x" * 1024, id="as long as may be"),
+        pytest.param("x" * 1025, "x" * 1021 + "…", id="too long"),
+        pytest.param("ä" * 600, "ä" * 510 + "…", id="never half a character"),
+    ],
+)
+def test_long_messages_are_cut(message: str, expected: str) -> None:
+    """By bytes, as the API counts."""
+    assert events.cut(message) == expected
+    assert len(events.cut(message).encode()) <= 1024
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """The oldest is forgotten, which costs a question at most."""
+
+    async def story() -> None:
+        connection = ScriptedConnection({f"POST {EVENTS}": {}})
+        recorder = make(connection)
+        for number in range(events.REMEMBERED + 10):
+            await recorder.emit(STACK, Occurrence(type_="Normal", reason="Ready", message=str(number)))
+        assert len(recorder._counts) == events.REMEMBERED
+
+    virtual_time.run(story)

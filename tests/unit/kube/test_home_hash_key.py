@@ -1,0 +1,123 @@
+"""The key of all hashes: made once, whoever else makes one at the same time."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from hearth.kube import hash_key
+from hearth.kube.sender import Sender
+from hearth.model import errors
+from hearth.model.child import Object
+from support import answers, virtual_time
+from support.scripted_connection import Answer, ScriptedConnection, exists, missing
+
+SECRETS = "/api/v1/namespaces/hearth/secrets"
+GET, CREATE, CREATE_NAMESPACE = f"GET {SECRETS}/hearth-hash-key", f"POST {SECRETS}", "POST /api/v1/namespaces"
+OURS, THEIRS = b"o" * 32, b"t" * 32
+
+
+def secret(key: bytes) -> Object:
+    """The Secret with that key."""
+    return {"data": {"key": base64.b64encode(key).decode()}}
+
+
+async def get_key(connection: ScriptedConnection) -> bytes:
+    """The key, or the fixed one where one is made."""
+    return await hash_key.get_hash_key(Sender(connection, None), "hearth", entropy=lambda length: b"o" * length)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected", "asked"),
+    [
+        pytest.param({GET: secret(THEIRS)}, THEIRS, [GET], id="it is there"),
+        pytest.param({CREATE: {}}, OURS, [GET, CREATE], id="it is made"),
+        pytest.param(
+            {GET: [missing(), secret(THEIRS)], CREATE: exists()},
+            THEIRS,
+            [GET, CREATE, GET],
+            id="somebody else was quicker",
+        ),
+        pytest.param(
+            {CREATE: [answers.namespace_missing("hearth"), {}], CREATE_NAMESPACE: {}},
+            OURS,
+            [GET, CREATE, CREATE_NAMESPACE, CREATE],
+            id="the namespace is made as well",
+        ),
+        pytest.param(
+            {CREATE: [answers.namespace_missing("hearth"), {}], CREATE_NAMESPACE: exists()},
+            OURS,
+            [GET, CREATE, CREATE_NAMESPACE, CREATE],
+            id="somebody made the namespace meanwhile",
+        ),
+    ],
+)
+def test_there_is_one_key_in_the_end(
+    script: dict[str, Answer | list[Answer]], expected: bytes, asked: list[str]
+) -> None:
+    """And everybody has the same."""
+
+    async def story() -> None:
+        connection = ScriptedConnection(script)
+        assert await get_key(connection) == expected
+        assert connection.asked == asked
+
+    virtual_time.run(story)
+
+
+def test_a_new_key_is_stored_for_good() -> None:
+    """Another one under the same name would make every hash unknown."""
+
+    async def story() -> None:
+        connection = ScriptedConnection({CREATE: {}})
+        await get_key(connection)
+        body = connection.sent[1].body
+        assert (body["data"], body["immutable"]) == (secret(OURS)["data"], True)
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param({}, id="no data"),
+        pytest.param({"data": {"key": "???"}}, id="not base 64"),
+        pytest.param(secret(b"short"), id="too short"),
+    ],
+)
+def test_a_spoilt_key_is_never_replaced_unasked(stored: Object) -> None:
+    """Who restores it saves all hashes; the message says what may be done."""
+
+    async def story() -> None:
+        with pytest.raises(hash_key.BrokenHashKey, match=r"hearth-hash-key in namespace hearth: data\.key .* delete"):
+            await get_key(ScriptedConnection({GET: stored}))
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param({GET: answers.unavailable()}, id="asking"),
+        pytest.param({CREATE: answers.unavailable()}, id="storing"),
+    ],
+)
+def test_a_refusal_passes_through(script: dict[str, Answer | list[Answer]]) -> None:
+    """Nothing can be hashed without the key."""
+
+    async def story() -> None:
+        with pytest.raises(errors.Refused):
+            await get_key(ScriptedConnection(script))
+
+    virtual_time.run(story)
+
+
+def test_a_key_that_comes_and_goes_is_tried_again_later() -> None:
+    """By whoever asked."""
+
+    async def story() -> None:
+        with pytest.raises(errors.Unreachable, match="try again"):
+            await get_key(ScriptedConnection({CREATE: exists()}))
+
+    virtual_time.run(story)

@@ -1,0 +1,111 @@
+"""Paths, queries and bodies as the API server wants them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.kube import requests
+from hearth.model.kinds import Kind
+
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+ROLE = Kind(
+    group="rbac.authorization.k8s.io", version="v1", name="ClusterRole", plural="clusterroles", namespaced=False
+)
+RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace", "name", "expected"),
+    [
+        pytest.param(CONFIG_MAP, "a", "b", "/api/v1/namespaces/a/configmaps/b", id="the core group"),
+        pytest.param(ROLE, "", "b", f"{RBAC}/b", id="another group, cluster scope"),
+        pytest.param(ROLE, "a", "b", f"{RBAC}/b", id="cluster scope knows no namespace"),
+        pytest.param(ROLE, "", "system:a", f"{RBAC}/system%3Aa", id="a name with a colon"),
+        pytest.param(
+            CONFIG_MAP, "a", "../secrets/b", "/api/v1/namespaces/a/configmaps/..%2Fsecrets%2Fb", id="no way out"
+        ),
+        pytest.param(
+            CONFIG_MAP, "a/b", "c?d#e", "/api/v1/namespaces/a%2Fb/configmaps/c%3Fd%23e", id="nor into a query"
+        ),
+    ],
+)
+def test_where_an_object_is(kind: Kind, namespace: str, name: str, expected: str) -> None:
+    """Names come from templates, so each stays one segment of the path."""
+    assert requests.object_path(kind, namespace, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("namespace", "expected"),
+    [
+        pytest.param("a", "/api/v1/namespaces/a/configmaps", id="of one namespace"),
+        pytest.param("", "/api/v1/configmaps", id="of all"),
+    ],
+)
+def test_where_all_objects_of_a_kind_are(namespace: str, expected: str) -> None:
+    """In one namespace, or everywhere."""
+    assert requests.collection_path(CONFIG_MAP, namespace) == expected
+
+
+def test_an_apply_is_strict_and_states_its_manager() -> None:
+    """Force is always said, one way or the other."""
+    expected = {"fieldManager": "hearth:a/b", "force": "true", "fieldValidation": "Strict"}
+    assert requests.apply_query(manager="hearth:a/b", force=True) == expected
+    assert requests.apply_query(manager="hearth:a/b", force=False) == {**expected, "force": "false"}
+
+
+def test_a_generated_manifest_is_bound_to_no_object() -> None:
+    """Name, uid and version are gone; all else stays, and the original is not touched."""
+    original = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": "b", "labels": {"c": "d"}, "uid": "1", "resourceVersion": "1"},
+        "data": {"e": "f"},
+    }
+    expected = {
+        "kind": "ConfigMap",
+        "metadata": {"generateName": "a-", "namespace": "b", "labels": {"c": "d"}},
+        "data": {"e": "f"},
+    }
+    assert requests.generated(original) == expected
+    assert original["metadata"]["name"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param("x" * 63, "x" * 50 + "-", id="long names are cut"),
+        pytest.param("x" * 49 + ".y", "x" * 49 + "-", id="never behind a dot"),
+    ],
+)
+def test_the_prefix_of_a_generated_name_leaves_room(name: str, expected: str) -> None:
+    """The server adds five characters, and the strictest kinds allow 63."""
+    assert requests.generated({"metadata": {"name": name}})["metadata"]["generateName"] == expected
+
+
+def test_a_page_of_children_goes_on_where_the_last_ended() -> None:
+    """The token is the server's own."""
+    first = requests.children_query("uid", continued="")
+    assert first == {"labelSelector": "hearth.dev/stack-uid=uid", "limit": "500"}
+    assert requests.children_query("uid", continued="token") == {**first, "continue": "token"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace", "expected"),
+    [
+        pytest.param(
+            CONFIG_MAP,
+            "a",
+            {"verb": "patch", "group": "", "version": "v1", "resource": "configmaps", "namespace": "a"},
+            id="in a namespace",
+        ),
+        pytest.param(
+            ROLE,
+            "a",
+            {"verb": "patch", "group": "rbac.authorization.k8s.io", "version": "v1", "resource": "clusterroles"},
+            id="of cluster scope",
+        ),
+    ],
+)
+def test_what_an_access_review_asks(kind: Kind, namespace: str, expected: dict[str, str]) -> None:
+    """The plural of the kind, and its namespace where it has one."""
+    asked = requests.access_review("patch", kind=kind, namespace=namespace)
+    assert asked["spec"] == {"resourceAttributes": expected}

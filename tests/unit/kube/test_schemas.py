@@ -1,0 +1,209 @@
+"""Schemas: fetched when asked for, once per hash, and left out where they cannot be had."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hearth.kube import schemas as schemas_module
+from hearth.kube.schemas import Schemas
+from hearth.model import errors
+from hearth.model.kinds import Kind
+from support import virtual_time
+from support.scripted_connection import Answer, ScriptedConnection
+
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
+WIDGET = Kind(group="a.test", version="v1", name="Widget", plural="widgets", namespaced=True)
+INDEX, CORE, WIDGETS = "GET /openapi/v3", "GET /openapi/v3/api/v1", "GET /openapi/v3/apis/a.test/v1"
+
+
+def index(**hashes: str) -> dict[str, Any]:
+    """The index with these documents' hashes."""
+    paths = {"core": "api/v1", "widgets": "apis/a.test/v1"}
+    entries = {paths[name]: {"serverRelativeURL": f"/openapi/v3/{paths[name]}?hash={hashes[name]}"} for name in hashes}
+    return {"paths": {"api": {"serverRelativeURL": "/openapi/v3/api?hash=0"}, "version": {}, **entries}}
+
+
+def document(*kinds: Kind, **fields: str) -> dict[str, Any]:
+    """A document that defines these kinds, with these properties and their types."""
+    properties = {name: {"type": type_, "description": "For people."} for name, type_ in fields.items()}
+    return {
+        "openapi": "3.0.0",
+        "components": {
+            "schemas": {
+                f"test.{kind.name}": {
+                    "type": "object",
+                    "description": "For people.",
+                    "properties": {**properties, "metadata": {"$ref": "#/components/schemas/test.Meta"}},
+                    "x-kubernetes-group-version-kind": [
+                        {"group": kind.group, "version": kind.version, "kind": kind.name}
+                    ],
+                }
+                for kind in kinds
+            }
+            | {"test.Meta": {"type": "object"}}
+        },
+    }
+
+
+def make(**script: Answer | list[Answer]) -> tuple[Schemas, ScriptedConnection]:
+    """Schemas of a server with these answers: index, core and widgets."""
+    paths = {"index": INDEX, "core": CORE, "widgets": WIDGETS}
+    connection = ScriptedConnection({paths[name]: answer for name, answer in script.items()})
+    return Schemas(connection), connection
+
+
+def test_a_schema_is_found_once_it_was_loaded() -> None:
+    """With what it refers to; whoever did not ask for it gets nothing."""
+
+    async def story() -> None:
+        schemas, connection = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP))
+        assert schemas.find_schema(CONFIG_MAP) is None
+        await schemas.load([CONFIG_MAP])
+        found = schemas.find_schema(CONFIG_MAP)
+        assert found is not None
+        assert schemas.find_definition(found["properties"]["metadata"]["$ref"]) == {"type": "object"}
+        assert schemas.find_schema(WIDGET) is None
+        assert schemas.find_definition("#/components/schemas/test.Widget") is None
+        assert connection.asked == [INDEX, CORE]
+
+    virtual_time.run(story)
+
+
+def test_what_is_known_is_not_asked_for_again() -> None:
+    """Nor is a second kind of the same document."""
+
+    async def story() -> None:
+        schemas, connection = make(index=index(core="1"), core=document(CONFIG_MAP, SECRET))
+        await asyncio.gather(*(schemas.load([CONFIG_MAP]) for _ in range(10)))
+        await schemas.load([SECRET])
+        assert schemas.find_schema(SECRET) is not None
+        assert connection.asked == [INDEX, CORE]
+
+    virtual_time.run(story)
+
+
+def test_texts_for_people_are_left_out() -> None:
+    """They are most of a document; a property called description stays."""
+
+    async def story() -> None:
+        schemas, _ = make(index=index(core="1"), core=document(CONFIG_MAP, description="string"))
+        await schemas.load([CONFIG_MAP])
+        found = schemas.find_schema(CONFIG_MAP)
+        assert found is not None
+        assert "description" not in found
+        assert found["properties"]["description"] == {"type": "string"}
+
+    virtual_time.run(story)
+
+
+def test_defaults_stay_whole() -> None:
+    """Below a default there are values, whatever their keys are called."""
+    schema = {"default": {"description": "kept"}, "enum": [{"description": "kept"}]}
+    assert schemas_module.without_texts(schema) == schema
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(errors.Refused(code=404, status=None), id="missing"),
+        pytest.param(errors.Refused(code=503, status=None), id="its server is down"),
+        pytest.param(errors.Unreachable("down"), id="no answer"),
+        pytest.param({}, id="empty"),
+        pytest.param({"components": {"schemas": {"a": None}}}, id="broken"),
+    ],
+)
+def test_a_schema_that_cannot_be_had_is_left_out(answer: Answer) -> None:
+    """The other documents are loaded all the same, and nobody is told of an error."""
+
+    async def story() -> None:
+        schemas, _ = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP), widgets=answer)
+        await schemas.load([WIDGET, CONFIG_MAP])
+        assert schemas.find_schema(CONFIG_MAP) is not None
+        assert schemas.find_schema(WIDGET) is None
+
+    virtual_time.run(story)
+
+
+def test_a_server_without_an_index_has_no_schemas() -> None:
+    """Which is no error either."""
+
+    async def story() -> None:
+        schemas, _ = make()
+        await schemas.load([CONFIG_MAP])
+        assert schemas.find_schema(CONFIG_MAP) is None
+
+    virtual_time.run(story)
+
+
+def test_a_broken_document_is_not_asked_for_at_every_load() -> None:
+    """A while later it is, and then whoever compiled without it may do so again."""
+
+    async def story() -> None:
+        schemas, connection = make(index=index(widgets="1"), widgets=[errors.Unreachable("down"), document(WIDGET)])
+        await schemas.load([WIDGET])
+        await schemas.load([WIDGET])
+        assert connection.asked == [INDEX, WIDGETS]
+        assert schemas.generation == 0
+        await wait(schemas_module.RETRY_INTERVAL)
+        await schemas.load([WIDGET])
+        assert schemas.find_schema(WIDGET) is not None
+        assert schemas.generation == 1
+
+    virtual_time.run(story)
+
+
+def test_a_changed_hash_brings_the_new_schema() -> None:
+    """And raises the generation; the same hash brings nothing."""
+
+    async def story() -> None:
+        schemas, connection = make(
+            index=[index(widgets="1"), index(widgets="1"), index(widgets="2")],
+            widgets=[document(WIDGET, size="string"), document(WIDGET, size="integer")],
+        )
+        await schemas.load([WIDGET])
+        await schemas.refresh()
+        assert (schemas.generation, connection.asked.count(WIDGETS)) == (0, 1)
+        await schemas.refresh()
+        found = schemas.find_schema(WIDGET)
+        assert found is not None
+        assert found["properties"]["size"] == {"type": "integer"}
+        assert (schemas.generation, connection.asked.count(WIDGETS)) == (1, 2)
+
+    virtual_time.run(story)
+
+
+def test_a_schema_that_comes_after_it_was_asked_for_raises_the_generation() -> None:
+    """A kind that was just made is served before its schema is published."""
+
+    async def story() -> None:
+        schemas, _ = make(index=[index(), index(widgets="1")], widgets=document(WIDGET))
+        await schemas.load([WIDGET])
+        assert (schemas.find_schema(WIDGET), schemas.generation) == (None, 0)
+        await schemas.refresh()
+        assert schemas.find_schema(WIDGET) is not None
+        assert schemas.generation == 1
+
+    virtual_time.run(story)
+
+
+def test_nothing_is_looked_after_that_nobody_asked_for() -> None:
+    """A refresh of the kinds costs nothing more then."""
+
+    async def story() -> None:
+        schemas, connection = make(index=index(core="1"))
+        await schemas.refresh()
+        assert connection.asked == []
+
+    virtual_time.run(story)
+
+
+async def wait(seconds: float) -> None:
+    """Let virtual time pass."""
+    loop = asyncio.get_running_loop()
+    passed = loop.create_future()
+    loop.call_later(seconds, passed.set_result, None)
+    await passed

@@ -1,0 +1,109 @@
+"""Callers at the same time share a run, and none of them gets one that began before it called."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hearth.kube.sharing import Shared
+from support import virtual_time
+
+
+class Runs:
+    """Counts runs; each lasts as long as the test says."""
+
+    def __init__(self, *, lasts: float = 0.0) -> None:
+        self.begun: list[float] = []
+        self.at_once = 0
+        self.has_begun = asyncio.Event()
+        self.lasts = lasts
+        self.errors: list[Exception | None] = [None]
+
+    async def run(self) -> None:
+        """One run."""
+        self.at_once += 1
+        assert self.at_once == 1
+        loop = asyncio.get_running_loop()
+        self.begun.append(loop.time())
+        self.has_begun.set()
+        done = loop.create_future()
+        loop.call_later(self.lasts, done.set_result, None)
+        try:
+            await done
+            error = self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
+            if error is not None:
+                raise error
+        finally:
+            self.at_once -= 1
+
+
+def test_callers_at_the_same_time_share_one_run() -> None:
+    """However many they are."""
+
+    async def story() -> None:
+        runs = Runs()
+        shared = Shared(runs.run, interval=1.0)
+        await asyncio.gather(*(shared() for _ in range(100)))
+        assert runs.begun == [0.0]
+
+    virtual_time.run(story)
+
+
+def test_runs_keep_their_distance() -> None:
+    """Who comes too early waits, instead of getting an old answer."""
+
+    async def story() -> None:
+        runs = Runs()
+        shared = Shared(runs.run, interval=1.0)
+        for _ in range(3):
+            await shared()
+        assert runs.begun == [0.0, 1.0, 2.0]
+
+    virtual_time.run(story)
+
+
+def test_who_comes_while_a_run_is_under_way_gets_the_next() -> None:
+    """That run may have asked before what the caller wants to know was there; and no two overlap."""
+
+    async def story() -> None:
+        runs = Runs(lasts=5.0)
+        shared = Shared(runs.run, interval=1.0)
+        first = asyncio.create_task(shared())
+        await runs.has_begun.wait()
+        await shared()
+        assert first.done()
+        assert runs.begun == [0.0, 5.0]
+
+    virtual_time.run(story)
+
+
+def test_an_error_reaches_every_caller_and_not_the_next() -> None:
+    """The next run is a new chance."""
+
+    async def story() -> None:
+        runs = Runs()
+        runs.errors = [OSError("down"), None]
+        shared = Shared(runs.run, interval=1.0)
+        outcomes = await asyncio.gather(shared(), shared(), return_exceptions=True)
+        assert [str(outcome) for outcome in outcomes] == ["down", "down"]
+        await shared()
+
+    virtual_time.run(story)
+
+
+def test_a_caller_that_gives_up_takes_the_run_from_nobody() -> None:
+    """The others still get their answer."""
+
+    async def story() -> None:
+        runs = Runs(lasts=1.0)
+        shared = Shared(runs.run, interval=1.0)
+        first, second = asyncio.create_task(shared()), asyncio.create_task(shared())
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        await second
+        assert runs.begun == [0.0]
+
+    virtual_time.run(story)

@@ -1,0 +1,309 @@
+"""A watch ends up knowing what the server knows, whatever happens on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.kube.watch import METADATA, METADATA_LIST, Server, Watch
+from hearth.model import errors
+from hearth.model.child import Object
+from support import scripted_api, virtual_time
+from support.scripted_api import ScriptedConnection, Stream, added, bookmark, deleted, list_end, modified
+
+
+class Recorder:
+    """A handler that writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_listing(self) -> None:
+        """A full set begins."""
+        self.heard.append("listing")
+
+    def on_object(self, raw: Object) -> None:
+        """An object is there; one called `poison` cannot be taken."""
+        if raw["metadata"]["name"] == "poison":
+            raise ValueError("cannot take this")
+        self.heard.append(f"{raw['metadata']['name']}@{raw['metadata']['resourceVersion']}")
+
+    def on_deleted(self, raw: Object) -> None:
+        """An object is gone."""
+        self.heard.append(f"-{raw['metadata']['name']}")
+
+    def on_synced(self, version: int | None) -> None:
+        """The full set is complete."""
+        self.heard.append(f"synced@{version}")
+
+
+class Bench:
+    """A watch on a scripted connection, in virtual time."""
+
+    def __init__(self, *streams: Stream | Exception, pages: list[Object | Exception] | None = None) -> None:
+        self.connection = ScriptedConnection(streams=list(streams), pages=pages or [])
+        self.server = Server(connection=self.connection, rules=scripted_api.RULES)
+        self.recorder = Recorder()
+        self.watch = Watch(self.server, "/api/v1/configmaps", self.recorder, name="ConfigMap")
+
+    async def run(self, seconds: float = 5.0) -> list[str]:
+        """Let it run for so long; what was heard."""
+        if not self.watch.is_running:
+            self.watch.start()
+        await scripted_api.elapse(seconds)
+        return self.recorder.heard
+
+    @property
+    def freshness(self) -> list[bool]:
+        """Of each question, whether it asked for everything."""
+        return [question.is_fresh for question in self.connection.asked]
+
+
+@scripted_api.in_virtual_time
+async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream() -> None:
+    """One request where the server has WatchList."""
+    bench = Bench(Stream(added("a", 3), added("b", 2), list_end(5), modified("a", 6), deleted("b", 7)))
+    assert await bench.run() == ["listing", "a@3", "b@2", "synced@5", "a@6", "-b"]
+    assert len(bench.connection.asked) == 1
+    assert bench.watch.is_synced
+    assert bench.watch.version == 7
+
+
+@scripted_api.in_virtual_time
+async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> None:
+    """Its refusal is remembered for all watches of the connection."""
+    refusal = errors.Refused(code=422, status=None)
+    first = scripted_api.page(9, scripted_api.make_object("a", 3), token="more")
+    pages: list[Object | Exception] = [first, scripted_api.page(9, scripted_api.make_object("b", 4))]
+    bench = Bench(refusal, Stream(modified("a", 10)), pages=pages)
+    assert await bench.run() == ["listing", "listing", "a@3", "b@4", "synced@9", "a@10"]
+    assert not bench.server.has_watch_list
+    assert bench.connection.asked[-1].query["resourceVersion"] == "9"
+
+
+@scripted_api.in_virtual_time
+async def test_a_page_that_expired_begins_the_list_anew() -> None:
+    """410 on continue."""
+    first = scripted_api.page(9, scripted_api.make_object("a", 3), token="more")
+    expired = errors.Refused(code=410, status=None)
+    bench = Bench(pages=[first, expired, scripted_api.page(12, scripted_api.make_object("b", 11))])
+    bench.server.has_watch_list = False
+    assert await bench.run() == ["listing", "a@3", "listing", "b@11", "synced@12"]
+
+
+@scripted_api.in_virtual_time
+async def test_metadata_alone_is_asked_for_with_plain_json_to_fall_back_on() -> None:
+    """In lists and streams alike."""
+    bench = Bench(pages=[scripted_api.page(9)])
+    bench.server.has_watch_list = False
+    bench.watch.metadata_only = True
+    await bench.run()
+    assert [question.accept for question in bench.connection.asked] == [METADATA_LIST, METADATA]
+
+
+@scripted_api.in_virtual_time
+async def test_a_stream_that_ends_goes_on_where_it_was() -> None:
+    """The server ends each stream after some minutes; a bookmark counts as progress."""
+    bench = Bench(Stream(list_end(5), bookmark(8)).end(), Stream(added("a", 9)))
+    assert await bench.run() == ["listing", "synced@5", "a@9"]
+    assert bench.connection.asked[1].query["resourceVersion"] == "8"
+    assert dict(bench.watch.restarts) == {"ended": 1}
+
+
+INTERRUPTED = [
+    pytest.param(errors.Unreachable("reset"), False, "unreachable", id="connection reset: nothing is lost, go on"),
+    pytest.param(scripted_api.error(500), False, "error", id="etcd leader changed: go on"),
+    pytest.param(b"<html>bad gateway</html>\n", False, "broken", id="a proxy's page: go on"),
+    pytest.param(b'{"type":"ADDED","object":{}}\n', False, "broken", id="an event without a version: go on"),
+    pytest.param(
+        b'{"type":"NEWS","object":{"metadata":{"resourceVersion":"9"}}}\n', False, "broken", id="unknown type"
+    ),
+    pytest.param(scripted_api.error(410), True, "expired", id="version compacted: list"),
+    pytest.param(added("a", 3), True, "backwards", id="version went backwards: list"),
+]
+
+
+@pytest.mark.parametrize(("piece", "is_fresh", "reason"), INTERRUPTED)
+def test_an_interruption_within_a_stream_is_survived(piece: scripted_api.Piece, is_fresh: bool, reason: str) -> None:
+    """By going on where that is safe, else by a fresh list."""
+
+    async def test() -> None:
+        bench = Bench(Stream(list_end(5), piece), Stream(list_end(12), added("z", 13)))
+        assert (await bench.run())[-1] == "z@13"
+        assert bench.freshness == [True, is_fresh]
+        assert dict(bench.watch.restarts) == {reason: 1}
+
+    virtual_time.run(test)
+
+
+@scripted_api.in_virtual_time
+async def test_half_a_line_at_the_end_is_no_event() -> None:
+    """The stream was cut; its rest comes again on the next one."""
+    line = added("a", 6)
+    bench = Bench(Stream(list_end(5), line[:20]).end(), Stream(line))
+    assert await bench.run() == ["listing", "synced@5", "a@6"]
+    assert dict(bench.watch.restarts) == {"broken": 1}
+
+
+@scripted_api.in_virtual_time
+async def test_a_line_may_come_in_any_pieces() -> None:
+    """Chunks know nothing of lines."""
+    line = added("a", 6) + added("b", 7)
+    bench = Bench(Stream(list_end(5), *(line[index : index + 1] for index in range(len(line)))))
+    assert await bench.run() == ["listing", "synced@5", "a@6", "b@7"]
+
+
+REFUSED = [
+    pytest.param(401, False, id="401: the connection reads its credentials anew"),
+    pytest.param(403, False, id="403"),
+    pytest.param(429, False, id="429"),
+    pytest.param(500, False, id="500"),
+    pytest.param(503, False, id="503"),
+    pytest.param(404, True, id="404: whatever comes back is something new"),
+    pytest.param(410, True, id="410"),
+]
+
+
+@pytest.mark.parametrize(("code", "is_fresh"), REFUSED)
+def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
+    """Whatever the code, and however often."""
+
+    async def test() -> None:
+        refusal = errors.Refused(code=code, status=None)
+        streams: list[Stream | Exception] = [Stream(list_end(5)).end(), refusal, Stream(list_end(8), added("z", 9))]
+        bench = Bench(*streams)
+        assert (await bench.run())[-1] == "z@9"
+        assert bench.freshness == [True, False, is_fresh]
+
+    virtual_time.run(test)
+
+
+@scripted_api.in_virtual_time
+async def test_a_silent_stream_is_left_for_a_fresh_list() -> None:
+    """A restored server is silent about versions that it has not reached."""
+    bench = Bench(Stream(list_end(5)), Stream(list_end(6)))
+    assert (await bench.run(80.0))[:4] == ["listing", "synced@5", "listing", "synced@6"]
+    assert bench.watch.restarts["stalled"] >= 1
+
+
+@scripted_api.in_virtual_time
+async def test_bookmarks_keep_a_quiet_stream() -> None:
+    """Each puts the limit off."""
+    stream = Stream(list_end(5))
+    bench = Bench(stream)
+    loop = virtual_time.get_loop()
+    for minute in range(1, 6):
+        loop.call_later(60.0 * minute, stream.say, bookmark(5 + minute))
+    await bench.run(330.0)
+    assert bench.watch.restarts["ended"] == 0
+    assert loop.time() >= 300.0
+    assert len(bench.connection.asked) == 1
+
+
+@scripted_api.in_virtual_time
+async def test_a_silent_first_list_is_tried_in_pages() -> None:
+    """Some extension servers take the parameters of WatchList and ignore them."""
+    bench = Bench(Stream(added("a", 3)).end(), pages=[scripted_api.page(9, scripted_api.make_object("a", 3))])
+    assert await bench.run() == ["listing", "a@3", "listing", "a@3", "synced@9"]
+    assert bench.server.has_watch_list
+
+
+@scripted_api.in_virtual_time
+async def test_a_version_that_nobody_can_answer_to_is_given_up() -> None:
+    """The same failure at the same version, three times."""
+    broken = [Stream(scripted_api.error(500)) for _ in range(3)]
+    bench = Bench(Stream(list_end(5)).end(), *broken, Stream(list_end(7)))
+    assert (await bench.run())[-1] == "synced@7"
+    assert bench.freshness[-1]
+
+
+@scripted_api.in_virtual_time
+async def test_a_restored_store_voids_all_versions() -> None:
+    """The fresh list is older than what was seen: nothing known counts any more."""
+    bench = Bench(Stream(list_end(500), added("a", 501), added("b", 90)), Stream(added("b", 90), list_end(100)))
+    assert (await bench.run())[-2:] == ["b@90", "synced@None"]
+    assert bench.watch.version == 100
+
+
+@scripted_api.in_virtual_time
+async def test_a_kind_that_is_not_served_twice_in_a_row_has_no_objects() -> None:
+    """Once may be a kind that was only just made."""
+    gone = errors.Refused(code=404, status=None)
+    bench = Bench(Stream(added("a", 3), list_end(5)).end(), gone, Stream(added("a", 3), list_end(6)).end(), gone, gone)
+    heard = await bench.run()
+    assert heard.count("synced@None") == 1
+    assert heard.index("synced@None") > heard.index("synced@6")
+
+
+@scripted_api.in_virtual_time
+async def test_pauses_grow_to_a_limit_and_no_further() -> None:
+    """503 for minutes."""
+    unavailable = [errors.Refused(code=503, status=None) for _ in range(20)]
+    bench = Bench(*unavailable)
+    loop = virtual_time.get_loop()
+    bench.watch.start()
+    while bench.connection.streams:
+        await scripted_api.elapse(1.0)
+    assert 10.0 * 30 <= loop.time() <= 12.0 * 30
+
+
+@scripted_api.in_virtual_time
+async def test_a_server_that_names_a_pause_gets_it() -> None:
+    """429 with Retry-After."""
+    bench = Bench(errors.Refused(code=429, status=None, retry_after=7.0), Stream(list_end(5)))
+    assert await bench.run(5.0) == ["listing"]
+    assert (await bench.run(3.0))[-1] == "synced@5"
+
+
+@scripted_api.in_virtual_time
+async def test_a_nudge_ends_a_pause_at_once() -> None:
+    """When the set of kinds changes."""
+    bench = Bench(*[errors.Refused(code=403, status=None) for _ in range(12)], Stream(list_end(5)))
+    bench.watch.start()
+    loop = virtual_time.get_loop()
+    while len(bench.connection.streams) > 1:
+        await scripted_api.elapse(1.0)
+    before = loop.time()
+    bench.watch.nudge()
+    await bench.watch.wait_synced()
+    assert loop.time() == before
+
+
+@scripted_api.in_virtual_time
+async def test_an_object_that_cannot_be_taken_does_not_keep_the_others_out() -> None:
+    """A bug in reading one object must not make a kind deaf."""
+    bench = Bench(Stream(added("poison", 3), added("b", 4), list_end(5), modified("b", 6)))
+    assert await bench.run() == ["listing", "b@4", "synced@5", "b@6"]
+
+
+@scripted_api.in_virtual_time
+async def test_even_an_unknown_error_is_survived() -> None:
+    """Whatever it is, the watch goes on."""
+    bench = Bench(RuntimeError("nobody thought of this"), Stream(list_end(5)))
+    assert (await bench.run())[-1] == "synced@5"
+    assert dict(bench.watch.restarts) == {"unexpected": 1}
+
+
+@scripted_api.in_virtual_time
+async def test_a_restart_asks_for_everything_elsewhere_and_leaves_the_old_stream() -> None:
+    """Nothing of the old one is delivered any more."""
+    old = Stream(list_end(5))
+    bench = Bench(old, Stream(list_end(6)))
+    await bench.run()
+    bench.watch.restart(path="/api/v2/configmaps", metadata_only=True)
+    old.say(added("late", 9))
+    assert (await bench.run())[-1] == "synced@6"
+    assert not old.is_open
+    assert bench.connection.asked[-1].path == "/api/v2/configmaps"
+
+
+@scripted_api.in_virtual_time
+async def test_after_closing_nothing_more_is_heard() -> None:
+    """Its stream is closed as well."""
+    stream = Stream(list_end(5))
+    bench = Bench(stream)
+    await bench.run()
+    await bench.watch.close()
+    stream.say(added("late", 9))
+    await scripted_api.elapse(1.0)
+    assert bench.recorder.heard[-1] == "synced@5"
+    assert not stream.is_open

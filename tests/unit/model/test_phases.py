@@ -1,0 +1,99 @@
+"""The table of phases is complete and sound, and its page shows it as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hearth.model import phases
+from hearth.model.phases import Phase
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "phases.md"
+REWRITE = "python -c \"from hearth.model import phases; print(phases.document(), end='')\" > docs/phases.md"
+
+
+def test_every_phase_has_its_row() -> None:
+    """A name without a row would be a phase that nobody can write."""
+    assert list(phases.TABLE) == list(Phase)
+
+
+def test_every_phase_can_be_reached() -> None:
+    """A row that nothing leads to is a mistake in the table."""
+    reached: set[Phase] = set()
+    coming = set(phases.FIRST)
+    while coming:
+        phase = coming.pop()
+        reached.add(phase)
+        coming |= set(phases.TABLE[phase].next) - reached
+
+    assert reached == set(Phase)
+
+
+def test_every_stack_can_be_deleted_from_every_phase() -> None:
+    """There is no trap."""
+    stuck = [
+        phase
+        for phase in Phase
+        if not phase.startswith("Delete") and not phases.is_legal(phase, Phase.DELETE_IN_PROGRESS)
+    ]
+
+    assert stuck == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_legal"),
+    [
+        pytest.param(None, Phase.CREATE_IN_PROGRESS, True, id="a new stack is created"),
+        pytest.param(None, Phase.CREATE_FAILED, True, id="a new stack is refused"),
+        pytest.param(None, Phase.UPDATE_IN_PROGRESS, False, id="nothing is updated that never was"),
+        pytest.param(Phase.CREATE_COMPLETE, Phase.CREATE_COMPLETE, True, id="staying"),
+        pytest.param(Phase.CREATE_IN_PROGRESS, Phase.UPDATE_IN_PROGRESS, True, id="a new wish needs no waiting"),
+        pytest.param(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, True, id="a new wish is refused at once"),
+        pytest.param(Phase.UPDATE_FAILED, Phase.UPDATE_COMPLETE, True, id="trying goes on behind a failure"),
+        pytest.param(Phase.UPDATE_COMPLETE, Phase.CREATE_IN_PROGRESS, False, id="never back to the creation"),
+        pytest.param(Phase.DELETE_IN_PROGRESS, Phase.UPDATE_IN_PROGRESS, False, id="a deletion is not taken back"),
+        pytest.param(Phase.DELETE_FAILED, Phase.DELETE_IN_PROGRESS, True, id="a deletion is tried again"),
+        pytest.param(Phase.DELETE_COMPLETE, Phase.DELETE_IN_PROGRESS, False, id="gone is gone"),
+    ],
+)
+def test_which_phase_may_follow_which(before: Phase | None, after: Phase, is_legal: bool) -> None:
+    """Each row gives its reason."""
+    assert phases.is_legal(before, after) is is_legal
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_ready_is_said_of_complete_creations_and_updates_alone(phase: Phase) -> None:
+    """Whoever waits for `Ready` waits for the end of the work."""
+    is_ready = phases.TABLE[phase].says.ready == "True"
+
+    assert is_ready is (phase.endswith("Complete") and not phase.startswith("Delete"))
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_stalled_and_reconciling_follow_from_how_far_it_has_come(phase: Phase) -> None:
+    """Only `Stalled=True` reads as failed, and only work that goes on as reconciling."""
+    says = phases.TABLE[phase].says
+
+    assert says.stalled is phase.endswith("Failed")
+    assert says.reconciling is phase.endswith("InProgress")
+    assert (says.reason is None) is phase.endswith("Failed")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("UpdateFailed", Phase.UPDATE_FAILED, id="a phase"),
+        pytest.param("RolledSideways", None, id="of another version, or spoilt"),
+        pytest.param(None, None, id="none was written"),
+        pytest.param({}, None, id="no text at all"),
+    ],
+)
+def test_a_phase_is_found_by_its_name(text: object, expected: Phase | None) -> None:
+    """What a status holds may be anything."""
+    assert phases.find(text) is expected
+
+
+def test_the_page_shows_the_table_as_it_is() -> None:
+    """Drawn once by hand, a diagram lies within a month."""
+    assert PAGE.read_text() == phases.document(), f"docs/phases.md is stale; write it anew: {REWRITE}"

@@ -1,0 +1,74 @@
+"""What the models of the API say, and that what depends on them in other places says the same."""
+
+from __future__ import annotations
+
+import pydantic
+import pytest
+
+from hearth.model import names, stack
+
+SMALLEST = {"template": {"resources": {"web": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}}
+
+
+def find_models() -> list[type[pydantic.BaseModel]]:
+    return [model for model in vars(stack).values() if isinstance(model, type) and issubclass(model, stack.ApiModel)]
+
+
+def test_a_smallest_stack_is_understood() -> None:
+    """Models serve as the source of the schema, and read what they describe."""
+    parsed = stack.StackSpec.model_validate(SMALLEST)
+
+    assert parsed.template is not None
+    assert parsed.template.resources["web"].manifest.kind == "ConfigMap"
+
+
+def test_fields_are_called_in_camel_case_outside() -> None:
+    """As everything in Kubernetes."""
+    assert set(stack.Resource.model_json_schema(by_alias=True)["properties"]) == {
+        "manifest",
+        "dependsOn",
+        "when",
+        "readyWhen",
+        "failedWhen",
+    }
+
+
+def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
+    """A field joins together with its meaning; until then nobody may write it in good faith."""
+    assert set(stack.StackSpec.model_json_schema(by_alias=True)["properties"]) == {
+        "template",
+        "templateRef",
+        "parameters",
+    }
+
+
+@pytest.mark.parametrize("model", find_models(), ids=lambda model: model.__name__)
+def test_every_model_is_frozen_and_refuses_unknown_fields(model: type[pydantic.BaseModel]) -> None:
+    """A value is a value, and a misspelt field is an error."""
+    assert model.model_config.get("frozen") is True
+    assert model.model_config.get("extra") == "forbid"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_fine"),
+    [
+        pytest.param("web", True, id="lower case"),
+        pytest.param("redisMaster2", True, id="camel case with a digit"),
+        pytest.param("a" * 40, True, id="as long as allowed"),
+        pytest.param("a" * 41, False, id="one too long"),
+        pytest.param("Web", False, id="begins with an upper-case letter"),
+        pytest.param("2web", False, id="begins with a digit"),
+        pytest.param("my-web", False, id="a dash would be a minus in expressions"),
+        pytest.param("", False, id="empty"),
+    ],
+)
+def test_the_rule_of_the_schema_for_names_is_that_of_the_compiler(name: str, is_fine: bool) -> None:
+    """Two notations of one rule, for CEL and for Python, must not drift apart."""
+    adapter = pydantic.TypeAdapter(stack.ResourceName)
+
+    assert bool(names.RESOURCE_NAME.fullmatch(name)) is is_fine
+    if is_fine:
+        assert adapter.validate_python(name) == name
+    else:
+        with pytest.raises(pydantic.ValidationError):
+            adapter.validate_python(name)

@@ -1,0 +1,60 @@
+"""Retries grow apart, are bounded, and begin anew when what is tried changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.plan import attempts
+from hearth.plan.attempts import Attempt, Patience, Trouble
+
+STEADY = Patience(max_backoff=300.0, chance=lambda: 0.0)
+TROUBLE = Trouble(reason="Refused", message="no")
+
+
+def fail(times: int, *, patience: Patience = STEADY, trouble: Trouble = TROUBLE) -> Attempt:
+    """What is remembered after that many failures at one thing, all at the time 0."""
+    attempt = None
+    for _ in range(times):
+        attempt = attempts.after_failure(attempt, trouble, subject="s", now=0.0, patience=patience)
+    assert attempt is not None
+    return attempt
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [(1, 1.0), (2, 2.0), (5, 16.0), (9, 256.0), (10, 300.0), (1000, 300.0)],
+    ids=["first", "doubled", "fifth", "below the cap", "capped", "no overflow"],
+)
+def test_the_delay_doubles_up_to_the_cap(times: int, expected: float) -> None:
+    """In seconds, without the spread."""
+    assert fail(times).next_try == expected
+
+
+def test_chance_only_shortens_and_by_a_quarter_at_most() -> None:
+    """So the cap holds for every spread."""
+    assert fail(3, patience=Patience(max_backoff=300.0, chance=lambda: 1.0)).next_try == 3.0
+
+
+def test_the_servers_wish_to_wait_is_kept() -> None:
+    """Retry-After counts where it is longer than the delay."""
+    assert fail(1, trouble=Trouble(reason="Unavailable", message="busy", after=30.0)).next_try == 30.0
+
+
+def test_another_subject_starts_from_nothing() -> None:
+    """A new definition is not punished for the failures of the old one."""
+    after = attempts.after_failure(fail(8), TROUBLE, subject="other", now=100.0, patience=STEADY)
+    assert (after.failures, after.next_try) == (1, 101.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "trouble", "expected"),
+    [
+        (attempts.LIMIT - 1, TROUBLE, False),
+        (attempts.LIMIT, TROUBLE, True),
+        (1, Trouble(reason="Invalid", message="no", is_final=True), True),
+    ],
+    ids=["below the limit", "at the limit", "a mistake counts as the limit at once"],
+)
+def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, trouble: Trouble, expected: bool) -> None:  # noqa: FBT001 -- a column of the table
+    """Trying goes on either way."""
+    assert fail(times, trouble=trouble).is_exhausted is expected

@@ -1,0 +1,307 @@
+"""What a board decides: order, applies, drift, clean-up; and that it costs what changed and forgets nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth.model.child import Child, Ownership
+from hearth.plan.attempts import Attempt
+from hearth.plan.board import Board
+from hearth.plan.standing import State
+from hearth.plan.steps import Apply, Delete
+from hearth.template.blueprint import Blueprint
+from support import blueprints
+from support.blueprints import Constant, Reading, ServedKinds, World
+
+CHAIN = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["b"]})
+
+
+def states(board: Board) -> dict[str, State]:
+    """By resource."""
+    return {name: standing.state for name, standing in board.standings.items()}
+
+
+def settled(blueprint: Blueprint) -> tuple[World, Board]:
+    """A world in which all of it is there and ready."""
+    world, board = World(), blueprints.make_board(blueprint)
+    world.settle(board)
+    assert board.is_complete
+    return world, board
+
+
+def only(children: Iterable[Child]) -> Child:
+    """The one there is."""
+    [child] = children
+    return child
+
+
+def test_a_resource_is_applied_once_what_it_requires_is_ready() -> None:
+    """Only the beginning of a chain is in the first frontier."""
+    world, board = World(), blueprints.make_board(CHAIN)
+    assert world.refresh(board) == ["a"]
+    assert states(board) == {"a": State.PROGRESSING, "b": State.WAITING, "c": State.WAITING}
+
+
+def test_each_resource_costs_one_apply() -> None:
+    """From nothing to complete."""
+    assert World().settle(blueprints.make_board(CHAIN)) == 3
+
+
+def test_a_complete_board_plans_nothing() -> None:
+    """A pass over everything finds nothing to do."""
+    world, board = settled(CHAIN)
+    assert (world.refresh(board), board.frontier, board.wakes) == ([], {}, {})
+
+
+def test_a_board_made_anew_over_the_same_world_plans_nothing() -> None:
+    """A restart writes nothing: the children tell all."""
+    world, _ = settled(CHAIN)
+    world.memory = World().memory
+    fresh = blueprints.make_board(CHAIN)
+    assert (world.refresh(fresh), fresh.is_complete) == ([], True)
+
+
+def test_a_deleted_child_is_made_again() -> None:
+    """Under the same name, and nothing else is touched."""
+    world, board = settled(CHAIN)
+    name = only(world.of("b")).name
+    world.children["b"] = []
+    assert world.refresh(board, "b") == ["b"]
+    step = board.take("b")
+    assert isinstance(step, Apply)
+    assert (step.ref.name, step.uid, step.cause) == (name, None, "create")
+
+
+def test_a_field_that_was_taken_is_taken_back() -> None:
+    """Lost ownership is drift, whatever the values are."""
+    world, board = settled(CHAIN)
+    child = only(world.of("a"))
+    world.children["a"] = [dataclasses.replace(child, ownership=Ownership(fields=b"{}"), resource_version=99)]
+    assert world.refresh(board, "a") == ["a"]
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    assert (step.uid, step.cause) == (child.uid, "repair")
+
+
+def test_what_our_own_answer_lacks_is_no_drift() -> None:
+    """The digest of the answer is what later events are held against."""
+    world, board = settled(CHAIN)
+    child = dataclasses.replace(only(world.of("a")), ownership=Ownership(fields=b"{}"), resource_version=99)
+    from hearth.plan import ownership  # noqa: PLC0415 -- named beside its one use
+
+    world.memory.whole[child.uid] = (child.hash, ownership.digest(child.ownership))
+    world.children["a"] = [child]
+    assert world.refresh(board, "a") == []
+
+
+def test_a_child_on_its_way_out_is_waited_for() -> None:
+    """It comes back under the same name once it is gone; an apply now would be lost."""
+    world, board = settled(CHAIN)
+    leaving = dataclasses.replace(only(world.of("a")), deleting=True, finalizers=("x/y",), resource_version=99)
+    world.children["a"] = [leaving]
+    assert world.refresh(board, "a") == []
+    assert "held by x/y" in board.standings["a"].message
+
+
+def test_dependents_of_an_unready_resource_wait_again() -> None:
+    """Readiness is not remembered."""
+    blueprint = blueprints.make_blueprint({"a": [], "b": ["a"]}, kind=blueprints.GADGET)
+    world, board = settled(blueprint)
+    child = only(world.of("a"))
+    world.carry_out(applied(board, child), status={"conditions": [{"type": "Ready", "status": "False"}]})
+    world.refresh(board, "a")
+    assert states(board) == {"a": State.PROGRESSING, "b": State.WAITING}
+
+
+def applied(board: Board, child: Child) -> Apply:
+    """The apply that would give `child` once more."""
+    manifest = board.find_desired(child.resource)
+    assert manifest is not None
+    return Apply(
+        resource=child.resource,
+        kind=manifest.kind,
+        ref=manifest.ref,
+        manifest=manifest.manifest,
+        hash=manifest.hash,
+        uid=child.uid,
+        cause="change",
+    )
+
+
+def test_a_value_is_taken_from_the_child_it_refers_to() -> None:
+    """And a change of it is applied to whoever reads it, once."""
+    reading = Reading(
+        make=lambda values: {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "data": {"from": values["a"]["metadata"]["name"]},
+        },
+        reads={"a": frozenset({("metadata", "name")})},
+    )
+    world, board = settled(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading}))
+    assert only(world.of("b")).fields["data"] == {"from": "shop-a"}
+
+
+def test_a_value_that_is_missing_though_its_resource_is_ready_is_named() -> None:
+    """The resource waits, and says for what."""
+    reading = Reading(make=lambda values: values["a"]["status"]["host"], reads={})
+    world, board = (
+        World(),
+        blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading})),
+    )
+    world.settle(board)
+    standing = board.standings["b"]
+    assert (standing.state, standing.reason) == (State.WAITING, "ValueMissing")
+
+
+def test_two_resources_that_name_one_object_do_not_fight() -> None:
+    """The first keeps it, the second says why it fails."""
+    same = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
+    world, board = (
+        World(),
+        blueprints.make_board(blueprints.make_blueprint({"a": [], "b": []}, manifests={"a": same, "b": same})),
+    )
+    world.settle(board)
+    assert states(board) == {"a": State.READY, "b": State.FAILED}
+    assert board.standings["b"].reason == "DuplicateObject"
+
+
+def test_a_kind_that_is_not_served_is_waited_for_and_named() -> None:
+    """It goes on as soon as it is served."""
+    kinds = ServedKinds()
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}), kinds=kinds)
+    world.refresh(board)
+    assert board.misses_kinds
+    assert "serves no kind ConfigMap in v1" in board.standings["a"].message
+    kinds.served[("v1", "ConfigMap")] = blueprints.CONFIG_MAP
+    assert world.refresh(board) == ["a"]
+
+
+def test_a_kind_that_is_not_watched_yet_is_not_written() -> None:
+    """The silence of an incomplete cache means nothing; nor is the Stack complete before it is."""
+    unwatched = {blueprints.CONFIG_MAP}
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}), unwatched=unwatched)
+    assert world.refresh(board) == []
+    unwatched.clear()
+    assert world.refresh(board) == ["a"]
+
+
+def test_an_old_kind_that_is_not_watched_yet_holds_completion() -> None:
+    """There may be something of it left to delete."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}), unwatched={blueprints.GADGET})
+    world.settle(board)
+    assert (board.is_ready, board.is_complete) == (True, False)
+
+
+def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> None:
+    """A failed update has destroyed nothing."""
+    world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
+    board = blueprints.make_board(blueprints.make_blueprint({"a": [], "new": []}))
+    assert world.refresh(board) == ["new"]
+    step = board.take("new")
+    assert isinstance(step, Apply)
+    world.carry_out(step)
+    [uid] = world.refresh(board, "new")
+    assert board.take(uid) == Delete(child=only(world.of("old")))
+
+
+def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
+    """What was planned and not begun is not done."""
+    world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
+    board = blueprints.make_board(blueprints.make_blueprint({"a": []}))
+    [uid] = world.refresh(board)
+    world.children["a"] = []
+    world.refresh(board, "a")
+    assert board.take(uid) is None
+
+
+def test_an_object_with_a_copied_label_is_left_alone() -> None:
+    """The identity annotation must name the very object."""
+    world, board = settled(blueprints.make_blueprint({"a": []}))
+    world.children["b"] = [dataclasses.replace(only(world.of("a")), name="copy", is_identified=False, resource="b")]
+    assert world.refresh(board) == []
+    assert board.is_complete
+
+
+def test_a_refused_step_is_not_planned_before_its_time() -> None:
+    """Its standing tells the refusal meanwhile, and when to look again."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
+    world.refresh(board)
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    world.memory.attempts["a"] = Attempt(
+        subject=f"{step.hash}/None", failures=1, next_try=5.0, reason="Denied", message="no", is_final=False
+    )
+    assert world.refresh(board, "a") == []
+    assert (board.standings["a"].state, board.wakes) == (State.RETRYING, {"a": 5.0})
+    world.now = 5.0
+    assert world.refresh(board, "a") == ["a"]
+
+
+def test_a_step_in_flight_is_not_planned_twice() -> None:
+    """Whatever else happens meanwhile."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
+    world.refresh(board)
+    board.take("a")
+    world.memory.in_flight.add("a")
+    assert world.refresh(board) == []
+
+
+def test_an_event_costs_the_child_and_its_dependents_only() -> None:
+    """Nothing else is evaluated again."""
+    looked: list[str] = []
+
+    def spy(name: str) -> Reading:
+        def make(_: object) -> dict[str, str]:
+            looked.append(name)
+            return {"apiVersion": "v1", "kind": "ConfigMap"}
+
+        return Reading(make=make, reads={})
+
+    names = {"a": [], "b": ["a"], "x": [], "y": ["x"]}
+    world, board = settled(blueprints.make_blueprint(names, manifests={name: spy(name) for name in names}))
+    looked.clear()
+    world.children["a"] = [dataclasses.replace(only(world.of("a")), resource_version=99)]
+    world.refresh(board, "a")
+    assert looked == ["b"]
+
+
+@given(
+    events=st.lists(
+        st.tuples(st.sampled_from("abcde"), st.sampled_from(["gone", "taken", "leaving", "applied"])), max_size=12
+    )
+)
+def test_event_by_event_arrives_where_a_fresh_board_does(events: list[tuple[str, str]]) -> None:
+    """The board is a function of the world: nothing is lost with it, whatever the events were."""
+    blueprint = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]})
+    world = World()
+    world.settle(blueprints.make_board(blueprints.make_blueprint({"a": [], "e": []})))
+    board = blueprints.make_board(blueprint)
+    world.refresh(board)
+    for name, event in events:
+        happen(world, board, name, event)
+        world.refresh(board, name)
+    fresh = blueprints.make_board(blueprint)
+    world.refresh(fresh)
+    assert states(board) == states(fresh)
+    assert board.frontier == fresh.frontier
+    assert board.cleanup.children == fresh.cleanup.children
+
+
+def happen(world: World, board: Board, name: str, event: str) -> None:
+    """One thing that may happen to a resource's child."""
+    children = world.of(name)
+    if event == "applied":
+        step = board.frontier.get(name)
+        if isinstance(step, Apply):
+            world.carry_out(step)
+    elif event == "gone":
+        world.children[name] = []
+    elif children:
+        world.count += 1
+        changed = {"taken": {"ownership": None}, "leaving": {"deleting": True}}[event]
+        world.children[name] = [dataclasses.replace(children[0], resource_version=world.count, **changed)]

@@ -1,0 +1,113 @@
+"""Obsolete children leave dependents first, whatever order they come and go in."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth.model.child import Child
+from hearth.plan.cleanup import Cleanup, place
+from support import blueprints
+
+
+def child(resource: str, *requires: str, incarnation: int = 1) -> Child:
+    """An obsolete child that was evaluated against `requires`, each `name/incarnation`."""
+    manifest = {
+        "metadata": {
+            "name": f"{resource}-{incarnation}",
+            "labels": {"hearth.dev/resource": resource},
+            "annotations": {
+                "hearth.dev/requires": ",".join(requires),
+                "hearth.dev/incarnation": str(incarnation),
+            },
+        }
+    }
+    return blueprints.make_child(manifest, uid=f"{resource}-{incarnation}")
+
+
+def test_a_child_that_another_obsolete_one_requires_stays_until_that_is_gone() -> None:
+    """The chain a ← b ← c leaves from its end."""
+    cleanup = Cleanup()
+    cleanup.replace([], [child("a"), child("b", "a/1"), child("c", "b/1")])
+    order = []
+    while cleanup.children:
+        order.append(sorted(cleanup.free))
+        for uid in order[-1]:
+            cleanup.replace([cleanup.children[uid]], [])
+    assert order == [["c-1"], ["b-1"], ["a-1"]]
+
+
+def test_what_is_not_obsolete_holds_nothing() -> None:
+    """A requirement that is not obsolete itself plays no part."""
+    cleanup = Cleanup()
+    cleanup.replace([], [child("web", "config/1")])
+    assert cleanup.free == {"web-1"}
+
+
+def test_incarnations_are_told_apart() -> None:
+    """A dependency that was turned round between two incarnations is no circle."""
+    cleanup = Cleanup()
+    cleanup.replace([], [child("a"), child("b", "a/1"), child("b", incarnation=2), child("a", "b/2", incarnation=2)])
+    assert cleanup.free == {"b-1", "a-2"}
+
+
+def test_a_circle_does_not_hold_itself_for_ever() -> None:
+    """Records that require each other all may go once nothing else is left."""
+    cleanup = Cleanup()
+    cleanup.replace([], [child("a", "b/1"), child("b", "a/1")])
+    assert [cleanup.may_go(uid) for uid in ("a-1", "b-1")] == [True, True]
+
+
+def test_a_circle_waits_for_what_is_free() -> None:
+    """While something can go in order, nothing goes out of order."""
+    cleanup = Cleanup()
+    cleanup.replace([], [child("a", "b/1"), child("b", "a/1"), child("c", "a/1")])
+    assert {uid for uid in cleanup.children if cleanup.may_go(uid)} == {"c-1"}
+
+
+def test_whoever_became_free_is_told() -> None:
+    """The deletions that became possible are found without looking at all of them."""
+    cleanup = Cleanup()
+    first, second = child("a"), child("b", "a/1")
+    cleanup.replace([], [first, second])
+    cleanup.changed.clear()
+    cleanup.replace([second], [])
+    assert cleanup.changed == {"a-1", "b-1"}
+
+
+def test_a_changed_record_counts_from_then_on() -> None:
+    """A child that requires something else now holds that, and no longer what it held."""
+    cleanup = Cleanup()
+    cleanup.replace([], [child("a"), child("b"), old := child("c", "a/1")])
+    cleanup.replace([old], [dataclasses.replace(old, requires=("b/1",))])
+    assert cleanup.free == {"a-1", "c-1"}
+
+
+CHILDREN = st.lists(
+    st.tuples(st.sampled_from("abcdef"), st.lists(st.sampled_from([f"{name}/1" for name in "abcdef"]), max_size=3)),
+    unique_by=lambda pair: pair[0],
+    max_size=6,
+)
+
+
+@given(first=CHILDREN, second=CHILDREN)
+def test_going_step_by_step_arrives_where_a_fresh_start_does(
+    first: list[tuple[str, list[str]]], second: list[tuple[str, list[str]]]
+) -> None:
+    """Nothing that was once obsolete leaves a trace."""
+    olds = [child(name, *requires) for name, requires in first]
+    news = [child(name, *requires) for name, requires in second]
+    stepwise, fresh = Cleanup(), Cleanup()
+    stepwise.replace([], olds)
+    stepwise.replace(olds, news)
+    fresh.replace([], news)
+    assert (stepwise.free, stepwise.children) == (fresh.free, fresh.children)
+
+
+@pytest.mark.parametrize(("incarnation", "expected"), [(1, "web/1"), (7, "web/7")], ids=["first", "later"])
+def test_a_place_is_the_resource_and_its_incarnation(incarnation: int, expected: str) -> None:
+    """As the annotation of whoever requires it says."""
+    assert place(child("web", incarnation=incarnation)) == expected

@@ -1,0 +1,107 @@
+"""Hashes that are equal for equal meaning and worthless without the key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth.plan import hashing
+
+KEY, OTHER_KEY = b"k" * 32, b"o" * 32
+HASHER = hashing.Hasher(KEY)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=12,
+)  # fmt: skip
+
+
+def test_a_hash_names_its_key_and_algorithm() -> None:
+    """In front, so that a foreign one is told from a changed definition."""
+    assert HASHER.hash({}).startswith("k")
+    assert len(HASHER.hash({})) == len("k12345678:") + 32
+    assert HASHER.hash({}) == HASHER.hash([]).split(":")[0] + ":" + HASHER.hash({}).split(":")[1]
+
+
+def test_hashes_stay_the_same_from_release_to_release() -> None:
+    """They are stored: whoever changes how they are made changes `ALGORITHM` with it, and then this text."""
+    assert HASHER.hash({"b": [1, "x", None], "a": True}) == "k0ef39337:bff6869b28e3b887ddf0d7b8dec338a2"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"a": 1, "b": 2}, {"b": 2, "a": 1}, id="order of keys"),
+        pytest.param({"a": 1.0}, {"a": 1}, id="a whole float, which the API server stores as an integer"),
+        pytest.param([1e3, -0.0], [1000, 0], id="in a list"),
+        pytest.param(2.0, 2, id="bare"),
+        pytest.param({"a": 1e17}, {"a": 10**17}, id="with an exponent"),
+        pytest.param({"v": "1.0", "a": (1, 2)}, {"v": "1.0", "a": [1, 2]}, id="a tuple"),
+        pytest.param({"a": b"\x00\x01"}, {"a": "AAE="}, id="bytes, which Kubernetes writes in base 64"),
+    ],
+)
+def test_equal_meaning_has_an_equal_hash(one: Any, other: Any) -> None:
+    """However it was spelt or stored."""
+    assert HASHER.hash(one) == HASHER.hash(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(1, "1", id="number and text"),
+        pytest.param(1, True, id="number and boolean"),
+        pytest.param(1.5, 1, id="a fraction"),
+        pytest.param([1, 2], [2, 1], id="order of a list"),
+        pytest.param({"a": None}, {}, id="null and absent"),
+        pytest.param({"v": "1.0"}, {"v": "1"}, id="a text that looks like a number"),
+        pytest.param({"a": {"b": 1}}, {"a": {}, "b": 1}, id="where it stands"),
+    ],
+)
+def test_another_meaning_has_another_hash(one: Any, other: Any) -> None:
+    """Types count."""
+    assert HASHER.hash(one) != HASHER.hash(other)
+
+
+@given(json_values)
+def test_a_trip_through_json_changes_no_hash(value: Any) -> None:
+    """What is read back from where it was stored is the same definition."""
+    assert HASHER.hash(orjson.loads(orjson.dumps(value))) == HASHER.hash(value)
+
+
+def test_another_key_makes_another_hash() -> None:
+    """Nobody can try out passwords without it."""
+    other = hashing.Hasher(OTHER_KEY)
+    assert other.hash("x").split(":")[1] != HASHER.hash("x").split(":")[1]
+    assert other.hash("x") == hashing.Hasher(OTHER_KEY).hash("x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(hashing.Hasher(OTHER_KEY).hash({}), id="of another key"),
+        pytest.param("", id="none"),
+        pytest.param("5d41402abc4b2a76b9719d911017c592", id="of somebody else's making"),
+        pytest.param(HASHER.hash({})[:-1], id="cut"),
+    ],
+)
+def test_an_unknown_hash_says_nothing(text: str) -> None:
+    """It means unknown, never changed."""
+    assert HASHER.is_comparable(HASHER.hash({}))
+    assert not HASHER.is_comparable(text)
+
+
+def test_a_short_key_is_refused() -> None:
+    """It could be guessed."""
+    with pytest.raises(ValueError, match="at least 16 bytes, found 3"):
+        hashing.Hasher(b"abc")
+
+
+def test_what_is_no_json_is_refused() -> None:
+    """Rather than hashed by its address."""
+    with pytest.raises(TypeError):
+        HASHER.hash({"a": object()})

@@ -1,0 +1,266 @@
+"""What each kind of refusal asks for, row by row as a real API server words them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan import refusals, wording
+from hearth.plan.refusals import (
+    AskAccess,
+    AskDryRun,
+    Denied,
+    KindGone,
+    MaybeImmutable,
+    NamespaceMissing,
+    NamespaceTerminating,
+    ObjectGone,
+    ObserveAgain,
+    Reaction,
+    SomebodyElse,
+    TryLater,
+    UserEdits,
+)
+
+DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
+NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
+WEB = ObjectRef(group="apps", kind="Deployment", namespace="shop", name="web")
+PASSWORD = ObjectRef(group="", kind="Secret", namespace="shop", name="password")
+OF_KIND = {"name": "web", "group": "apps", "kind": "Deployment"}
+OF_RESOURCE = {"name": "web", "group": "apps", "kind": "deployments"}
+IMMUTABLE = {
+    "reason": "FieldValueInvalid",
+    "message": "Invalid value: {…}: field is immutable",
+    "field": "spec.selector",
+}
+
+
+def status(
+    reason: str = "", message: str = "no", *, causes: list[dict[str, str]] | None = None, **details: Any
+) -> dict[str, Any]:
+    """A refusal's body."""
+    body: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+    }
+    if reason:
+        body["reason"] = reason
+    if causes is not None:
+        details["causes"] = causes
+    if details:
+        body["details"] = details
+    return body
+
+
+def cause(field: str, reason: str = "FieldValueInvalid", message: str = "Invalid value: 1: no") -> dict[str, str]:
+    """One cause of a refusal."""
+    return {"reason": reason, "message": message, "field": field}
+
+
+def classify(code: int, body: dict[str, Any] | None, *, kind: Kind = DEPLOYMENT, size: int = 500) -> Reaction:
+    """The reaction to a refused write of a Deployment."""
+    return refusals.classify(code, body, kind=kind, body_size=size)
+
+
+ROWS: list[tuple[str, int, dict[str, Any] | None, type]] = [
+    ("the path is not served at all", 404, None, KindGone),
+    ("the built-in group has no such resource", 404, status("NotFound"), KindGone),
+    ("the namespace is missing", 404, status("NotFound", name="shop", kind="namespaces"), NamespaceMissing),
+    ("the object is missing", 404, status("NotFound", **OF_RESOURCE), ObjectGone),
+    ("a proxy in front has no server behind it", 503, None, TryLater),
+    ("a proxy forbids in its own words", 403, None, TryLater),
+    ("the server is busy", 429, status("TooManyRequests", retryAfterSeconds=2), TryLater),
+    ("the server gives up waiting", 504, status("Timeout", causes=[cause("", "ResourceVersionTooLarge")]), TryLater),
+    ("the credentials are being rotated", 401, status("Unauthorized"), TryLater),
+    ("name in the body differs from the path", 400, status("BadRequest"), UserEdits),
+    ("a webhook denies with its default code", 400, status(), Denied),
+    ("the body is too large to be read", 413, status("RequestEntityTooLarge"), UserEdits),
+    ("the kind's server knows no patch", 405, status("MethodNotAllowed"), UserEdits),
+    ("the kind's server knows no apply", 415, status("UnsupportedMediaType"), UserEdits),
+    ("the namespace is on its way out", 403, status("Forbidden", causes=[cause("metadata.namespace", "NamespaceTerminating")], **OF_RESOURCE), NamespaceTerminating),
+    ("rights are missing, or a quota is full", 403, status("Forbidden", **OF_RESOURCE), AskAccess),
+    ("a policy chose Forbidden", 403, status("Forbidden", causes=[{"message": "no"}], **OF_RESOURCE), Denied),
+    ("a stated resourceVersion is not the object's", 409, status("Conflict", **OF_RESOURCE), ObserveAgain),
+    ("a created name exists already", 409, status("AlreadyExists", **OF_RESOURCE), ObserveAgain),
+    ("others own a field", 409, status("Conflict", causes=[cause(".spec.replicas", "FieldManagerConflict")]), SomebodyElse),
+    ("a webhook chose 409", 409, status("Conflict"), Denied),
+    ("an old version was asked for", 410, status("Expired"), ObserveAgain),
+    ("the kind's own validation refuses a value", 422, status("Invalid", causes=[IMMUTABLE], **OF_KIND), MaybeImmutable),
+    ("a map became null", 422, status("Invalid", causes=[cause("spec", "FieldValueTypeInvalid")], **OF_KIND), MaybeImmutable),
+    ("a policy denies", 422, status("Invalid", causes=[{"message": "no"}], **OF_RESOURCE), Denied),
+    ("a policy imitates a field", 422, status("Invalid", causes=[cause("spec.replicas")], **OF_RESOURCE), Denied),
+    ("one of the causes names no field", 422, status("Invalid", causes=[IMMUTABLE, {"message": "no"}], **OF_KIND), Denied),
+    ("a webhook chose 422", 422, status("Invalid"), Denied),
+    ("another incarnation has the name", 422, status("Invalid", causes=[cause("metadata.uid")] * 2, **OF_KIND), ObserveAgain),
+    ("a finalizer is added to what is being deleted", 422, status("Invalid", causes=[cause("metadata.finalizers", "FieldValueForbidden")], **OF_KIND), ObserveAgain),
+    ("the name is no name", 422, status("Invalid", causes=[cause("metadata.name")], **OF_KIND), UserEdits),
+    ("a label is too long", 422, status("Invalid", causes=[cause("metadata.labels")], **OF_KIND), UserEdits),
+    ("annotations are too long", 422, status("Invalid", causes=[cause("metadata.annotations", "FieldValueTooLong")], **OF_KIND), UserEdits),
+    ("data are too long", 422, status("Invalid", causes=[cause("[]", "FieldValueTooLong")], **OF_KIND), UserEdits),
+    ("a word is none of the known ones", 422, status("Invalid", causes=[cause("spec.strategy.type", "FieldValueNotSupported")], **OF_KIND), UserEdits),
+    ("immutable, and wrong at that", 422, status("Invalid", causes=[IMMUTABLE, cause("spec.x", "FieldValueNotSupported")], **OF_KIND), UserEdits),
+    ("a webhook is unreachable", 500, status("InternalError", causes=[{"message": "no"}]), TryLater),
+    ("an apply has an unknown field", 500, status(), AskDryRun),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "body", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_every_refusal_has_its_reaction(code: int, body: dict[str, Any] | None, expected: type) -> None:
+    """The codes, reasons and causes decide, whatever the message says."""
+    assert type(classify(code, body)) is expected
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"details": "x"}, {"details": {"causes": "x"}}, {"details": {"causes": ["x", None]}}]
+)
+@pytest.mark.parametrize("code", [300, 400, 401, 403, 404, 409, 410, 413, 418, 422, 429, 500, 503, 599])
+def test_any_shape_of_body_is_taken(code: int, body: dict[str, Any]) -> None:
+    """Webhooks and proxies write what they like."""
+    assert classify(code, body).message
+
+
+def test_a_missing_namespace_object_is_an_object() -> None:
+    """Only for what lives in it a missing namespace is something else than the object itself."""
+    body = status("NotFound", name="shop", kind="namespaces")
+    assert isinstance(classify(404, body, kind=NAMESPACE), ObjectGone)
+
+
+def test_what_is_too_large_to_be_stored_is_told_by_its_size() -> None:
+    """The store's refusal looks like any mistake: 500 without a reason."""
+    assert isinstance(classify(500, status(), size=1_600_000), UserEdits)
+
+
+def test_the_delay_that_the_server_asks_for_is_kept() -> None:
+    """Seconds, where it gave any."""
+    assert classify(429, status("TooManyRequests", retryAfterSeconds=7)) == TryLater(message="no", after=7.0)
+    assert classify(503, status("ServiceUnavailable")) == TryLater(message="no", after=None)
+
+
+def test_refused_fields_are_named() -> None:
+    """Each once, without the dot that field conflicts carry."""
+    invalid = classify(422, status("Invalid", causes=[IMMUTABLE, IMMUTABLE, cause("spec.x")], **OF_KIND))
+    conflict = classify(409, status("Conflict", causes=[cause(".data.a", "FieldManagerConflict")]))
+    assert isinstance(invalid, MaybeImmutable)
+    assert isinstance(conflict, SomebodyElse)
+    assert (invalid.fields, conflict.fields) == (("spec.selector", "spec.x"), ("data.a",))
+
+
+ASKED = AskDryRun(message="unknown field")
+REFUSED = MaybeImmutable(message="immutable", fields=("spec.selector",))
+
+
+@pytest.mark.parametrize(
+    ("refused", "verdict", "expected"),
+    [
+        pytest.param(ASKED, UserEdits(message="b"), UserEdits(message="b"), id="the dry run names the mistake"),
+        pytest.param(ASKED, MaybeImmutable(message="b", fields=()), UserEdits(message="b"), id="what is new cannot be immutable"),
+        pytest.param(ASKED, Denied(message="b"), Denied(message="b"), id="a policy stands before the mistake"),
+        pytest.param(ASKED, AskDryRun(message="b"), TryLater(message="unknown field"), id="a broken conversion fails both"),
+        pytest.param(ASKED, AskAccess(message="b"), TryLater(message="unknown field"), id="a full quota is no answer"),
+        pytest.param(REFUSED, None, REFUSED, id="a fine definition: the change is what is refused"),
+        pytest.param(REFUSED, MaybeImmutable(message="b", fields=()), UserEdits(message="b"), id="the definition is wrong itself"),
+        pytest.param(REFUSED, AskAccess(message="b"), REFUSED, id="no right to ask: the first refusal stands"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_tells_what_was_meant(
+    refused: AskDryRun | MaybeImmutable, verdict: Reaction | None, expected: Reaction
+) -> None:
+    """The refusal of a create is plain where that of an apply is not."""
+    assert refusals.after_dry_run(refused, verdict) == expected
+
+
+def test_an_accepted_dry_run_blames_the_live_object() -> None:
+    """Apply cannot read what is there, though the definition is fine."""
+    found = refusals.after_dry_run(ASKED, None)
+    assert isinstance(found, Denied)
+    assert "unknown field" in found.message
+
+
+def test_an_access_review_tells_a_full_quota_from_missing_rights() -> None:
+    """Both are 403 without a cause."""
+    asked = AskAccess(message="m")
+    assert refusals.after_access_review(asked, is_allowed=True) == TryLater(message="m")
+    assert refusals.after_access_review(asked, is_allowed=False) == Denied(message="m")
+
+
+def test_every_cause_is_told_with_its_field() -> None:
+    """As kubectl would list them, behind the object's name."""
+    body = status(
+        "Invalid", "long story", causes=[cause("spec.a"), cause("spec.b", message="Required value")], **OF_KIND
+    )
+    assert wording.explain(422, body, ref=WEB) == "deployment/web: spec.a: Invalid value: 1: no; spec.b: Required value"
+
+
+def test_the_message_stands_where_a_cause_names_no_field() -> None:
+    """It says more than a cause that only says no."""
+    body = status("Invalid", "denied by policy 'p': no", causes=[{"message": "no"}], **OF_RESOURCE)
+    assert wording.explain(422, body, ref=WEB) == "deployment/web: denied by policy 'p': no"
+
+
+def test_a_cause_about_nothing_in_particular_stands_alone() -> None:
+    """The server writes `<nil>` or `[]` where it means the object."""
+    body = status(
+        "Invalid", causes=[cause("[]", "FieldValueTooLong", "Too long: may not be more than 9 bytes")], **OF_KIND
+    )
+    assert wording.describe(422, body, kind="ConfigMap") == "Too long: may not be more than 9 bytes"
+
+
+def test_an_unserved_kind_is_told_with_the_next_step() -> None:
+    """A plain 404 page says nothing by itself."""
+    assert "is its CustomResourceDefinition installed?" in wording.explain(404, None, ref=WEB)
+    assert wording.explain(502, None, ref=WEB) == "deployment/web: the server answered 502 without saying why"
+
+
+def test_a_long_echo_loses_its_middle_and_keeps_the_reason() -> None:
+    """A refused value may come back twice in 200 KB; why it was refused stands at the end."""
+    echo = "Invalid value: " + "x" * 100_000 + ": field is immutable"
+    told = wording.explain(422, status("Invalid", causes=[cause("spec.template", message=echo)], **OF_KIND), ref=WEB)
+    assert told.startswith("deployment/web: spec.template: Invalid value: xxx")
+    assert told.endswith(": field is immutable")
+    assert len(told) < 600
+
+
+def test_many_causes_are_counted() -> None:
+    """A condition's message has its bounds."""
+    causes = [cause(f"spec.containers[{index}].image", message="Required value " + "y" * 60) for index in range(100)]
+    told = wording.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=WEB)
+    shown = told.count("Required value")
+    assert told.endswith(f"; and {100 - shown} more")
+    assert 5 < shown < 20
+    assert len(told) <= wording.LONGEST_MESSAGE
+
+
+def test_a_long_name_does_not_break_the_bound() -> None:
+    """Names may have 253 characters."""
+    ref = ObjectRef(group="apps", kind="Deployment", namespace="shop", name="n" * 253)
+    causes = [cause(f"spec.{'f' * 200}{index}", message="z" * 200) for index in range(9)]
+    assert len(wording.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=ref)) <= wording.LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param('data.a: Invalid value: "hunter2": no', id="quoted"),
+        pytest.param(r'data.a: Invalid value: "say \"hunter2\"": no', id="with quotes in it"),
+        pytest.param(".stringData.a: expected string, got &value.valueUnstructured{Value:hunter2}", id="printed by Go"),
+        pytest.param(".stringData: expected map, got &value.valueUnstructured{Value:map[a:hunter2]}", id="a printed map"),
+        pytest.param(".stringData: expected map, got &value.valueUnstructured{Value:[map[a:{x} b:hunter2]]}", id="a printed nest"),
+    ],
+)  # fmt: skip
+def test_values_of_a_secret_are_never_told(message: str) -> None:
+    """Neither by the causes nor by the message."""
+    assert "hunter2" not in wording.explain(500, status("", message), ref=PASSWORD)
+    body = status("Invalid", causes=[cause("data.a", message=message)], name="password", kind="Secret")
+    assert "hunter2" not in wording.explain(422, body, ref=PASSWORD)
+
+
+def test_values_that_are_to_be_hidden_are_hidden_anywhere() -> None:
+    """Sensitive parameters may stand in any kind; escaped as JSON too."""
+    body = status("Invalid", causes=[cause("spec.a", message='Invalid value: "line\\nhunter2 x": no')], **OF_KIND)
+    told = wording.explain(422, body, ref=WEB, hidden=["line\nhunter2", "no"])
+    assert told == 'deployment/web: spec.a: Invalid value: "… x": no'

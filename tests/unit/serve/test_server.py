@@ -1,0 +1,141 @@
+"""The HTTP server: three paths, and nothing that a peer does harms it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+import pytest
+
+from hearth.serve import server
+from hearth.serve.server import Pages, Server
+from hearth.settings import Address
+
+ANY_PORT = Address(host="127.0.0.1", port=0)
+
+
+class Process:
+    """What the server shows."""
+
+    def __init__(self) -> None:
+        self.deaf: list[str] = []
+        self.unready: list[str] = []
+
+    def pages(self) -> Pages:
+        return Pages(alive=lambda: self.deaf, ready=lambda: self.unready, metrics=lambda: b"hearth_passes_total 3\n")
+
+
+@pytest.fixture
+def process() -> Process:
+    return Process()
+
+
+@pytest.fixture
+async def address(process: Process) -> AsyncIterator[Address]:
+    running = Server(process.pages())
+    yield await running.start(ANY_PORT)
+    await running.stop()
+
+
+async def exchange(address: Address, request: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Send it, and read until the server hangs up: code, headers (lower case) and body."""
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(request)
+    answer = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *headers = head.decode().split("\r\n")
+    return int(status.split()[1]), {k.lower(): v for k, v in (line.split(": ", 1) for line in headers)}, body
+
+
+def get(path: str, method: str = "GET") -> bytes:
+    return f"{method} {path} HTTP/1.1\r\nHost: somewhere\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/readyz?verbose"])
+async def test_all_is_well(address: Address, path: str) -> None:
+    """The kubelet reads the code, people read the word."""
+    code, headers, body = await exchange(address, get(path))
+
+    assert (code, body) == (200, b"ok\n")
+    assert headers["content-length"] == "3"
+    assert headers["connection"] == "close"
+
+
+async def test_what_is_wrong_is_said(address: Address, process: Process) -> None:
+    """A line each; one probe does not speak of what the other is about."""
+    process.unready += ["stacks: not synced yet", "pods: not synced yet"]
+
+    code, _, body = await exchange(address, get("/readyz"))
+
+    assert (code, body) == (503, b"stacks: not synced yet\npods: not synced yet\n")
+    assert (await exchange(address, get("/healthz")))[0] == 200
+
+
+async def test_metrics_are_served_in_their_own_format(address: Address) -> None:
+    """Prometheus looks at the type."""
+    code, headers, body = await exchange(address, get("/metrics"))
+
+    assert (code, body) == (200, b"hearth_passes_total 3\n")
+    assert headers["content-type"].startswith("text/plain; version=0.0.4")
+
+
+async def test_head_gets_the_headers_alone(address: Address) -> None:
+    """The length is that of the body which is not sent."""
+    code, headers, body = await exchange(address, get("/metrics", method="HEAD"))
+
+    assert (code, headers["content-length"], body) == (200, "22", b"")
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        pytest.param(get("/"), HTTPStatus.NOT_FOUND, id="another path"),
+        pytest.param(get("/metrics/../healthz"), HTTPStatus.NOT_FOUND, id="a path is taken literally"),
+        pytest.param(get("/healthz", method="POST"), HTTPStatus.METHOD_NOT_ALLOWED, id="another method"),
+        pytest.param(b"nonsense\r\n\r\n", HTTPStatus.BAD_REQUEST, id="no request"),
+        pytest.param(b"GET /healthz SPDY/3\r\n\r\n", HTTPStatus.BAD_REQUEST, id="another protocol"),
+        pytest.param(b"\xff\xfe\r\n\r\n", HTTPStatus.BAD_REQUEST, id="bytes"),
+        pytest.param(get("/" + "a" * server.REQUEST_LIMIT), HTTPStatus.BAD_REQUEST, id="too long"),
+    ],
+)
+async def test_anything_else_is_refused(address: Address, request_: bytes, expected: HTTPStatus) -> None:
+    """With the code that says why; and the server goes on."""
+    assert (await exchange(address, request_))[0] == expected
+    assert (await exchange(address, get("/healthz")))[0] == 200
+
+
+async def test_a_peer_that_hangs_up_harms_nobody(address: Address) -> None:
+    """In the middle of its request."""
+    _, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(b"GET /heal")
+    writer.close()
+    await writer.wait_closed()
+
+    assert (await exchange(address, get("/healthz")))[0] == 200
+
+
+async def test_stopping_does_not_wait_for_idle_peers(process: Process) -> None:
+    """They are cut off."""
+    running = Server(process.pages())
+    address = await running.start(ANY_PORT)
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(b"GET /heal")
+    await writer.drain()
+
+    await asyncio.wait_for(running.stop(), 5)
+
+    assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
+
+
+async def test_an_address_that_is_taken_is_told_with_the_flag(address: Address, process: Process) -> None:
+    """The usual mistake of whoever starts a second one."""
+    with pytest.raises(server.CannotListen, match=rf"cannot listen on {address}: .*; name another .* --http-address"):
+        await Server(process.pages()).start(address)
+
+
+async def test_a_server_that_never_started_can_be_stopped(process: Process) -> None:
+    """The start of the process may fail before it."""
+    await Server(process.pages()).stop()

@@ -1,0 +1,71 @@
+"""How settings are read from text."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hearth import settings
+from hearth.settings import Address
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("127.0.0.1:8080", Address(host="127.0.0.1", port=8080), id="host and port"),
+        pytest.param("localhost:0", Address(host="localhost", port=0), id="any free port"),
+        pytest.param("[::1]:80", Address(host="::1", port=80), id="IPv6"),
+        pytest.param(":8080", Address(host="0.0.0.0", port=8080), id="no host: all of them"),
+    ],
+)
+def test_an_address_is_read(text: str, expected: Address) -> None:
+    """As everywhere in Kubernetes."""
+    assert settings.parse_address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["8080", "localhost", "localhost:", "localhost:http", "::1:80", "a:65536", "a:-1", ""])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    """With what was found, and an example."""
+    with pytest.raises(ValueError, match=r"is no address: write .*, as in "):
+        settings.parse_address(text)
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:8080", "[::1]:80"])
+def test_an_address_is_written_as_it_is_read(text: str) -> None:
+    """So that it can be pasted from a log."""
+    assert str(settings.parse_address(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("90s", timedelta(seconds=90), id="seconds"),
+        pytest.param("5m", timedelta(minutes=5), id="minutes"),
+        pytest.param("1h30m", timedelta(hours=1, minutes=30), id="hours and minutes"),
+    ],
+)
+def test_a_duration_is_read(text: str, expected: timedelta) -> None:
+    """As everywhere in Kubernetes."""
+    assert settings.parse_duration(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "0s", "5 m", "m", "-5m", "30m1h"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    """A back-off of zero would be a hot loop."""
+    with pytest.raises(ValueError, match="is no duration above zero"):
+        settings.parse_duration(text)
+
+
+def test_a_pod_is_told_its_own_namespace(tmp_path: Path) -> None:
+    """By a file that the kubelet mounts."""
+    file = tmp_path / "namespace"
+    file.write_text("platform\n")
+
+    assert settings.find_operator_namespace(file) == "platform"
+
+
+def test_outside_of_a_pod_the_namespace_is_the_usual_one(tmp_path: Path) -> None:
+    """There is no such file then."""
+    assert settings.find_operator_namespace(tmp_path / "namespace") == "hearth-system"

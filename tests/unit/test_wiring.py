@@ -1,0 +1,98 @@
+"""The life of the process, with something simple in the engine's place: start, signals, order, end.
+
+Each runs in a process of its own, since signals and exit codes belong to one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).resolve().parent.parent / "support" / "process.py"
+
+# Nothing listens there: the frame goes on trying, which is no reason not to start, nor not to end.
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: nowhere
+contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
+clusters: [{name: nowhere, cluster: {server: "https://127.0.0.1:9"}}]
+users: [{name: nobody, user: {token: some-token}}]
+"""
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    file = tmp_path / "config"
+    file.write_text(KUBECONFIG)
+    return file
+
+
+@contextlib.contextmanager
+def started(kubeconfig: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """The process, once it says that it has started."""
+    command = [sys.executable, str(PROGRAM), str(kubeconfig), *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if json.loads(line)["event"] == "started":
+                    break
+            yield process
+        finally:
+            process.kill()
+
+
+def read_events(process: subprocess.Popen[str]) -> list[str]:
+    """What it goes on to say until its end; kopf may murmur as it goes."""
+    assert process.stderr is not None
+    lines = [json.loads(line) for line in process.stderr]
+    return [line["event"] for line in lines if line["logger"].startswith("hearth") or line["logger"] == "__main__"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_ends_everything_in_order(kubeconfig: Path, number: signal.Signals) -> None:
+    """And the process says by its code that this was asked for."""
+    with started(kubeconfig) as process:
+        process.send_signal(number)
+        events = read_events(process)
+
+        assert events == ["ending", "engine stopped", "ended"]
+        assert process.wait(30) == 0
+
+
+def test_a_second_signal_ends_it_at_once(kubeconfig: Path) -> None:
+    """Whoever presses Ctrl-C twice means it."""
+    with started(kubeconfig, "--hang") as process:
+        assert process.stderr is not None
+        process.send_signal(signal.SIGINT)
+        assert json.loads(process.stderr.readline())["event"] == "ending"
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(30) == -signal.SIGINT
+
+
+def test_time_ends_what_hangs(kubeconfig: Path) -> None:
+    """Five seconds are promised, whatever does not end; the code tells that it was by force."""
+    with started(kubeconfig, "--hang", "--grace", "0.2") as process:
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(30) == 1
+
+
+def test_credentials_that_cannot_be_read_are_told_in_a_sentence(tmp_path: Path) -> None:
+    """No stack of calls: it is the user who mends it."""
+    command = [sys.executable, str(PROGRAM), str(tmp_path / "missing")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    (line,) = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.returncode == 1
+    assert line["event"] == "cannot start"
+    assert f"no kubeconfig at {tmp_path}/missing; name one with --kubeconfig" in line["reason"]
