@@ -21,7 +21,7 @@ else
 ON_CLUSTER := $(CONTROLPLANE) with --
 ON_CLUSTER_QUIETLY := $(CONTROLPLANE) with --quiet --
 KUBECONFIG_FILE = $$($(CONTROLPLANE) kubeconfig)
-STARTED_BY := --started-cluster-command '$(CONTROLPLANE)'
+KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
@@ -34,7 +34,7 @@ help: ## Show this list
 ## ---- see it work
 
 run: $(INSTALLED) ## Watch the example converge on a local control plane, or on KUBECONFIG=file
-	@$(ON_CLUSTER) $(BIN)/python -m hearth demo --kubeconfig "$(KUBECONFIG_FILE)" --example $(EXAMPLE) $(STARTED_BY)
+	@$(ON_CLUSTER) $(BIN)/python -m hearth demo --kubeconfig "$(KUBECONFIG_FILE)" --example $(EXAMPLE) $(KUBECTL)
 
 kind: $(INSTALLED) ## The same on a kind cluster, where Docker is
 	@$(BIN)/python tests/cluster/kind_cluster.py -- \

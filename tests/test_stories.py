@@ -2,7 +2,7 @@
 
 import pytest
 
-from support import fake_world, interruptions, story, story_runner, virtual_time
+from support import fake_world, interruptions, story, story_runner
 from support.story import Story
 
 STORIES = story.load_all()
@@ -11,11 +11,7 @@ STORIES = story.load_all()
 @pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
 def test_story(told: Story) -> None:
     """The story goes as it is told, and leaves nothing behind."""
-
-    async def perform() -> None:
-        await story_runner.Play(told, fake_world.FakeWorld()).perform()
-
-    virtual_time.run(perform)
+    fake_world.run(lambda world: story_runner.Play(told, world).perform())
 
 
 @pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)

@@ -48,7 +48,7 @@ class LoopClock:
 
     def monotonic(self) -> float:
         """Seconds that never jump."""
-        return asyncio.get_running_loop().time()
+        return time.monotonic()
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
         """Run `action` after `delay` seconds; the result cancels it."""

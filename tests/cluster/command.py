@@ -17,9 +17,7 @@ VARIABLES = ("KUBECONFIG", "HEARTH_TEST_KUBECONFIG")
 
 def run(command: list[str], *, kubeconfig: Path) -> int:
     """The exit code of the command, by the shell's convention when a signal ended it."""
-    command = without_dashes(command)
-    if not command:
-        raise failure.Impossible("no command given; write it after `--`: controlplane.py with -- pytest")
+    command = parse(command)
     try:
         process = subprocess.Popen(command, env=os.environ | dict.fromkeys(VARIABLES, str(kubeconfig)))
     except OSError as error:
@@ -27,6 +25,14 @@ def run(command: list[str], *, kubeconfig: Path) -> int:
     _pass_on_signals(process)
     code = process.wait()
     return code if code >= 0 else 128 - code
+
+
+def parse(words: list[str]) -> list[str]:
+    """The command that the words name."""
+    command = without_dashes(words)
+    if not command:
+        raise failure.Impossible("no command given; write it after `--`: controlplane.py with -- pytest")
+    return command
 
 
 def without_dashes(words: list[str]) -> list[str]:

@@ -18,8 +18,9 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import binaries
 import command
@@ -49,8 +50,9 @@ def main() -> int:
 
 def up(home: places.Home, arguments: argparse.Namespace) -> int:
     """Start the control plane to stay, or make one that runs stay."""
+    programs = binaries.ensure()
     with _alone(home):
-        start = _ensure(home, limited=arguments.qps_limits, kept=True)
+        start = _ensure(home, programs, limited=arguments.qps_limits, kept=True)
         if not start.kept:
             plane.remember(home, replace(start, kept=True))
     progress.say(f"kubeconfig: {home.kubeconfig}")
@@ -117,12 +119,14 @@ def with_(home: places.Home, arguments: argparse.Namespace) -> int:
     What this call had to start is ended when the last command that uses it is done, unless `up` said meanwhile that
     it stays. One that was already up stays up.
     """
+    words = command.parse(arguments.command)
+    programs = binaries.ensure()
     users = locks.Attendance(home.users)
     try:
         with _alone(home):
-            _ensure(home, limited=arguments.qps_limits, kept=False)
+            _ensure(home, programs, limited=arguments.qps_limits, kept=False)
             users.enter()
-        return command.run(arguments.command, kubeconfig=home.kubeconfig)
+        return command.run(words, kubeconfig=home.kubeconfig)
     finally:
         with _undisturbed(), _alone(home):
             if users.leave() and plane.is_to_be_ended(home):
@@ -131,16 +135,15 @@ def with_(home: places.Home, arguments: argparse.Namespace) -> int:
                     progress.say(f"the control plane {home.name} is ended")
 
 
-def _ensure(home: places.Home, *, limited: bool, kept: bool) -> plane.Start:
-    """How the running control plane was started, starting it if need be."""
-    programs = str(binaries.ensure())
+def _ensure(home: places.Home, programs: Path, *, limited: bool, kept: bool) -> plane.Start:
+    """How the running control plane was started, starting it if need be: also if it is of other programs."""
     found = plane.find(home)
-    if found is not None and found.binaries == programs:
+    if found is not None and found.binaries == str(programs):
         if found.limited != limited:
             raise failure.Impossible(_other_limits(home, limited=found.limited))
         progress.say(f"the control plane {home.name} is already up")
         return found
-    start = plane.Start(binaries=programs, limited=limited, kept=kept)
+    start = plane.Start(binaries=str(programs), limited=limited, kept=kept)
     began = time.monotonic()
     progress.say(f"starting the control plane {home.name}")
     plane.create(home, start)
@@ -181,12 +184,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--name", default="hearth", help="which control plane; several may be up (default: hearth)")
     actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    limits = argparse.ArgumentParser(add_help=False)
-    limits.add_argument("--qps-limits", action="store_true", help="leave priority and fairness on: it answers 429")
-    rest = argparse.ArgumentParser(add_help=False)
-    rest.add_argument("command", nargs=argparse.REMAINDER, help="after `--`")
-    quiet = argparse.ArgumentParser(add_help=False)
-    quiet.add_argument("--quiet", action="store_true", help="let the command have the last word")
+    limits = _option("--qps-limits", action="store_true", help="leave priority and fairness on: it answers 429")
+    quiet = _option("--quiet", action="store_true", help="let the command have the last word")
+    rest = _option("command", nargs=argparse.REMAINDER, help="after `--`")
     for word, action, parents, sentence in (
         ("up", up, [limits], "start it, or find that it runs; it stays up until `down`"),
         ("down", down, [], "end it, and remove what it kept"),
@@ -199,6 +199,13 @@ def _parser() -> argparse.ArgumentParser:
     ):
         actions.add_parser(word, parents=parents, help=sentence, description=sentence).set_defaults(action=action)
     return parser
+
+
+def _option(word: str, **meaning: Any) -> argparse.ArgumentParser:
+    """An option that several commands share."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(word, **meaning)
+    return shared
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import kubernetes.client
 import pytest
-from hearth.model import crd, phases, stack
 from kubernetes.client import ApiException
+
+from hearth.model import crd, phases, stack
 
 PROGRAM = Path(__file__).resolve().parents[1] / "cluster" / "controlplane.py"
 GROUP, VERSION, PLURAL = "hearth.dev", "v1alpha1", "stacks"
@@ -226,6 +227,15 @@ def test_a_template_of_two_thousand_resources_is_accepted(api: Any, namespace: s
     resources = {f"r{number:039d}": make_resource() for number in range(2_000)}
 
     assert len(create(api, namespace, make_spec(resources=resources))["spec"]["template"]["resources"]) == 2_000
+
+
+def test_the_record_of_field_managers_does_not_grow_with_the_template(api: Any, namespace: str) -> None:
+    """It would double the object, and the server works through it at each write of the status."""
+    resources = {f"r{number}": make_resource() for number in range(100)}
+
+    created = create(api, namespace, make_spec(resources=resources), field_manager="somebody")
+
+    assert len(json.dumps(created["metadata"]["managedFields"])) < 500
 
 
 def test_as_many_resources_as_are_allowed_are_accepted_and_no_more(api: Any, namespace: str) -> None:

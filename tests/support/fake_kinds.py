@@ -6,7 +6,7 @@ Knows schemas and which fields are immutable; must not know of objects that exis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from hearth.model import names
@@ -47,6 +47,8 @@ class ServedKind:
     guard: Guard = accept
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What a new object has besides what was stated: a status, if anything."""
+    is_tracked: bool = True
+    """Whether it is kept who owns which field; for our own kinds nobody asks, and nearly all writes are theirs."""
 
 
 @dataclass(slots=True)
@@ -135,13 +137,16 @@ def hearth_kind(name: str, plural: str) -> ServedKind:
     """One of our own kinds, whose specs are free-form."""
     kind = Kind(group=names.GROUP, version=names.VERSION, name=name, plural=plural, namespaced=True)
     shape = Shape(kind=name, is_custom=True, free=(("spec",), ("status", "outputs")))
-    return ServedKind(kind=kind, shape=shape)
+    return ServedKind(kind=kind, shape=shape, is_tracked=False)
 
 
 STACK = hearth_kind("Stack", "stacks")
 CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
 NAMESPACE = built_in("", "Namespace", "namespaces", namespaced=False)
-CONTROLLER_REVISION = built_in("apps", "ControllerRevision", "controllerrevisions", has_status=False, free=(("data",),))
+CONTROLLER_REVISION = replace(
+    built_in("apps", "ControllerRevision", "controllerrevisions", has_status=False, free=(("data",),)),
+    is_tracked=False,
+)
 CUSTOM_RESOURCE_DEFINITION = built_in(
     "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )

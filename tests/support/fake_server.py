@@ -98,8 +98,7 @@ class FakeServer:
         check(served, None, wanted)
         if dry_run:
             return wanted
-        wanted = managers.record_update(None, wanted, served.shape, manager=manager, time=self._time())
-        return self._store_new(served, wanted)
+        return self._store_new(served, self._record_update(served, None, wanted, manager=manager))
 
     def replace(self, raw: Object, *, manager: str) -> Object:
         """PUT of everything but the status, whatever its version."""
@@ -127,7 +126,8 @@ class FakeServer:
         wanted = {**live, "status": merge_patch(live.get("status", {}), status)}
         if wanted["status"] == live.get("status", {}):
             return live
-        wanted = managers.record_status(live, wanted, served.shape, manager=manager, time=self._time())
+        if served.is_tracked:
+            wanted = managers.record_status(live, wanted, served.shape, manager=manager, time=self._time())
         return self._store_changed(served, live, wanted)
 
     def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Object:
@@ -207,8 +207,13 @@ class FakeServer:
     def _change(self, served: ServedKind, live: Object, wanted: Object, *, manager: str) -> Object:
         """Store what somebody made of `live` by an update or a patch."""
         check(served, live, wanted)
-        wanted = managers.record_update(live, wanted, served.shape, manager=manager, time=self._time())
-        return self._finish_change(served, live, wanted)
+        return self._finish_change(served, live, self._record_update(served, live, wanted, manager=manager))
+
+    def _record_update(self, served: ServedKind, live: Object | None, wanted: Object, *, manager: str) -> Object:
+        """`wanted` with the ownership that an update leaves, where it is kept."""
+        if not served.is_tracked:
+            return wanted
+        return managers.record_update(live, wanted, served.shape, manager=manager, time=self._time())
 
     def _finish_change(self, served: ServedKind, live: Object, wanted: Object) -> Object:
         """Store a change, or nothing where there is none; an object that only its finalizers held goes."""

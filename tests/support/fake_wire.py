@@ -61,6 +61,8 @@ class FakeWire:
             self._die()
         refusal = self.traffic.find_refusal(request, how)
         if refusal is not None and not isinstance(refusal, traffic.Lost):
+            if how == "kill-after":
+                self._die()
             await self.travel()
             raise refusal
         try:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import datetime
+from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 from typing import Any
+
+import structlog
 
 from hearth.engine import engine, inbox, services
 from hearth.model import errors, names
@@ -78,6 +82,41 @@ class FakeStage:
         return kind, metadata["namespace"], metadata["name"]
 
 
+class InternalError(AssertionError):
+    """An operator logged an error: a mistake of its own."""
+
+
+@contextlib.contextmanager
+def diary() -> Iterator[list[str]]:
+    """What operators log as errors while this lasts; nothing is printed."""
+    mistakes: list[str] = []
+
+    def keep(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if method in {"error", "critical", "exception"}:
+            shown = structlog.processors.format_exc_info(logger, method, event)
+            mistakes.append("\n".join(str(value) for value in shown.values()))
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[keep], cache_logger_on_first_use=False)
+    try:
+        yield mistakes
+    finally:
+        structlog.configure(**before)
+
+
+def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
+    """Run a test in a fake world of its own. Raises InternalError where an operator made a mistake."""
+
+    async def in_world() -> None:
+        await test(FakeWorld())
+
+    with diary() as mistakes:
+        virtual_time.run(in_world)
+    if mistakes:
+        raise InternalError("\n".join(mistakes))
+
+
 class Controller:
     """One life of the operator."""
 
@@ -135,10 +174,15 @@ class FakeWorld:
         self._changes += 1
         self._change.set()
         if kind.group == probe_player.GROUP:
-            if after is None and before is not None:
-                self._player.forget(before["metadata"]["uid"])
-            elif after is not None:
-                self._player.show(after)
+            # In a context of its own: what the player begins must outlive the operator that made it look.
+            asyncio.get_running_loop().call_soon(self._show, before, after, context=contextvars.Context())
+
+    def _show(self, before: Object | None, after: Object | None) -> None:
+        """The player of probes hears of a change."""
+        if after is not None:
+            self._player.show(after)
+        elif before is not None:
+            self._player.forget(before["metadata"]["uid"])
 
     # ------------------------------------------------------------ the operator
 

@@ -5,6 +5,7 @@ The end must be the same as without, and nothing may be made twice. Must not kno
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import fake_kinds, story_runner, virtual_time
+from support import fake_kinds, fake_world, story, story_runner, traffic, virtual_time
 from support.fake_world import FakeWorld
 from support.story import Story
 from support.traffic import Interruption
@@ -54,40 +55,62 @@ class Witness:
 class Undisturbed:
     """What a story comes to where nothing disturbs it."""
 
-    writes: int
+    writes: tuple[str, ...]
+    """The verbs of its writes, in order."""
     made: Counter[tuple[str, str]]
 
 
 def perform(told: Story, *, interruption: Interruption | None = None) -> Undisturbed:
     """Play a story to its end in a world of its own. Raises StoryFailed."""
     witness = Witness(made=Counter())
-    writes = 0
+    writes: list[str] = []
 
-    async def play() -> None:
-        nonlocal writes
-        world = FakeWorld()
+    async def play(world: FakeWorld) -> None:
         world.traffic.interruption = interruption
         witness.watch(world)
         await story_runner.Play(told, world, is_strict=interruption is None).perform()
-        writes = world.traffic.writes
+        writes.extend(request.verb for request in world.traffic.requests if request.verb in traffic.WRITES)
 
-    virtual_time.run(play)
+    fake_world.run(play)
     if witness.at_once > 1:
         raise story_runner.StoryFailed(f"{told.slug}: two objects of one resource at the same time")
-    return Undisturbed(writes=writes, made=witness.made)
+    return Undisturbed(writes=tuple(writes), made=witness.made)
 
 
-def disturb(told: Story, *, ways: tuple[str, ...] = WAYS) -> Iterator[str]:
-    """Play a story disturbed at every write, in each of these ways; what went wrong, a line each."""
+def choose_ways(write: int, verb: str) -> tuple[str, ...]:
+    """How to disturb one write in every run of the tests: each fault in its turn, as `main` tries all of them."""
+    fault = FAULTS[write % len(FAULTS)]
+    return ("kill-after", fault) if verb == "status" else (*KILLS, "lost", fault)
+
+
+def disturb(told: Story, *, ways: tuple[str, ...] = ()) -> Iterator[str]:
+    """Play a story disturbed at every write; what went wrong, a line each.
+
+    ways: all to try at each write; none: those that `choose_ways` says.
+    """
     usual = perform(told)
-    for write in range(1, usual.writes + 1):
-        for how in ways:
+    count = len(usual.writes)
+    for write, verb in enumerate(usual.writes, 1):
+        for how in ways or choose_ways(write, verb):
             interruption = Interruption(write=write, how=how)
             try:
                 found = perform(told, interruption=interruption)
             except (AssertionError, virtual_time.NothingLeft) as error:
-                yield f"{how} at write {write} of {usual.writes}: {error}"
+                yield f"{how} at write {write} of {count} ({verb}): {error}"
                 continue
-            for whose, count in found.made.items():
-                if count > max(1, usual.made[whose]):
-                    yield f"{how} at write {write} of {usual.writes}: {'/'.join(whose)} was made {count} times"
+            for whose, made in found.made.items():
+                if made > max(1, usual.made[whose]):
+                    yield f"{how} at write {write} of {count} ({verb}): {'/'.join(whose)} was made {made} times"
+
+
+def main(slugs: list[str]) -> None:
+    """Disturb these stories (none: all) in every way at every write, and print what went wrong."""
+    for told in story.load_all():
+        if not slugs or told.slug in slugs:
+            print(f"{told.slug}: {told.title}")
+            for text in disturb(told, ways=WAYS):
+                print(f"  {text}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -9,7 +9,7 @@ import sys
 
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import expectations, fake_kinds, story, story_runner, virtual_time
+from support import expectations, fake_kinds, fake_world, story, story_runner, virtual_time
 from support.fake_world import FakeWorld
 
 
@@ -40,13 +40,12 @@ class Narrator:
         print(f"{self._clock.monotonic():9.3f}  {text}")
 
 
-async def play(slug: str) -> None:
+async def play(slug: str, world: FakeWorld) -> None:
     """Play that story."""
-    world = FakeWorld()
     world.server.watchers.append(Narrator(world).on_change)
     await story_runner.Play(story.load(story.FOLDER / f"{slug}.yaml"), world).perform()
     print("as told;", ", ".join(f"{verb} {count}" for verb, count in world.traffic.count().items()))
 
 
 if __name__ == "__main__":
-    virtual_time.run(lambda: play(sys.argv[1]))
+    fake_world.run(lambda world: play(sys.argv[1], world))

@@ -77,6 +77,8 @@ class FaultProxy:
     url: str = ""
     targets: list[str] = field(default_factory=list)
     """Path and query of every request, in order."""
+    moments: list[float] = field(default_factory=list)
+    """When each of them came, by the loop's clock."""
     streams: list[LiveStream] = field(default_factory=list)
     """The watches that are going on."""
     refusals: list[Refusal] = field(default_factory=list)
@@ -107,6 +109,7 @@ class FaultProxy:
         """Refuse, or pass on."""
         target = request.path_qs
         self.targets.append(target)
+        self.moments.append(asyncio.get_running_loop().time())
         self.pulse.beat()
         for refusal in self.refusals:
             if refusal.serves(target):
@@ -184,5 +187,5 @@ async def run_proxy(credentials: Credentials, *, pulse: Pulse) -> AsyncIterator[
         yield proxy
     finally:
         proxy.cut()
-        await session.close()
         await runner.cleanup()
+        await session.close()

@@ -52,12 +52,13 @@ class RawApi:
         *,
         body: Any = None,
         content_type: str = JSON,
+        accept: str = JSON,
         user: str = "",
         **query: str,
     ) -> Answer:
         """One request. user: whom to impersonate."""
         data = b"" if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": content_type, "Accept": JSON} | ({"Impersonate-User": user} if user else {})
+        headers = {"Content-Type": content_type, "Accept": accept} | ({"Impersonate-User": user} if user else {})
         url = f"{self._host}{path}?{urllib.parse.urlencode(query)}"
         answer = self._pool.request(method, url, body=data or None, headers=headers, retries=False)
         return Answer(code=answer.status, body=parse(answer.data), sent=len(data))

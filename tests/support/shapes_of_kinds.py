@@ -20,7 +20,7 @@ POD = {
             "command": ["/bin/main", "-v"],
             "env": [
                 {"name": "A", "value": "1"},
-                {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "B", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
             ],
             "ports": [
                 {"name": "http", "containerPort": 80},
@@ -33,6 +33,7 @@ POD = {
     ],
 }
 STANDING_POD = {key: value for key, value in POD.items() if key != "restartPolicy"}
+SMALL_POD = {"containers": [{"name": "main", "image": "example.com/main:1", "ports": [{"containerPort": 80}]}]}
 
 CUSTOM_SCHEMA = {
     "type": "object",
@@ -144,13 +145,18 @@ SHAPES: tuple[tuple[Kind, Object], ...] = (
             "replicas": 0,
             "serviceName": "shape",
             "selector": {"matchLabels": LABELS},
-            "template": template(STANDING_POD),
+            "template": template(SMALL_POD),
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
         },
     ),
     shape(
         kind("batch", "v1", "Job"),
-        spec={"suspend": True, "backoffLimit": 2, "parallelism": 1, "template": template(POD)},
+        spec={
+            "suspend": True,
+            "backoffLimit": 2,
+            "parallelism": 1,
+            "template": template({**SMALL_POD, "restartPolicy": "Never"}),
+        },
     ),
     shape(
         kind("batch", "v1", "CronJob"),

@@ -18,6 +18,10 @@ from support.story import Step, Story
 from support.world import Address, World
 
 
+DISTURBED_PATIENCE = 600.0
+"""Seconds; the longest backoff twice over."""
+
+
 class StoryFailed(AssertionError):
     """Something was not as the story says; the message lists everything."""
 
@@ -62,11 +66,13 @@ class Play:
         async def look(wanted: Mapping[str, Any]) -> list[str]:
             return await self._compare(wanted, stack, requests=requests, events=events)
 
+        # A disturbed retry may come round later than an undisturbed one.
+        patience = step.patience if self._is_strict else max(step.patience, DISTURBED_PATIENCE)
         if step.until is not None:
             until = step.until
             wrong = await self._world.wait_until(lambda: look(until))
         else:
-            wrong = await self._world.wait_rest(lambda: look(self._strictness(step.expect)), patience=step.patience)
+            wrong = await self._world.wait_rest(lambda: look(self._strictness(step.expect)), patience=patience)
         if wrong:
             raise StoryFailed("\n  ".join([f"{where}:", *wrong]))
         seen = await self._look(stack, requests=requests, events=events, others=())

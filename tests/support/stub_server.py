@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-Answer: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class StubServer:
     url: str = ""
     answers: list[Answer] = field(default_factory=list)
     """One a request; the last serves all further ones."""
-    requests: list[web.Request] = field(default_factory=list)
+    requests: list[web.BaseRequest] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     in_flight: int = 0
     in_flight_most: int = 0
@@ -30,7 +30,7 @@ class StubServer:
         """`METHOD /path` of each request, in order."""
         return [f"{request.method} {request.path}" for request in self.requests]
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer the next answer."""
         self.requests.append(request)
         self.in_flight += 1
@@ -61,7 +61,7 @@ async def run_stub(*answers: Answer) -> AsyncIterator[StubServer]:
 def says(body: str | bytes, *, code: int = 200, headers: dict[str, str] | None = None) -> Answer:
     """Always that body."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         raw = body.encode() if isinstance(body, str) else body
         return web.Response(status=code, body=raw, headers=headers)
 
@@ -71,7 +71,7 @@ def says(body: str | bytes, *, code: int = 200, headers: dict[str, str] | None =
 def routes(answers: Mapping[str, Answer]) -> Answer:
     """By `METHOD /path` another answer; 404 in plain text for all else. Looked up at each request: it may change."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         found = answers.get(f"{request.method} {request.path}", says("404 page not found", code=404))
         return await found(request)
 
@@ -81,7 +81,7 @@ def routes(answers: Mapping[str, Answer]) -> Answer:
 def streams(*pieces: bytes, breaks: bool = False) -> Answer:
     """Those pieces, then the end; or, where it breaks, a connection torn in the middle."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         response.enable_chunked_encoding()
         await response.prepare(request)
@@ -97,20 +97,20 @@ def streams(*pieces: bytes, breaks: bool = False) -> Answer:
 def waits(gate: asyncio.Event, then: Answer) -> Answer:
     """Nothing until `gate` is set, then that answer."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         await gate.wait()
         return await then(request)
 
     return answer
 
 
-async def hangs_up(request: web.Request) -> web.StreamResponse:
+async def hangs_up(request: web.BaseRequest) -> web.StreamResponse:
     """Tear the connection without a word."""
     tear(request)
     return web.Response()
 
 
-def tear(request: web.Request) -> None:
+def tear(request: web.BaseRequest) -> None:
     """Close the connection under a request."""
     if request.transport is not None:
         request.transport.abort()

@@ -114,8 +114,6 @@ class Traffic:
 
     def find_refusal(self, request: Request, how: str | None) -> Exception | None:
         """What this request is to be answered with, or None where it may pass."""
-        if how is not None and how in REFUSALS:
-            return REFUSALS[how](request)
         verb = {"apply": "patch", "revision": "create", "event": "create"}.get(request.verb, request.verb)
         if (verb, request.kind.name) in self.denied:
             return answers.denied(request.kind, request.name, verb=verb, namespace=request.namespace)
@@ -124,7 +122,7 @@ class Traffic:
                 if trouble.times is not None:
                     trouble.times -= 1
                 return trouble.refusal(request)
-        return None
+        return REFUSALS[how](request) if how is not None and how in REFUSALS else None
 
     def count(self, since: int = 0) -> Counter[str]:
         """How many requests of each verb were sent after the first `since`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -21,6 +22,18 @@ WRITERS = 8
 RETRY = 2.0
 """Seconds until a status that could not be written is tried again."""
 
+STATUS = "status"
+"""The one key of each Stack in the queue of writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A look at a status that is to come."""
+
+    due: float
+    """Monotonic seconds."""
+    cancel: Callable[[], None]
+
 
 class Recorder:
     """The one writer of statuses."""
@@ -33,7 +46,7 @@ class Recorder:
         self._interval = interval
         self._written: dict[str, float] = {}
         """By Stack when its status was written last, in monotonic seconds."""
-        self._due: set[str] = set()
+        self._planned: dict[str, Planned] = {}
         self._executor = Executor(workers=WRITERS, take_step=self._write)
 
     def start(self) -> None:
@@ -45,22 +58,34 @@ class Recorder:
         await self._executor.stop()
 
     def touch(self, stack_uid: str, *, delay: float = 0.0) -> None:
-        """Something that the status tells may have changed."""
-        if stack_uid in self._due:
-            return
-        self._due.add(stack_uid)
-        earliest = self._written.get(stack_uid, float("-inf")) + self._interval
-        wait = max(delay, earliest - self._clock.monotonic(), 0.0)
-        self._clock.call_later(wait, lambda: self._executor.offer(stack_uid, ["status"]))
+        """Something that the status tells may have changed. delay: seconds until that is worth a look."""
+        now = self._clock.monotonic()
+        due = max(now + delay, self._written.get(stack_uid, float("-inf")) + self._interval)
+        planned = self._planned.get(stack_uid)
+        if planned is not None:
+            if planned.due <= due:
+                return
+            planned.cancel()
+        cancel = self._clock.call_later(due - now, lambda: self._offer(stack_uid))
+        self._planned[stack_uid] = Planned(due=due, cancel=cancel)
 
     def forget(self, stack_uid: str) -> None:
         """The Stack is gone."""
         self._written.pop(stack_uid, None)
+        planned = self._planned.pop(stack_uid, None)
+        if planned is not None:
+            planned.cancel()
+
+    def _offer(self, stack_uid: str) -> None:
+        del self._planned[stack_uid]
+        self._executor.offer(stack_uid, [STATUS])
 
     async def _write(self, stack_uid: str, _key: str) -> None:
-        self._due.discard(stack_uid)
         stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
         if stack is None or runner is None or runner.intake.generation < 0:
+            return
+        if (blind := runner.blind_for()) > 0:
+            self.touch(stack_uid, delay=blind)
             return
         status = report.build(
             runner.describe(stack),

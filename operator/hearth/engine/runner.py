@@ -28,6 +28,8 @@ from hearth.template.blueprint import Blueprint
 
 logger = structlog.get_logger(__name__)
 
+FIRST_LOOK = 5.0
+"""Seconds that the first list of a kind may take before the Stack says that it waits for it."""
 INTERNAL_ERROR_RETRY = 5.0
 """Seconds until a Stack is looked at again after a mistake of ours."""
 
@@ -49,6 +51,7 @@ class Runner:
         """What holds the Stack's own deletion beyond its children."""
         self._is_fresh = False
         """Whether the board has not looked at anything yet."""
+        self._blind_until = 0.0
         self._cancel_timer: Callable[[], None] | None = None
 
     def run_pass(self, stack: StackObject, marks: set[str]) -> list[str]:
@@ -69,17 +72,24 @@ class Runner:
             self._tasks.run("part", self._part)
         return planned
 
+    def blind_for(self) -> float:
+        """Seconds for which nothing is to be said of the Stack, as a first look at its children is under way."""
+        return max(0.0, self._blind_until - self._services.clock.monotonic()) if self._unwatched else 0.0
+
     def describe(self, stack: StackObject) -> report.Subject:
         """What of the Stack goes into its status."""
         revision = self.intake.revision
         numbers = [each.number for each in self._services.home.revisions(self.uid)]
+        refusal = self.intake.refusal
+        # A definition that was refused has no number: it is the first wish only if none was ever accepted.
+        is_first = revision is None if refusal is not None else max([*numbers, revision.number if revision else 0]) <= 1
         return report.Subject(
             generation=self.intake.generation,
             is_deleting=self.intake.is_deleting,
-            is_first=max([*numbers, revision.number if revision is not None else 0]) <= 1,
+            is_first=is_first,
             revision=revision.number if revision is not None else None,
             last_completed=stack.status.get("lastCompletedRevision"),
-            refusal=self.intake.refusal,
+            refusal=refusal,
             blocked=self._blocked,
         )
 
@@ -146,6 +156,7 @@ class Runner:
             unwatched=self._unwatched.keys(),
         )
         self._is_fresh = True
+        self._blind_until = self._services.clock.monotonic() + FIRST_LOOK
         self._look_at_watches()
 
     def _wanted_kinds(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:

@@ -32,14 +32,12 @@ class Patience:
     longest_pause: float = 60.0
     settled_after: float = 60.0
     """A life that lasted longer makes the next pause the first again."""
-    insist: float = 0.5
-    """After which a kopf that was asked to end is cancelled: while it logs in, it does not hear the asking."""
     stop: float = 4.0
     """kopf may wait five seconds for handlers that hang; the whole process must have ended by then."""
 
 
-Life: TypeAlias = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
-"""Runs kopf until the event is set."""
+Life: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+"""Runs kopf until it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +62,7 @@ class KopfFrame:
         self._life = live(Wakes(on_kinds=self._hear_kinds, on_started=self._started, on_ended=self._ended))
         self._stopping = threading.Event()
         self._is_up = False
-        self._inner: tuple[asyncio.AbstractEventLoop, Callable[[], None]] | None = None
+        self._inner: tuple[asyncio.AbstractEventLoop, Callable[[], bool]] | None = None
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._supervise, name="kopf", daemon=True)
 
@@ -120,17 +118,12 @@ class KopfFrame:
             return loop.time() - begun
 
     async def _run_life(self, loop: asyncio.AbstractEventLoop) -> None:
-        flag = asyncio.Event()
-        life = asyncio.ensure_future(self._life(flag))
-
-        def end() -> None:
-            flag.set()
-            loop.call_later(self._patience.insist, life.cancel)
-
         with self._lock:
             if self._stopping.is_set():
                 return
-            self._inner = (loop, end)
+            life = loop.create_task(self._life())
+            # Kopf's own flag is not used: whatever ends kopf, it would wait five seconds for whoever waits for the flag.
+            self._inner = (loop, life.cancel)
         try:
             await life
         finally:
@@ -167,13 +160,12 @@ def make(source: CredentialSource, ears: Ears) -> KopfFrame:
 def make_life(source: CredentialSource, wakes: Wakes) -> Life:
     """What runs kopf once, with our handlers and settings."""
 
-    async def live(stop_flag: asyncio.Event) -> None:
+    async def live() -> None:
         await kopf.operator(
             registry=registry.make_registry(source, wakes),
             settings=configuration.make_settings(),
             standalone=True,
             clusterwide=True,
-            stop_flag=stop_flag,
         )
 
     return live

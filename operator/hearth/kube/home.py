@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from hearth.model.kinds import ObjectRef
 
 
+NOT_FOUND = 404
+CONFLICT = 409
+
+
 class KubeHome:
     """The cluster that Stacks live in."""
 
@@ -65,7 +69,7 @@ class KubeHome:
         try:
             answer = await self._sender.send("create", CONTROLLER_REVISION, path, body=body)
         except errors.Refused as refused:
-            if refused.code != 409:
+            if refused.code != CONFLICT:
                 raise
             # The definition is the same, since the name is made of its hash; what it led to may be more by now.
             patch: Object = {
@@ -93,13 +97,12 @@ class KubeHome:
         try:
             await self._write_finalizers(stack, [name for name in stack.finalizers if name != names.FINALIZER])
         except errors.Refused as refused:
-            if refused.code != 404:
+            if refused.code != NOT_FOUND:
                 raise
 
     async def _write_finalizers(self, stack: StackObject, finalizers: list[str]) -> None:
         # A merge patch replaces the whole list, so it must be the list that was read, or somebody's entry is lost.
-        metadata = {"finalizers": finalizers, "uid": stack.uid, "resourceVersion": str(stack.resource_version)}
-        answer = await self._patch(stack, {"metadata": metadata})
+        answer = await self._patch(stack, {"metadata": {"finalizers": finalizers}}, version=stack.resource_version)
         if "deletionTimestamp" in answer["metadata"] and not finalizers:
             # With its last finalizer the Stack went.
             self._stacks.forget(stack.uid)
@@ -108,17 +111,41 @@ class KubeHome:
 
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """Merge-patch the status; a Stack that is gone is fine."""
-        try:
-            answer = await self._patch(stack, {"metadata": {"uid": stack.uid}, "status": status}, "/status")
-        except errors.Refused as refused:
-            if refused.code != 404:
-                raise
-            return
-        self._stacks.put(answer)
+        version = stack.resource_version
+        for is_last in (False, False, True):
+            try:
+                answer = await self._patch(stack, {"status": status}, "/status", version=version)
+            except errors.Refused as refused:
+                if refused.code == NOT_FOUND:
+                    return
+                if refused.code != CONFLICT or is_last:
+                    raise
+            else:
+                self._stacks.put(answer)
+                return
+            # The version is stated since a status knows no other guard against the next Stack of that name. Where this
+            # one lives on, somebody changed the rest of it: no reason not to write what is ours alone.
+            found = await self._find_version(stack)
+            if found is None:
+                return
+            version = found
 
-    async def _patch(self, stack: StackObject, body: Object, subresource: str = "") -> Object:
+    async def _find_version(self, stack: StackObject) -> int | None:
+        """The live resourceVersion of that very Stack, or None where it is gone."""
+        try:
+            live = await self._sender.send("get", STACK, requests.object_path(STACK, stack.namespace, stack.name))
+        except errors.Refused as refused:
+            if refused.code != NOT_FOUND:
+                raise
+            return None
+        metadata = live["metadata"]
+        return int(metadata["resourceVersion"]) if metadata["uid"] == stack.uid else None
+
+    async def _patch(self, stack: StackObject, body: Object, subresource: str = "", *, version: int) -> Object:
+        """The Stack after a merge patch, which is refused unless it still has that version."""
+        metadata = {**body.get("metadata", {}), "resourceVersion": str(version)}
         path = requests.object_path(STACK, stack.namespace, stack.name) + subresource
-        return await self._sender.send("patch", STACK, path, body=body)
+        return await self._sender.send("patch", STACK, path, body={**body, "metadata": metadata})
 
     async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
         """The data of a ConfigMap, which is watched from then on."""

@@ -140,11 +140,10 @@ def make_stack(record: StackRecord) -> StackObject:
 
 
 def is_same(old: StackRecord, new: StackRecord) -> bool:
-    """Whether nothing but the resourceVersion (and what is not kept) differs."""
+    """Whether nothing but the resourceVersion (and what is not kept) differs; the generation speaks for the spec."""
     return (
         old.generation == new.generation
         and old.status == new.status
-        and old.spec == new.spec
         and old.annotations == new.annotations
         and old.finalizers == new.finalizers
         and old.deleting == new.deleting

@@ -116,7 +116,6 @@ class Store(Generic[Record]):
         metadata = raw["metadata"]
         uid = metadata["uid"]
         if self._shown is not None:
-            self._shown.discard(uid)
             self._older.pop(uid, None)
         self._forgotten.discard(uid)
         known = self._records.get(uid)

@@ -161,10 +161,9 @@ class Watch:
         """Begin, or begin anew with a fresh list."""
         self._forget_version()
         self._failures = 0
-        previous, self._task = self._task, None
-        if previous is not None:
-            previous.cancel()
-        self._task = asyncio.get_running_loop().create_task(self._run(previous), name=f"watch {self.path}")
+        if self._task is not None:
+            self._task.cancel()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"watch {self.path}")
 
     def restart(self, *, path: str, metadata_only: bool) -> None:
         """Begin anew elsewhere or with other contents; the handler keeps what it has until the fresh list is there."""
@@ -186,11 +185,9 @@ class Watch:
             self._failures = 0
             self._nudged.set()
 
-    async def _run(self, previous: asyncio.Task[None] | None) -> None:
-        if previous is not None:
-            # Never two at once: the handler would see two orders of events.
-            await asyncio.wait([previous])
-        while True:
+    async def _run(self) -> None:
+        # Never two at once, even if somebody below swallowed a cancellation: the handler would see two orders of events.
+        while self._task is asyncio.current_task():
             self._opened = None
             try:
                 await self._attempt()

@@ -6,7 +6,7 @@ Knows the shape of objects and of `managedFields`; must not know where they come
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -20,7 +20,8 @@ Path: TypeAlias = tuple[str, ...]
 """A way into an object: `("spec", "replicas")`."""
 
 METADATA_KEPT = ("name", "namespace", "uid", "generation", "labels", "annotations", "creationTimestamp")
-EMPTY: tuple[object, ...] = ({}, [])
+MEMBER = frozenset({"."})
+"""The key with which `fieldsV1` marks a level that is itself owned, besides what is below it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,30 +169,37 @@ def holds_label(entry: Mapping[str, Any]) -> bool:
 
 def find_collapsed(
     fields: Mapping[str, Any], others: Sequence[Mapping[str, Any]], live: Any, *, path: Path
-) -> Iterator[Path]:
+) -> list[Path]:
     """The leaves of `fields` that `Ownership.collapsed` describes.
 
     others: the same level of every other entry; live: the same level of the object, None where it was not loaded.
     A leaf is normally an atomic map: nobody can own a part of it, and it is not empty unless we stated it so. Where
     others own parts, or nothing is left, it was a map with keys of ours, and they are gone.
     """
+    found: list[Path] = []
+    # Runs for every field of every watch event: hence no generator, and no call where a look will do.
+    is_map = isinstance(live, dict)
     for key, inner in fields.items():
-        value = find_live(live, key)
+        value = live.get(key[2:]) if is_map else find_item(live, key)
         theirs = [other[key] for other in others if key in other] if others else others
-        if not inner or inner.keys() == {"."}:
-            if value in EMPTY or any(their.keys() - {"."} for their in theirs):
-                yield (*path, key)
-        elif theirs or value is not None:
-            yield from find_collapsed(inner, theirs, value, path=(*path, key))
+        if inner and inner.keys() != MEMBER:
+            if theirs or value is not None:
+                found += find_collapsed(inner, theirs, value, path=(*path, key))
+        elif (not value and isinstance(value, dict | list)) or (
+            theirs and any(their.keys() - MEMBER for their in theirs)
+        ):
+            found.append((*path, key))
+    return found
 
 
-def find_live(live: Any, key: str) -> Any:
-    """What `live` has under a key of `fieldsV1`, None where that is nothing or not known."""
-    if isinstance(live, dict):
-        return live.get(key[2:])
-    if isinstance(live, list) and key.startswith("k:"):
-        wanted = parse_key(key)
-        return next((item for item in live if isinstance(item, dict) and wanted.items() <= item.items()), None)
+def find_item(live: Any, key: str) -> Any:
+    """The item of a keyed list that a key of `fieldsV1` names; None where that is nothing or not known."""
+    if not isinstance(live, list) or not key.startswith("k:"):
+        return None
+    wanted = parse_key(key)
+    for item in live:
+        if isinstance(item, dict) and all(item.get(name) == value for name, value in wanted.items()):
+            return item
     return None
 
 

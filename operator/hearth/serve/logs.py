@@ -106,4 +106,4 @@ def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
 def quote(value: object) -> str:
     """`value` as it is where that is one plain word, else in quotes."""
     text = str(value)
-    return text if text and text.isprintable() and not set(text) & set(" =\"") else repr(text)
+    return text if text and text.isprintable() and not set(text) & set(' ="') else repr(text)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import orjson
-
 from hearth.graph import order
 from hearth.model import names
 from hearth.model.kinds import ObjectRef
@@ -21,6 +19,7 @@ from hearth.template.drafts import Draft
 from hearth.template.expressions import merge_reads
 from hearth.template.manifest import Document
 from hearth.template.outputs import OutputDraft
+from hearth.template.shapes import Type
 from hearth.template.usage import Sound
 
 
@@ -51,6 +50,7 @@ def assemble(
     """The blueprint; what is wrong is left out of it and noted in `binder`."""
     absent = {draft.source.name for draft in resources if not is_present(draft.when, binder, draft.source.path)}
     binder.absent = absent
+    binder.fields = {draft.source.name: draft.shape.fields for draft in resources if draft.shape.type is Type.OBJECT}
     bound = {draft.source.name: bind(draft, binder) for draft in resources if draft.source.name not in absent}
     present = {name: found for name, found in bound.items() if found is not None}
     refuse_duplicates(present.values(), binder, stack)
@@ -76,7 +76,7 @@ def is_present(when: Decided | None, binder: Binder, path: str) -> bool:
 
 def bind(draft: Draft, binder: Binder) -> Bound | None:
     """The resource with its expressions bound, or None where something is wrong with it."""
-    if any(mark.keys not in draft.sounds for mark in draft.dissection.marks):
+    if draft.dissection.mistakes or any(mark.keys not in draft.sounds for mark in draft.dissection.marks):
         return None
     document = binder.bind_document(draft.dissection, draft.sounds)
     ready_when, failed_when = bind_tests(draft.ready_when, binder), bind_tests(draft.failed_when, binder)
@@ -95,7 +95,8 @@ def bind_outputs(outputs: Sequence[OutputDraft], binder: Binder) -> dict[str, Do
     """By name the outputs that are there."""
     found: dict[str, Document] = {}
     for output in outputs:
-        is_sound = all(mark.keys in output.sounds for mark in output.dissection.marks)
+        dissection = output.dissection
+        is_sound = not dissection.mistakes and all(mark.keys in output.sounds for mark in dissection.marks)
         if is_sound and is_present(output.when, binder, output.path):
             document = binder.bind_document(output.dissection, output.sounds)
             if document is not None:
@@ -148,7 +149,8 @@ def refuse_duplicates(present: Iterable[Bound], binder: Binder, stack: StackIden
 def find_object(bound: Bound, stack: StackIdentity) -> ObjectRef | None:
     """The object that stands for the resource at first, where that is known beforehand."""
     draft = bound.draft
-    metadata = (orjson.loads(bound.document.raw)[0] or {}).get("metadata") or {}
+    # What is constant was filled in when the document was made.
+    metadata = draft.dissection.skeleton.get("metadata") or {}
     stated = draft.source.manifest.get("metadata") or {}
     is_cluster_wide = draft.served is not None and not draft.served.namespaced
     namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace

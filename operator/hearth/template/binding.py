@@ -51,6 +51,8 @@ class Binder:
     """What `params`, `conditions` and `stack` stand for."""
     absent: Collection[str] = frozenset()
     """The resources whose `when` is false."""
+    fields: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By resource the fields that its kind has, where they are known."""
     mistakes: list[Mistake] = field(default_factory=list)
 
     def note(self, path: str, message: str) -> None:
@@ -59,7 +61,9 @@ class Binder:
 
     def bind(self, sound: Sound, *, path: str) -> Expression | Constant | None:
         """The expression, or its value where that is known already, or None where that was a mistake."""
-        expression = expressions.bind(sound.parsed, path=path, constants=self.constants, absent=self.absent)
+        expression = expressions.bind(
+            sound.parsed, path=path, constants=self.constants, absent=self.absent, fields=self.fields
+        )
         blocked = {read.root for read in sound.parsed.required if read.root in self.absent}
         if blocked:
             return self.bind_around(expression, blocked)

@@ -47,7 +47,11 @@ class Evaluable(Protocol):
 
     @property
     def reads(self) -> Mapping[str, frozenset[Path]]:
-        """By resource name every path that is read of it, whether required or not."""
+        """By resource name every path that is read of it, whether required or not.
+
+        A path ends before the first list index or computed key. A resource that is taken as a whole is read by every
+        field at the top of its kind's schema (by the usual ones where no schema is known).
+        """
 
     def evaluate(self, values: Values) -> Outcome:
         """Its value; `Known.value` is a fresh object that the caller may change."""

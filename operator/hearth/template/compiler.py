@@ -5,7 +5,6 @@ Tells the story; each chapter has a module of its own. Pure: what the cluster se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hearth.graph import order
@@ -28,6 +27,15 @@ _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "
 
 def compile_template(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Blueprint:
     """The blueprint of `definition`. Raises InvalidDefinition with every mistake that was found."""
+    try:
+        return compile_definition(definition, stack=stack, kinds=kinds)
+    except RecursionError:
+        message = "is nested too deeply; Kubernetes itself takes no such object"
+        raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
+
+
+def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Blueprint:
+    """The same for a template that is not nested without end."""
     reader = checks.Reader(definition.template_path)
     source = reader.read(definition.template)
     params, wrong_parameters = resolve_parameters(definition, source)
@@ -56,7 +64,8 @@ def compile_template(definition: Definition, *, stack: StackIdentity, kinds: Kin
 
 def resolve_parameters(definition: Definition, source: TemplateSource) -> tuple[dict[str, Any], list[Mistake]]:
     """The value of every sound parameter, and what is wrong with those that were given."""
-    given = definition.parameters
+    # As it comes from the user: whatever the type promises.
+    given: Any = definition.parameters
     if given is None:
         given = {}
     if not isinstance(given, dict):
@@ -70,7 +79,7 @@ def resolve_parameters(definition: Definition, source: TemplateSource) -> tuple[
 
 def find_shapes(source: TemplateSource, resources: list[Draft]) -> dict[str, shapes.Shape]:
     """Every name that an expression may use, with its form."""
-    rules: Mapping[str, Any] = {**source.parameters, **dict.fromkeys(sorted(source.unsound_parameters), {})}
+    rules = {**source.parameters, **{name: {} for name in sorted(source.unsound_parameters)}}
     return {
         "params": parameters.find_shape(rules),
         "conditions": conditions.find_shape(tuple(source.conditions)),

@@ -42,7 +42,7 @@ def read_test(raw: Any, examiner: Examiner, *, path: str) -> str | None:
     if not isinstance(raw, str):
         examiner.note(path, f'must be an expression, found {hints.describe(raw)}; write e.g. "params.replicas > 1"')
         return None
-    if not raw.lstrip().startswith(text.OPENING):
+    if not text.has_marks(raw):
         return raw.strip()
     try:
         parts = text.parse(raw.strip())

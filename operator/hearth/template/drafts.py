@@ -97,24 +97,15 @@ def examine(draft: Draft, examiner: Examiner, audience: Audience) -> None:
 
 def examine_literals(draft: Draft, examiner: Examiner, path: str) -> None:
     """Compare what is written out with what the kind takes."""
-    for word, value in draft.source.manifest.items():
-        # These were looked at without a schema, and the message there says more.
-        if word not in ("apiVersion", "kind", "status") and not is_refused(word, value):
-            examiner.mistakes += [
-                mistake
-                for mistake in literals.check_map({word: value}, draft.shape, path=path)
-                if not is_known_already(mistake.path, examiner)
-            ]
-
-
-def is_refused(word: Any, value: Any) -> bool:
-    """Whether the form of that part was refused already."""
-    return word == "metadata" and not isinstance(value, dict)
-
-
-def is_known_already(path: str, examiner: Examiner) -> bool:
-    """Whether something is wrong there already."""
-    return any(mistake.path == path for mistake in examiner.mistakes)
+    stated = draft.source.manifest
+    # These were looked at without a schema, and the message there says more.
+    compared = {word: value for word, value in stated.items() if word not in ("apiVersion", "kind", "status")}
+    if not isinstance(compared.get("metadata"), dict):
+        compared.pop("metadata", None)
+    found = list(literals.check(compared, draft.shape, path=path))
+    if found:
+        known = {mistake.path for mistake in examiner.mistakes}
+        examiner.mistakes += [mistake for mistake in found if mistake.path not in known]
 
 
 def examine_scope(draft: Draft, examiner: Examiner, path: str) -> None:

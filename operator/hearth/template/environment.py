@@ -171,7 +171,7 @@ def parse_faults(output: str, text: str, fields_of: FieldsOf) -> tuple[Fault, ..
             message=reword(message, fields_of),
         )
         for line, column, message in complaints
-        if _ECHO not in message and not _CHOICE_OF_NULL.search(message)
+        if not _ECHO.search(message) and not _CHOICE_OF_NULL.search(message)
     )
     return tuple(found) if complaints else (Fault(line=1, column=1, message=clean(output)),)
 
@@ -188,7 +188,8 @@ def clean(message: str) -> str:
     return _STATUS.sub("", _STATUS.sub("", message.strip()))
 
 
-_ECHO = "'*error*'"
+# What only follows from another fault; or that a type of ours is not understood, which is no fault of the user's.
+_ECHO = re.compile(r"'\*error\*'|expression of type 'hearth_types_\d+\.\w+' cannot be the operand")
 # `test ? value : null` drops a key; its two types differ, which only a checker minds.
 _CHOICE_OF_NULL = re.compile(r"overload for '_\?_:_' applied to .*\bnull_type\b")
 _OVERLOAD = re.compile(r"found no matching overload for '(\S+)' applied to '(.*)'")
@@ -205,11 +206,20 @@ def reword(message: str, fields_of: FieldsOf) -> str:
         return f"there is no field '{match[1]}' in {strip_package(match[2])}{hint}"
     message = strip_package(_EXPECTING.sub(r"\1", message)).replace("'<EOF>'", "the end of the expression")
     if match := _OVERLOAD.fullmatch(message):
-        next_step = "test with has()" if "null_type" in match[2] else "convert with string(), int() or double()"
+        next_step = advise(match[1], match[2])
         return f"{name_operator(match[1])} cannot be applied to {match[2]}; {next_step}"
     if match := _UNDECLARED.fullmatch(message):
         return f"there is no function or name '{match[1]}'"
     return message[0].lower() + message[1:]
+
+
+def advise(operator: str, operands: str) -> str:
+    """What helps where an operator does not take its operands."""
+    if "null_type" in operands:
+        return "test with has()"
+    if operator.startswith("_[") and operands.endswith("string)"):
+        return "name fields after a dot"
+    return "convert with string(), int() or double()"
 
 
 def strip_package(message: str) -> str:

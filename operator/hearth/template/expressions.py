@@ -6,24 +6,44 @@ Knows no templates, no schemas and no types; `hearth.template.types` judges an e
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cel_expr_python import cel
+from google.protobuf.message import DecodeError
 
 from hearth.model.child import Path
 from hearth.template import environment, reads, syntax, values
 from hearth.template.blueprint import Broken, Known, Outcome, Pending, Values
+from hearth.template.reads import Read
 
 Reads: TypeAlias = Mapping[str, frozenset[Path]]
 
+USUAL_FIELDS = (
+    *("apiVersion", "kind", "metadata", "spec", "status", "data", "stringData", "binaryData", "type", "immutable"),
+    *(
+        "rules",
+        "roleRef",
+        "subjects",
+        "subsets",
+        "endpoints",
+        "ports",
+        "template",
+        "provisioner",
+        "parameters",
+        "value",
+    ),
+)
+"""What stands for all of an object whose kind's schema is not known."""
 TEXTS_KEPT = 8_192
 """About 10 KiB each."""
 _UNCHECKED = environment.new_environment()
+_TOO_DEEP = "the expression is nested too deeply; divide it, e.g. by a condition"
 _ERROR = cel.Type.ERROR
 _OPTIONAL = "(\n{text}\n).orValue(null)"
-_UNWRITABLE = "gives a value that no manifest can hold, such as an optional within a list; write [?…] or orValue(…)"
+_UNWRITABLE = "it gives a value that no manifest can hold, such as an optional within a list; write [?…] or orValue(…)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,8 +55,8 @@ class Parsed:
     reading: reads.Reading
     roots: tuple[str, ...]
     """The names that it reads, sorted."""
-    required: tuple[reads.Read, ...]
-    optional: tuple[reads.Read, ...]
+    required: tuple[Read, ...]
+    optional: tuple[Read, ...]
 
 
 @functools.lru_cache(maxsize=TEXTS_KEPT)
@@ -45,7 +65,11 @@ def parse(text: str) -> Parsed:
     if not text.strip():
         raise environment.Refusal((environment.Fault(line=1, column=1, message="the expression is empty"),))
     program = environment.compile_text(_UNCHECKED, text, is_checked=False)
-    tree = syntax.parse_tree(program.serialize())
+    try:
+        tree = syntax.parse_tree(program.serialize())
+    except DecodeError:
+        # The reader of messages gives up at a depth that CEL still takes.
+        raise environment.Refusal((environment.Fault(line=1, column=1, message=_TOO_DEEP),)) from None
     reading = reads.find_reads(tree)
     if syntax.soften_has(tree):
         program = _UNCHECKED.deserialize(syntax.write_tree(tree))
@@ -57,6 +81,12 @@ def parse(text: str) -> Parsed:
         required=(*(read for read in reading.reads if read.is_required), *reading.passages),
         optional=tuple(read for read in reading.reads if not read.is_required),
     )
+
+
+def find_offset(parsed: Parsed, name: str) -> int:
+    """Where in the text of an expression a name stands first, in characters."""
+    compiled = environment.compile_text(_UNCHECKED, parsed.text, is_checked=False)
+    return reads.find_offsets(syntax.parse_tree(compiled.serialize())).get(name, 0)
 
 
 @functools.lru_cache(maxsize=TEXTS_KEPT)
@@ -88,12 +118,17 @@ class Expression:
             data[name] = fields
         try:
             result = self.parsed.program.eval(data=data)
-            if result.type() == _ERROR:
-                return self.judge_failure(data, read_error(result))
-            return Known(values.convert(result.plain_value()))
-        except (RuntimeError, SystemError, TypeError) as error:
-            # What the wrapper raises where CEL gives no value, not even an error.
+        except RuntimeError as error:
+            # Raised by some steps into what is no map, where an error value would be due.
             return self.judge_failure(data, str(error))
+        try:
+            value = result.plain_value()
+            if result.type() == _ERROR:
+                return self.judge_failure(data, str(value))
+            return Known(values.convert(value))
+        except (TypeError, SystemError):
+            # The wrapper has no form for optionals and the like.
+            return self.judge_failure(data, _UNWRITABLE)
         except values.Unwritable as error:
             return Broken(path=self.path, message=f"`{self.parsed.text}` {error}")
 
@@ -111,7 +146,7 @@ class Expression:
             return Pending(missing=tuple(missing))
         return Broken(path=self.path, message=f"`{self.parsed.text}` fails: {environment.clean(message)}")
 
-    def is_awaited(self, read: reads.Read, data: Mapping[str, Any]) -> bool:
+    def is_awaited(self, read: Read, data: Mapping[str, Any]) -> bool:
         """Whether `read` is of a child and not there; where a key is computed nobody can tell, so it counts as awaited."""
         if read.root not in self.names:
             return False
@@ -120,7 +155,7 @@ class Expression:
         )
 
 
-def is_blocked(data: Mapping[str, Any], read: reads.Read) -> bool:
+def is_blocked(data: Mapping[str, Any], read: Read) -> bool:
     """Whether a null stands on the way of an optional read, where CEL knows no way around it."""
     value: Any = data[read.root]
     for step in read.steps:
@@ -132,34 +167,32 @@ def is_blocked(data: Mapping[str, Any], read: reads.Read) -> bool:
     return False
 
 
-def read_error(result: Any) -> str:
-    """CEL's message."""
-    try:
-        return str(result.plain_value())
-    except (TypeError, SystemError):
-        return _UNWRITABLE
-
-
-def bind(parsed: Parsed, *, path: str, constants: Mapping[str, Any], absent: Iterable[str] = ()) -> Expression:
+def bind(
+    parsed: Parsed,
+    *,
+    path: str,
+    constants: Mapping[str, Any],
+    absent: Collection[str] = (),
+    fields: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> Expression:
     """The expression with `constants` bound as far as it reads them; what else it reads are resources.
 
     absent: resources that are not there; read optionally, they have nothing.
+    fields: by resource the fields that its kind has, for an expression that takes a resource as a whole.
     """
     bound: dict[str, Any] = {name: constants[name] for name in parsed.roots if name in constants}
     bound.update({name: {} for name in parsed.roots if name in absent})
     names = tuple(name for name in parsed.roots if name not in bound)
-    return Expression(
-        parsed=parsed, path=path, names=names, constants=bound, reads=collect_reads(parsed.reading.reads, names)
-    )
+    found = {name: find_paths(parsed, name, fields.get(name, USUAL_FIELDS)) for name in names}
+    return Expression(parsed=parsed, path=path, names=names, constants=bound, reads=found)
 
 
-def collect_reads(all_reads: Iterable[reads.Read], names: Iterable[str]) -> Reads:
-    """By name the paths that are read of it."""
-    paths: dict[str, set[Path]] = {name: set() for name in names}
-    for read in all_reads:
-        if read.root in paths:
-            paths[read.root].add(read.path)
-    return {name: reads.shorten(found) for name, found in paths.items()}
+def find_paths(parsed: Parsed, name: str, fields: Collection[str]) -> frozenset[Path]:
+    """The paths that are read of `name`; where all of it is, every one of `fields`."""
+    paths = {read.path for read in parsed.reading.reads if read.root == name}
+    if () in paths:
+        return frozenset((field,) for field in fields)
+    return reads.shorten(paths)
 
 
 def merge_reads(many: Iterable[Reads]) -> Reads:

@@ -57,4 +57,4 @@ def quote_expression(text: str) -> str:
 
 def write_key(key: str) -> str:
     """One step of a path as kubectl writes it: `.spec`, `[app.kubernetes.io/name]`."""
-    return f".{key}" if key.replace("-", "_").isidentifier() else f"[{key}]"
+    return f".{key}" if key.isidentifier() or key.replace("-", "_").isidentifier() else f"[{key}]"

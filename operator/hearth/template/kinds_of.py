@@ -15,7 +15,9 @@ from hearth.template.blueprint import Definition, Known
 
 def find_kinds(definition: Definition) -> tuple[tuple[str, str], ...]:
     """`apiVersion` and `kind` of every manifest that tells them; never raises, whatever it is given."""
-    template = definition.template if isinstance(definition.template, dict) else {}
+    # As it comes from the user: whatever the type promises.
+    stated: Any = definition.template
+    template = stated if isinstance(stated, dict) else {}
     parameters = guess_parameters(template.get("parameters"), definition.parameters)
     found: dict[tuple[str, str], None] = {}
     for manifest in find_manifests(template.get("resources")):
@@ -53,8 +55,6 @@ def read_word(stated: Any, parameters: Object) -> str:
 def evaluate(expression: str, parameters: Object) -> str | None:
     """What an expression on parameters gives, as text; None where it gives nothing."""
     parsed = expressions.parse(expression)
-    if set(parsed.roots) - {"params"}:
-        return None
     outcome = expressions.bind(parsed, path="", constants={"params": parameters}).evaluate({})
     if not isinstance(outcome, Known) or outcome.value is None:
         return None

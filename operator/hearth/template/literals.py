@@ -25,37 +25,37 @@ _NAMES = {
 
 def check(value: Any, shape: Shape, *, path: str) -> Iterator[Mistake]:
     """What is wrong with `value`, which stands at `path`, where `shape` is wanted."""
+    for below, message in find_wrong(value, shape):
+        yield Mistake(path=path + below, message=message)
+
+
+def find_wrong(value: Any, shape: Shape) -> list[tuple[str, str]]:
+    """What is wrong with `value`: where below it, and what. Paths are only written where something is."""
     if shape.type is Type.OPEN or value is None or (isinstance(value, str) and text.has_marks(value)):
-        return
+        return []
     if not is_of(value, shape.type):
-        found = f"must be {name_type(shape)}, found {hints.describe(value)}"
-        yield Mistake(path=path, message=found + suggest(value, shape))
-    elif isinstance(value, dict):
-        yield from check_map(value, shape, path=path)
-    elif isinstance(value, list) and shape.element.type is not Type.OPEN:
+        return [("", f"must be {name_type(shape)}, found {hints.describe(value)}{suggest(value, shape)}")]
+    if isinstance(value, dict):
+        return find_wrong_entries(value, shape)
+    found: list[tuple[str, str]] = []
+    if isinstance(value, list) and shape.element.type is not Type.OPEN:
         for at, element in enumerate(value):
-            yield from check(element, shape.element, path=f"{path}[{at}]")
+            found += [(f"[{at}]{below}", message) for below, message in find_wrong(element, shape.element)]
+    return found
 
 
-def check_map(value: dict[str, Any], shape: Shape, *, path: str) -> Iterator[Mistake]:
-    """What is wrong with a map."""
-    if shape.type is Type.MAP:
-        if shape.element.type is not Type.OPEN:
-            for key, inner in value.items():
-                yield from check(inner, shape.element, path=path + hints.write_key(str(key)))
-        return
-    fields = shape.fields
+def find_wrong_entries(value: dict[str, Any], shape: Shape) -> list[tuple[str, str]]:
+    """What is wrong in a map."""
+    fields = shape.fields if shape.type is Type.OBJECT else None
+    found: list[tuple[str, str]] = []
     for key, inner in value.items():
-        field = fields.get(key)
+        field = shape.element if fields is None else fields.get(key)
         if field is not None:
-            yield from check(inner, field, path=path + hints.write_key(key))
+            found += [(hints.write_key(str(key)) + below, message) for below, message in find_wrong(inner, field)]
         elif inner is not None:
-            hint = (
-                hints.did_you_mean(str(key), fields) or "; take it out, or see kubectl explain for the fields there are"
-            )
-            yield Mistake(
-                path=path + hints.write_key(str(key)), message=f"there is no field '{key}' in {shape.name}{hint}"
-            )
+            hint = hints.did_you_mean(str(key), shape.fields) or "; take it out, or see kubectl explain for its fields"
+            found.append((hints.write_key(str(key)), f"there is no field '{key}' in {shape.name}{hint}"))
+    return found
 
 
 def is_of(value: Any, wanted: Type) -> bool:

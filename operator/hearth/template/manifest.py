@@ -47,7 +47,7 @@ class Dissection:
         self.marks: list[Mark] = []
         self.mistakes: list[Mistake] = []
         self._opaque = opaque
-        self.skeleton: Any = self._copy(raw, (), path)
+        self.skeleton: Any = raw if is_plain(raw) else self._copy(raw, (), path)
 
     def _copy(self, value: Any, keys: Keys, path: str) -> Any:
         if isinstance(value, str):
@@ -65,6 +65,9 @@ class Dissection:
             return [self._copy(inner, (*keys, to), f"{path}[{at}]") for to, (at, inner) in enumerate(present)]
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             self.mistakes.append(Mistake(path=path, message="is an integer of more than 64 bits; write it as text"))
+        elif not isinstance(value, int | float):
+            found = f"is {hints.describe(value)}, which JSON cannot hold; write it as text"
+            self.mistakes.append(Mistake(path=path, message=found))
         return value
 
     def _copy_text(self, value: str, keys: Keys, path: str) -> str | None:
@@ -88,6 +91,15 @@ class Dissection:
             message = "keys cannot hold expressions, only values can; give the whole map as one expression"
             self.mistakes.append(Mistake(path=f"{path}{hints.write_key(key)}", message=message))
         return True
+
+
+def is_plain(raw: Any) -> bool:
+    """Whether nothing in `raw` needs a look: no mark, no null, nothing that JSON cannot hold. Its JSON tells fastest."""
+    try:
+        written = orjson.dumps(raw)
+    except TypeError:
+        return False
+    return b"${" not in written and b"null" not in written
 
 
 Part: TypeAlias = str | Expression
@@ -178,7 +190,7 @@ class Document:
 
 
 def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> Document:
-    """A document of `skeleton`, which is used up, with what the marked places came to.
+    """A document of `skeleton`, which is used up where there are any, with what the marked places came to.
 
     parts: by place a list of pieces, or a constant as a `Constant`.
     """

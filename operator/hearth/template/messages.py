@@ -63,6 +63,8 @@ class MessageStore:
         files: dict[str, None] = {_STRUCT_FILE: None}
         for shape in added:
             message = file.message_type.add(name=self._names[id(shape)].rpartition(".")[2])
+            # Else the library writes warnings about names that differ in an underscore to stderr.
+            message.options.deprecated_legacy_json_field_conflicts = True
             files.update({self._files[used]: None for used in fill(message, shape, self._names)})
         files.pop(file.name, None)
         file.dependency.extend(files)
@@ -110,7 +112,8 @@ def fill(message: Any, shape: Shape, names: dict[int, str]) -> list[str]:
     used: list[str] = []
     taken = set(shape.fields)
     for number, (name, inner) in enumerate(nameable(shape), start=1):
-        field = message.field.add(name=name, number=number, label=_FIELD.LABEL_OPTIONAL)
+        # Names as JSON has them must differ; nobody reads these, and foo_bar and fooBar would not.
+        field = message.field.add(name=name, json_name=f"f{number}", number=number, label=_FIELD.LABEL_OPTIONAL)
         if inner.type is Type.ARRAY:
             field.label = _FIELD.LABEL_REPEATED
             used += set_type(field, inner.element, names)

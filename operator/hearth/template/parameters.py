@@ -135,7 +135,9 @@ def _validator(written: bytes) -> Any:
 def describe_error(error: ValidationError) -> tuple[str, str]:
     """Where below the value an error lies, and what it is in our words."""
     where = "".join(f"[{step}]" if isinstance(step, int) else hints.write_key(step) for step in error.absolute_path)
-    rule, value, found = error.validator, error.validator_value, hints.describe(error.instance)
+    value: Any = error.validator_value
+    instance: Any = error.instance
+    rule, found = str(error.validator), hints.describe(instance)
     match rule:
         case "type":
             wanted = " or ".join(value) if isinstance(value, list) else value
@@ -151,13 +153,13 @@ def describe_error(error: ValidationError) -> tuple[str, str]:
                 "maximum": "at most",
                 "exclusiveMaximum": "below",
             }
-            return where, f"must be {bound[str(rule)]} {value}, found {found}"
+            return where, f"must be {bound[rule]} {value}, found {found}"
         case "minLength" | "maxLength":
             bound = {"minLength": "at least", "maxLength": "at most"}
-            return where, f"must have {bound[str(rule)]} {value} characters, found {len(error.instance)}"
+            return where, f"must have {bound[rule]} {value} characters, found {len(instance)}"
         case "minItems" | "maxItems":
             bound = {"minItems": "at least", "maxItems": "at most"}
-            return where, f"must have {bound[str(rule)]} {value} entries, found {len(error.instance)}"
+            return where, f"must have {bound[rule]} {value} entries, found {len(instance)}"
     return where, error.message
 
 

@@ -33,7 +33,7 @@ PLAIN = (
     ("merge", re.compile(r"<<$"), "<"),
 )
 """What a scalar without quotes may be besides text, and the characters that it may begin with."""
-LARGEST, SMALLEST = 2**64 - 1, -(2**63)
+LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 """Of the whole numbers that kubectl keeps whole."""
 EXACT = 2**53
 """Up to here a float that has no fraction is written as a whole number by whoever writes JSON, and means the same."""
@@ -158,7 +158,7 @@ def parse_documents(text: str) -> Iterator[Document]:
     try:
         while loader.check_node():
             number += 1
-            node = loader.get_node()
+            node: Any = loader.get_node()
             value = loader.construct_document(node)
             if value is not None:
                 yield Document(value=value, number=number, line=node.start_mark.line + 1)

@@ -101,4 +101,5 @@ def sign(text: str) -> int:
 
 
 def _is_exponent_out_of_range(suffix: str) -> bool:
-    return len(suffix) > 1 and suffix[0] in "eE" and abs(int(suffix[1:])) > _LARGEST_EXPONENT
+    is_exponent = len(suffix) > 1 and suffix[0] in "eE" and suffix not in _BINARY
+    return is_exponent and abs(int(suffix[1:])) > _LARGEST_EXPONENT

@@ -37,7 +37,7 @@ class Read:
 
     @property
     def path(self) -> Path:
-        """The steps up to the first index or key that is not a plain field; () is all of `root`."""
+        """The steps up to the first index or key that is no plain field; () is all of `root`."""
         fields: list[str] = []
         for step in self.steps:
             if not isinstance(step, str):
@@ -66,8 +66,6 @@ class Reading:
     reads: tuple[Read, ...]
     passages: tuple[Read, ...]
     """Ways that must be there for an optional one to begin, as `web.status` in `web.status.?x`; they are not read themselves."""
-    offsets: Mapping[str, int]
-    """By name where it stands first in the text."""
     is_dynamic: bool
     """Whether a key or index is computed, so that a missing one cannot be told beforehand."""
 
@@ -79,14 +77,20 @@ _ALL = (EACH,)
 
 def find_reads(tree: Any) -> Reading:
     """What the expression of that tree reads."""
-    reader = _Reader(tree)
+    reader = _Reader()
     reader.use(reader.visit(tree.expr, {}))
     return Reading(
         reads=tuple(reader.reads),
         passages=tuple(reader.passages),
-        offsets=reader.offsets,
         is_dynamic=reader.is_dynamic,
     )
+
+
+def find_offsets(tree: Any) -> dict[str, int]:
+    """By name where in the text it stands first, in characters; for messages."""
+    reader = _Reader()
+    reader.visit(tree.expr, {})
+    return {name: syntax.find_offset(tree, node) for name, node in reader.first.items()}
 
 
 def is_missing(value: Any, steps: tuple[Step, ...]) -> bool:
@@ -117,11 +121,10 @@ def shorten(paths: Iterable[Path]) -> frozenset[Path]:
 class _Reader:
     """One walk over one tree. A visit returns the path that a node stands for; whoever does not extend it, uses it."""
 
-    def __init__(self, tree: Any) -> None:
-        self.tree = tree
+    def __init__(self) -> None:
         self.reads: dict[Read, None] = {}
         self.passages: dict[Read, None] = {}
-        self.offsets: dict[str, int] = {}
+        self.first: dict[str, Any] = {}
         self.is_dynamic = False
 
     def use(self, read: Read | None) -> None:
@@ -155,8 +158,7 @@ class _Reader:
             return scope[name]
         if name in environment.TYPE_NAMES or name in environment.NAMESPACES:
             return None
-        if name not in self.offsets:
-            self.offsets[name] = syntax.find_offset(self.tree, node)
+        self.first.setdefault(name, node)
         return Read(name, (), is_required=True)
 
     def visit_select(self, select: Any, scope: _Scope) -> Read | None:

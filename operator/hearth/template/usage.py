@@ -59,8 +59,17 @@ class Examiner:
         if not is_sound or judgement.faults:
             return None
         if judgement.is_optional:
-            parsed = expressions.parse_optional(text)
+            return self.unwrap(text, judgement.result, path=path)
         return Sound(parsed=parsed, result=judgement.result)
+
+    def unwrap(self, text: str, result: str, *, path: str) -> Sound | None:
+        """The expression whose text gives an optional, with the value taken out."""
+        try:
+            return Sound(parsed=expressions.parse_optional(text), result=result)
+        except environment.Refusal as refusal:
+            # The last step that CEL allows was used up already.
+            self.note_faults(refusal.faults, text, path)
+            return None
 
     def examine_test(self, text: str, *, path: str, audience: Audience) -> Sound | None:
         """The same for an expression that must be true or false."""
@@ -83,7 +92,7 @@ class Examiner:
             else:
                 hint = hints.did_you_mean(root, audience.names)
                 message = f"nothing is called '{root}'{hint or '; declare it, or write $${ for a literal ${'}"
-            line, column = find_place(parsed.text, parsed.reading.offsets.get(root, 0))
+            line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
             self.note_faults((environment.Fault(line=line, column=column, message=message),), parsed.text, path)
         return not wrong
 

@@ -101,7 +101,9 @@ class World:
         marker = f"marker-{next(self._markers)}"
         await self.apply(marker, kind=kind)
         await self.pulse.until(lambda: marker in self.cached(kind))
-        assert self.cached(kind) == await self.stored(kind)
+        # In a fresh list the marker may come before others, and what is gone shows at its end only.
+        stored = await self.stored(kind)
+        await self.pulse.until(lambda: self.cached(kind) == stored)
 
     def cached(self, kind: Kind = CONFIG_MAP) -> dict[str, int]:
         """The versions that the cache has, by name."""
@@ -278,16 +280,15 @@ async def test_a_kind_that_may_not_be_read_leaves_the_others_alone(build: Build)
 
 
 async def test_a_pause_that_the_server_asks_for_is_kept(build: Build) -> None:
-    """429 with Retry-After: one request, and none more in that second."""
+    """429 with Retry-After: no further request in that second."""
     world = await build()
     refusal = world.proxy.refuse(429, where="watch=1", times=1, retry_after=1)
     world.proxy.cut()
     await world.pulse.until(lambda: refusal.given == 1)
-    before = len(world.proxy.targets)
+    refused = len(world.proxy.moments) - 1
     await change_everything(world)
-    with pytest.raises(TimeoutError):
-        await world.pulse.until(lambda: len(world.proxy.targets) > before, seconds=0.8)
     await world.settle()
+    assert world.proxy.moments[refused + 1] - world.proxy.moments[refused] >= 1.0
 
 
 async def test_a_delete_in_a_gap_is_seen_by_the_next_list(build: Build) -> None:

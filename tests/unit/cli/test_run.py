@@ -69,9 +69,9 @@ def test_a_variable_stands_for_a_flag_and_the_flag_wins() -> None:
     assert (settings.namespace, settings.concurrency) == ("by-flag", 4)
 
 
-def test_a_variable_set_to_nothing_is_not_given() -> None:
+def test_a_variable_or_flag_set_to_nothing_is_not_given() -> None:
     """Deployments are templated, and leave such behind."""
-    settings = invoke(HEARTH_NAMESPACE="", HEARTH_KUBECONFIG="")[1]
+    settings = invoke("--context", "", HEARTH_NAMESPACE="", HEARTH_KUBECONFIG="")[1]
 
     assert settings == Settings()
 

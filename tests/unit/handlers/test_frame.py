@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -40,11 +41,13 @@ class World:
 def obedient(wakes: Wakes) -> Life:
     """Starts, speaks of kinds, and ends when told."""
 
-    async def live(stop_flag: asyncio.Event) -> None:
+    async def live() -> None:
         wakes.on_started()
         wakes.on_kinds()
-        await stop_flag.wait()
-        wakes.on_ended()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            wakes.on_ended()
 
     return live
 
@@ -52,7 +55,7 @@ def obedient(wakes: Wakes) -> Life:
 def failing(wakes: Wakes) -> Life:
     """Ends by itself with an error, as kopf does on an ERROR in its stream."""
 
-    async def live(_: asyncio.Event) -> None:
+    async def live() -> None:
         wakes.on_started()
         raise RuntimeError("etcd leader changed")
 
@@ -62,7 +65,7 @@ def failing(wakes: Wakes) -> Life:
 def ending(wakes: Wakes) -> Life:
     """Ends by itself without one."""
 
-    async def live(_: asyncio.Event) -> None:
+    async def live() -> None:
         wakes.on_started()
 
     return live
@@ -71,9 +74,11 @@ def ending(wakes: Wakes) -> Life:
 def stubborn(wakes: Wakes) -> Life:
     """Does not hear that it is to end."""
 
-    async def live(_: asyncio.Event) -> None:
+    async def live() -> None:
         wakes.on_kinds()
-        await asyncio.get_running_loop().create_future()
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.get_running_loop().create_future()
 
     return live
 

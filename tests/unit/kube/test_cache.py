@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from hearth.kube import child_index
 from hearth.kube.cache import Caches
 from hearth.kube.watch import METADATA, Rules
 from hearth.model import errors, names
@@ -219,12 +220,12 @@ async def test_our_own_writes_wake_nobody() -> None:
 @scripted_api.in_virtual_time
 async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
     """Else the next event would look like a change."""
-    entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}}
+    entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {}}}
     stream = Stream(list_end(5))
     bench = Bench(stream)
     bench.caches.follow(CONFIG_MAP, [])
     await bench.hear()
-    bench.caches.put(make_object("a", 6, data={"a": "1"}, managedFields=[entry]), CONFIG_MAP)
+    bench.caches.put(make_object("a", 6, data={}, managedFields=[entry]), CONFIG_MAP)
     stream.say(modified("a", 7, managedFields=[entry]))
     assert await bench.hear() == []
 
@@ -253,7 +254,7 @@ async def test_a_label_that_names_another_resource_wakes_both() -> None:
     await bench.hear()
     stream.say(scripted_api.event("MODIFIED", labelled("a", 6, stack="s2", resource="b")))
     assert sorted(await bench.hear()) == ["s1/a", "s2/b"]
-    assert bench.caches.children("s1") == {}
+    assert bench.caches.children("s1") is child_index.NOTHING
     assert len(bench.caches.children_of("s2", "b")) == 1
 
 
@@ -341,6 +342,17 @@ async def test_health_tells_of_each_watch() -> None:
     assert dict(health.restarts) == {"ended": 1}
     assert health.silence is not None
     assert 9.0 < health.silence <= 10.0
+
+
+@scripted_api.in_virtual_time
+async def test_closing_before_the_first_list_asks_for_nothing() -> None:
+    """However many wishes there were."""
+    bench = Bench()
+    for key in "abc":
+        bench.caches.follow(CONFIG_MAP, [("data", key)])
+    await bench.caches.close()
+    await bench.hear()
+    assert bench.connection.asked == []
 
 
 @scripted_api.in_virtual_time

@@ -181,7 +181,7 @@ async def test_a_stream_survives_the_replacement_of_its_session() -> None:
     gate = asyncio.Event()
     async with run_stub(says("{}")) as other:
 
-        async def answer(request: stub_server.web.Request) -> stub_server.web.StreamResponse:
+        async def answer(request: stub_server.web.BaseRequest) -> stub_server.web.StreamResponse:
             if request.path == "/x":
                 return await UNAUTHORIZED(request)
             response = stub_server.web.StreamResponse()
@@ -193,11 +193,15 @@ async def test_a_stream_survives_the_replacement_of_its_session() -> None:
 
         async with run_stub(answer) as stub:
             source = FixedSource([Credentials(server=stub.url), Credentials(server=other.url)])
-            async with Connection(source) as connection, connection.stream("/w") as pieces:
-                first = await anext(pieces)
-                await connection.request("GET", "/x")
-                gate.set()
-                assert [first, *[piece async for piece in pieces]] == [b"one", b"two"]
+            async with Connection(source) as connection:
+                old = connection._get_wire().session
+                async with connection.stream("/w") as pieces:
+                    first = await anext(pieces)
+                    await connection.request("GET", "/x")
+                    gate.set()
+                    assert [first, *[piece async for piece in pieces]] == [b"one", b"two"]
+                    assert not old.closed
+                assert old.closed
 
 
 async def test_a_rotated_token_file_is_noticed_by_the_periodic_look(tmp_path: Path) -> None:
@@ -272,6 +276,16 @@ async def test_a_stream_gives_the_bytes_as_they_come() -> None:
     async with run_stub(streams(b"one\n", b"tw", b"o\n")) as stub, Connection(source_of(stub.url)) as connection:
         assert await collect(connection, "/w", query={"watch": "1"}) == b"one\ntwo\n"
     assert stub.requests[0].query["watch"] == "1"
+
+
+async def test_a_stream_that_is_left_early_is_closed() -> None:
+    """The server must not go on sending to nobody."""
+    gate = asyncio.Event()
+    async with run_stub(streams_until(gate, b"one")) as stub, Connection(source_of(stub.url)) as connection:
+        async with connection.stream("/w") as pieces:
+            assert await anext(pieces) == b"one"
+        await until(lambda: (stub.requests[0].transport is None) or stub.requests[0].transport.is_closing())
+        gate.set()
 
 
 async def test_a_stream_that_is_refused_says_so_on_entering() -> None:
@@ -355,12 +369,14 @@ async def collect(connection: Connection, path: str, *, query: dict[str, str] | 
         return b"".join([piece async for piece in pieces])
 
 
-def streams_until(gate: asyncio.Event) -> stub_server.Answer:
-    """An answer that has begun, and ends when `gate` is set."""
+def streams_until(gate: asyncio.Event, *pieces: bytes) -> stub_server.Answer:
+    """An answer that begins with these pieces, and ends when `gate` is set."""
 
-    async def answer(request: stub_server.web.Request) -> stub_server.web.StreamResponse:
+    async def answer(request: stub_server.web.BaseRequest) -> stub_server.web.StreamResponse:
         response = stub_server.web.StreamResponse()
         await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
         await gate.wait()
         return response
 

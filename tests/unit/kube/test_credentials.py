@@ -143,6 +143,7 @@ def test_inline_certificates_are_read_and_leave_no_file(tmp_path: Path, temporar
         "api",
     )
     assert list(temporary.rglob("*")) == []
+    assert set(found.files) == {path}
     assert load(path).key == b"KEY"
 
 

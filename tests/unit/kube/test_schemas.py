@@ -165,6 +165,7 @@ def test_a_changed_hash_brings_the_new_schema() -> None:
             widgets=[document(WIDGET, size="string"), document(WIDGET, size="integer")],
         )
         await schemas.load([WIDGET])
+        assert schemas.find_schema(WIDGET) is not None
         await schemas.refresh()
         assert (schemas.generation, connection.asked.count(WIDGETS)) == (0, 1)
         await schemas.refresh()

@@ -61,7 +61,7 @@ class Bench:
 @scripted_api.in_virtual_time
 async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream() -> None:
     """One request where the server has WatchList."""
-    bench = Bench(Stream(added("a", 3), added("b", 2), list_end(5), modified("a", 6), deleted("b", 7)))
+    bench = Bench(Stream(added("a", 3), bookmark(3), added("b", 2), list_end(5), modified("a", 6), deleted("b", 7)))
     assert await bench.run() == ["listing", "a@3", "b@2", "synced@5", "a@6", "-b"]
     assert len(bench.connection.asked) == 1
     assert bench.watch.is_synced
@@ -219,7 +219,7 @@ async def test_a_version_that_nobody_can_answer_to_is_given_up() -> None:
 @scripted_api.in_virtual_time
 async def test_a_restored_store_voids_all_versions() -> None:
     """The fresh list is older than what was seen: nothing known counts any more."""
-    bench = Bench(Stream(list_end(500), added("a", 501), added("b", 90)), Stream(added("b", 90), list_end(100)))
+    bench = Bench(Stream(list_end(50), added("a", 501), added("b", 90)), Stream(added("b", 90), list_end(100)))
     assert (await bench.run())[-2:] == ["b@90", "synced@None"]
     assert bench.watch.version == 100
 
@@ -244,6 +244,18 @@ async def test_pauses_grow_to_a_limit_and_no_further() -> None:
     while bench.connection.streams:
         await scripted_api.elapse(1.0)
     assert 10.0 * 30 <= loop.time() <= 12.0 * 30
+
+
+@scripted_api.in_virtual_time
+async def test_after_a_stream_that_lasted_pauses_are_short_again() -> None:
+    """Failures count only in a row."""
+    lasting = Stream(list_end(5))
+    bench = Bench(*[errors.Refused(code=503, status=None) for _ in range(8)], lasting, Stream(added("a", 6)))
+    while bench.connection.streams[1:]:
+        await bench.run(1.0)
+    await bench.run(15.0)
+    lasting.end()
+    assert (await bench.run(0.2))[-1] == "a@6"
 
 
 @scripted_api.in_virtual_time

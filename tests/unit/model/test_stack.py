@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pydantic
 import pytest
 
@@ -64,11 +66,5 @@ def test_every_model_is_frozen_and_refuses_unknown_fields(model: type[pydantic.B
 )
 def test_the_rule_of_the_schema_for_names_is_that_of_the_compiler(name: str, is_fine: bool) -> None:
     """Two notations of one rule, for CEL and for Python, must not drift apart."""
-    adapter = pydantic.TypeAdapter(stack.ResourceName)
-
     assert bool(names.RESOURCE_NAME.fullmatch(name)) is is_fine
-    if is_fine:
-        assert adapter.validate_python(name) == name
-    else:
-        with pytest.raises(pydantic.ValidationError):
-            adapter.validate_python(name)
+    assert bool(re.search(stack.NAME_RULE, name)) is is_fine

@@ -264,3 +264,9 @@ def test_values_that_are_to_be_hidden_are_hidden_anywhere() -> None:
     body = status("Invalid", causes=[cause("spec.a", message='Invalid value: "line\\nhunter2 x": no')], **OF_KIND)
     told = wording.explain(422, body, ref=WEB, hidden=["line\nhunter2", "no"])
     assert told == 'deployment/web: spec.a: Invalid value: "… x": no'
+
+
+def test_a_value_within_another_uncovers_nothing() -> None:
+    """Hiding the shorter one first would leave the rest of the longer one."""
+    body = status("", "hunter23 and hunter")
+    assert wording.explain(500, body, ref=WEB, hidden=["hunter", "hunter23"]) == "deployment/web: … and …"

@@ -1,0 +1,92 @@
+"""The operator as a process of its own, as it runs anywhere else; ended with the demonstration, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hearth.settings import DEFAULT_OPERATOR_NAMESPACE
+
+GRACE: Final = 6.0
+"""Seconds that it may take to end; it promises five."""
+LINES_SHOWN: Final = 15
+HOST: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """The running operator."""
+
+    process: asyncio.subprocess.Process
+    log: Path
+    port: int
+    """Where it serves its pages."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is gone, which it should not be."""
+        return self.process.returncode is not None
+
+    async def is_ready(self) -> bool:
+        """Whether it has had its first look at everything."""
+        try:
+            reader, writer = await asyncio.open_connection(HOST, self.port)
+        except OSError:
+            return False
+        with contextlib.closing(writer):
+            writer.write(f"GET /readyz HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode())
+            return b" 200 " in await reader.readline()
+
+    def read_end_of_log(self) -> list[str]:
+        """Its last lines."""
+        return self.log.read_text(errors="replace").splitlines()[-LINES_SHOWN:]
+
+
+@contextlib.asynccontextmanager
+async def running(kubeconfig: str, *, namespace: str | None = None) -> AsyncIterator[Operator]:
+    """The operator, from its start to its end. namespace: the only one that it serves; None for all."""
+    port = find_free_port()
+    handle, name = tempfile.mkstemp(prefix="hearth-operator-", suffix=".log")
+    with os.fdopen(handle, "wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hearth", "run"),
+            *("--kubeconfig", kubeconfig, "--http-address", f"{HOST}:{port}"),
+            *("--operator-namespace", DEFAULT_OPERATOR_NAMESPACE),
+            *(("--namespace", namespace) if namespace is not None else ()),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # What is set for other operators on this machine is not for this one.
+            env={name: value for name, value in os.environ.items() if not name.startswith("HEARTH_")},
+            # A Ctrl-C at the terminal is for us; the operator ends when we say so.
+            start_new_session=True,
+        )
+    try:
+        yield Operator(process=process, log=Path(name), port=port)
+    finally:
+        await end(process)
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Ask it to end, and insist where it does not."""
+    for action in (process.terminate, process.kill):
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            action()
+            await asyncio.wait_for(process.wait(), GRACE)
+            return
+
+
+def find_free_port() -> int:
+    """A port that nobody listens on at this moment: port 0 would be surer, but then only the log knew which it is."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,186 @@
+"""Plain manifests, imported and run as Stacks: `import_files.py FILE…`, a line of report for each.
+
+Each file gets a namespace of its own. It is imported, applied, waited for and deleted; then nothing of it may be left but
+the claims that StatefulSets made. What a cloud would give (volumes, addresses of load balancers) is given here.
+The cluster is the one that HEARTH_TEST_KUBECONFIG names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import failure
+import import_world
+from import_world import World
+
+from hearth.cli.demonstration import operator_process
+from hearth.cli.demonstration.cluster import Cluster
+from hearth.kube import credentials
+from hearth.kube.connection import Connection
+from hearth.kube.stack_cache import STACK
+from hearth.model import errors
+from hearth.template import plain_yaml
+
+VARIABLE = "HEARTH_TEST_KUBECONFIG"
+LOOK = 0.25
+"""Seconds between two looks."""
+TIMEOUT = 180.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What came of one file."""
+
+    file: str
+    parts: list[str] = field(default_factory=list)
+    error: str = ""
+
+    def __str__(self) -> str:
+        return "  ".join(["FAILED" if self.error else "ok", self.file, *self.parts, self.error]).rstrip()
+
+
+def main() -> int:
+    """Do as the module says; 1 where a file failed."""
+    parser = argparse.ArgumentParser(description="Import plain manifests, run them as Stacks, and delete them again.")
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT, help="seconds for each wait (default: %(default)s)")
+    arguments = parser.parse_args()
+    kubeconfig = os.environ.get(VARIABLE)
+    if kubeconfig is None:
+        print(f"error: {VARIABLE} names no cluster; `make test-import FILES=…` sets it", file=sys.stderr)
+        return 2
+    reports = asyncio.run(try_all(arguments.files, kubeconfig=kubeconfig, seconds=arguments.timeout))
+    return 1 if any(report.error for report in reports) else 0
+
+
+async def try_all(files: list[str], *, kubeconfig: str, seconds: float) -> list[Report]:
+    """A report for each file, printed as soon as it is known."""
+    source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
+    reports = []
+    async with Connection(source) as connection:
+        world, cluster = World(connection), Cluster(connection)
+        await cluster.install()
+        for file in files:
+            trial = Trial(world=world, cluster=cluster, kubeconfig=kubeconfig, seconds=seconds)
+            reports.append(await trial.make(file))
+            print(reports[-1], flush=True)
+    return reports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Tries files on one cluster."""
+
+    world: World
+    cluster: Cluster
+    kubeconfig: str
+    seconds: float
+    """For each wait."""
+
+    async def make(self, file: str) -> Report:
+        """What comes of one file."""
+        report = Report(file=Path(file).name)
+        try:
+            async with namespace_of_its_own(self.world) as namespace:
+                stack = await import_file(file, namespace)
+                report.parts.append(f"{len(stack['spec']['template']['resources'])} resources")
+                async with import_world.provided(self.world, stack, namespace=namespace), self.operator(stack):
+                    await self.run(stack, report)
+        except (failure.Impossible, errors.HearthError) as error:
+            report.error = str(error)
+        return report
+
+    @contextlib.asynccontextmanager
+    async def operator(self, stack: Any) -> AsyncIterator[None]:
+        """The operator at work; where it can, in the Stack's namespace alone, so that it disturbs nobody."""
+        namespace = None if import_world.leaves_namespace(stack) else stack["metadata"]["namespace"]
+        async with operator_process.running(self.kubeconfig, namespace=namespace) as operator:
+            await self.wait_until(operator.is_ready, "the operator is ready")
+            yield
+
+    async def run(self, stack: Any, report: Report) -> None:
+        """Apply the Stack, wait for it, delete it, and look what is left."""
+        namespace, name = stack["metadata"]["namespace"], stack["metadata"]["name"]
+        applied = await self.cluster.apply(stack, kind=STACK)
+        uid = applied["metadata"]["uid"]
+
+        async def is_ready() -> bool:
+            return import_world.is_ready(await self.cluster.find_stack(namespace, name))
+
+        async def is_gone() -> bool:
+            return await self.cluster.find_stack(namespace, name) is None
+
+        async def is_clean() -> bool:
+            return not (await self.world.find_left(namespace, stack_uid=uid)).others
+
+        async def explain() -> str:
+            return import_world.explain(await self.cluster.find_stack(namespace, name))
+
+        try:
+            took = await self.wait_until(is_ready, "the Stack is Ready", explain=explain)
+            report.parts.append(f"Ready after {took:.1f} s")
+        finally:
+            await self.world.delete(STACK, namespace, name)
+            took = await self.wait_until(is_gone, "the Stack is gone", explain=explain)
+        report.parts.append(f"deleted after {took:.1f} s")
+        # What is left, the report says by name.
+        with contextlib.suppress(failure.Impossible):
+            await self.wait_until(is_clean, "nothing is left")
+        left = await self.world.find_left(namespace, stack_uid=uid)
+        report.parts.append(f"left: {', '.join(left.claims) or 'nothing'}")
+        if left.others:
+            raise failure.Impossible(f"not deleted: {', '.join(left.others)}")
+
+    async def wait_until(
+        self,
+        is_reached: Callable[[], Awaitable[bool]],
+        what: str,
+        *,
+        explain: Callable[[], Awaitable[str]] | None = None,
+    ) -> float:
+        """The seconds that it took. Raises Impossible where it is not in time."""
+        began = time.monotonic()
+        while not await is_reached():
+            if time.monotonic() - began > self.seconds:
+                reason = f": {await explain()}" if explain is not None else ""
+                raise failure.Impossible(f"waited {self.seconds:.0f} s until {what}{reason}")
+            await asyncio.sleep(LOOK)
+        return time.monotonic() - began
+
+
+async def import_file(file: str, namespace: str) -> Any:
+    """What `hearth import` makes of the file."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "hearth", "import", file, "--namespace", namespace),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, complaints = await process.communicate()
+    if process.returncode != 0:
+        raise failure.Impossible(f"cannot be imported: {complaints.decode().strip()}")
+    sys.stderr.write(complaints.decode())
+    (document,) = plain_yaml.parse_documents(output.decode())
+    return document.value
+
+
+@contextlib.asynccontextmanager
+async def namespace_of_its_own(world: World) -> AsyncIterator[str]:
+    """The name of a fresh namespace, which is deleted at the end, with whatever is left in it."""
+    name = await world.create_namespace()
+    try:
+        yield name
+    finally:
+        await world.delete(import_world.NAMESPACE, "", name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""What a cloud gives to a cluster and a bare control plane does not, and what a Stack left behind.
+
+Knows objects and requests; must not know the order in which a trial goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.kube import requests
+from hearth.kube.connection import Connection
+from hearth.kube.discovery import Discovery
+from hearth.kube.schemas import Schemas
+from hearth.model import errors, names
+from hearth.model.kinds import Kind
+
+NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
+SERVICE = Kind(group="", version="v1", name="Service", plural="services", namespaced=True)
+VOLUME = Kind(group="", version="v1", name="PersistentVolume", plural="persistentvolumes", namespaced=False)
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+ALWAYS_THERE = frozenset({"configmap/kube-root-ca.crt", "serviceaccount/default"})
+"""What the controller manager puts into every namespace."""
+PASSING = frozenset({"Event", "Event.events.k8s.io", "Lease.coordination.k8s.io"})
+LOOK = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Objects that are still there."""
+
+    claims: tuple[str, ...]
+    """Made by StatefulSets, which never delete them."""
+    others: tuple[str, ...]
+
+
+class World:
+    """One cluster, with all its kinds."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._kinds = Discovery(connection, Schemas(connection), on_change=lambda: None)
+
+    async def create(self, kind: Kind, manifest: Any) -> Any:
+        """The object as created."""
+        path = requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
+        return await self._connection.request("POST", path, body=manifest)
+
+    async def create_namespace(self) -> str:
+        """The name of a new one."""
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "import-"}}
+        created = await self.create(NAMESPACE, manifest)
+        return str(created["metadata"]["name"])
+
+    async def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        """Ask for the deletion; what is gone is fine."""
+        try:
+            await self._connection.request("DELETE", requests.object_path(kind, namespace, name))
+        except errors.Refused as refused:
+            if refused.code != 404:
+                raise
+
+    async def list(self, kind: Kind, namespace: str = "", **query: str) -> list[Any]:
+        """Objects of a kind; none where it is no longer served."""
+        try:
+            answer = await self._connection.request("GET", requests.collection_path(kind, namespace), query=query)
+        except errors.Refused as refused:
+            if refused.code not in (404, 405):
+                raise
+            return []
+        items: list[Any] = answer["items"]
+        return items
+
+    async def give_address(self, service: Any) -> None:
+        """Let a load balancer have one."""
+        metadata = service["metadata"]
+        path = requests.object_path(SERVICE, metadata["namespace"], metadata["name"]) + "/status"
+        body = {"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.10"}]}}}
+        await self._connection.request("PATCH", path, body=body, content_type=requests.MERGE_PATCH)
+
+    async def find_left(self, namespace: str, *, stack_uid: str) -> Left:
+        """Everything in the namespace, and everything anywhere that carries the Stack's label."""
+        await self._kinds.refresh()
+        claims: dict[str, None] = {}
+        others: dict[str, None] = {}
+        for kind in self._kinds.all():
+            if kind.key in PASSING:
+                continue
+            found = await self.list(kind, labelSelector=f"{names.LABEL_STACK_UID}={stack_uid}")
+            if kind.namespaced:
+                found += await self.list(kind, namespace)
+            for item in found:
+                name = f"{kind.name.lower()}/{item['metadata']['name']}"
+                if is_claim_of_a_set(kind, item):
+                    claims[name] = None
+                elif name not in ALWAYS_THERE:
+                    others[name] = None
+        return Left(claims=tuple(claims), others=tuple(others))
+
+
+def is_claim_of_a_set(kind: Kind, item: Mapping[str, Any]) -> bool:
+    """Whether a StatefulSet made the claim: such a one carries nothing of the Stack."""
+    labels = item["metadata"].get("labels") or {}
+    return kind.key == "PersistentVolumeClaim" and names.LABEL_STACK_UID not in labels
+
+
+@contextlib.asynccontextmanager
+async def provided(world: World, stack: Any, *, namespace: str) -> AsyncIterator[None]:
+    """Volumes for every claim that the Stack makes, and addresses for load balancers, as long as it runs."""
+    volumes = list(make_volumes(stack, prefix=namespace))
+    for volume in volumes:
+        await world.create(VOLUME, volume)
+    giving = asyncio.create_task(give_addresses(world, namespace))
+    try:
+        yield
+    finally:
+        giving.cancel()
+        await asyncio.gather(giving, return_exceptions=True)
+        for volume in volumes:
+            await world.delete(VOLUME, "", volume["metadata"]["name"])
+
+
+async def give_addresses(world: World, namespace: str) -> None:
+    """Give each load balancer its address, until cancelled."""
+    while True:
+        for service in await world.list(SERVICE, namespace):
+            is_balanced = service["spec"].get("type") == "LoadBalancer"
+            if is_balanced and not service["status"].get("loadBalancer", {}).get("ingress"):
+                # It may be gone since it was listed.
+                with contextlib.suppress(errors.Refused):
+                    await world.give_address(service)
+        await asyncio.sleep(LOOK)
+
+
+def make_volumes(stack: Any, *, prefix: str) -> Iterator[Any]:
+    """A volume for each claim that the manifests of the Stack state, and for each replica that claims one."""
+    for resource, entry in stack["spec"]["template"]["resources"].items():
+        manifest = entry["manifest"]
+        for number, claim in enumerate(find_claims(manifest)):
+            yield make_volume(claim, name=f"{prefix}-{names.kebab(resource)}-{number}")
+
+
+def leaves_namespace(stack: Any) -> bool:
+    """Whether a resource states another namespace than the Stack's."""
+    manifests = (entry["manifest"] for entry in stack["spec"]["template"]["resources"].values())
+    stated = {(manifest.get("metadata") or {}).get("namespace") for manifest in manifests}
+    return bool(stated - {None, stack["metadata"]["namespace"]})
+
+
+def find_claims(manifest: Any) -> list[Any]:
+    """The claims that come of a manifest, as often as they come."""
+    if manifest["kind"] == "PersistentVolumeClaim":
+        return [manifest]
+    spec = manifest.get("spec") or {}
+    if manifest["kind"] != "StatefulSet":
+        return []
+    return list(spec.get("volumeClaimTemplates") or ()) * int(spec.get("replicas", 1))
+
+
+def make_volume(claim: Any, *, name: str) -> Any:
+    """A volume that the claim will be bound to."""
+    annotations = claim["metadata"].get("annotations") or {}
+    storage_class = annotations.get(CLASS_ANNOTATION) or claim["spec"].get("storageClassName") or ""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": claim["spec"]["resources"]["requests"],
+            "accessModes": claim["spec"]["accessModes"],
+            "storageClassName": storage_class,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": f"/tmp/{name}"},  # noqa: S108 -- on a node that does not exist
+        },
+    }
+
+
+def is_ready(stack: Any) -> bool:
+    """Whether the Stack says so of its present generation."""
+    status = (stack or {}).get("status") or {}
+    is_current = stack is not None and status.get("observedGeneration") == stack["metadata"]["generation"]
+    return is_current and any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions", ())
+    )
+
+
+def explain(stack: Any) -> str:
+    """What the Stack says of itself."""
+    status = (stack or {}).get("status") or {}
+    conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
+    message = (conditions.get("Ready") or {}).get("message", "says nothing of itself")
+    return f"{status.get('phase', 'no phase')}: {message}"

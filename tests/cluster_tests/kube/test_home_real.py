@@ -1,0 +1,242 @@
+"""What Hearth writes of Stacks themselves, on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hearth.engine.ports import Revision, StackObject
+from hearth.kube import hash_key, requests
+from hearth.kube.connection import Connection
+from hearth.kube.home import KubeHome
+from hearth.kube.revision_cache import CONTROLLER_REVISION, RevisionCache
+from hearth.kube.source_cache import SourceCache
+from hearth.kube.stack_cache import STACK, StackCache
+from hearth.model import crd, errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
+DEFINITION: Object = {"template": {"resources": {"web": {"manifest": MANIFEST}}}, "parameters": {"size": 1}}
+
+
+class Ears:
+    """Lets a test wait for the next change."""
+
+    def __init__(self) -> None:
+        self.heard = asyncio.Event()
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack changed."""
+        self.heard.set()
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """A source changed."""
+        self.heard.set()
+
+
+@pytest.fixture
+def ears() -> Ears:
+    """Whom the caches tell."""
+    return Ears()
+
+
+@pytest.fixture
+async def home(connection: Connection, namespace: str, ears: Ears) -> AsyncIterator[KubeHome]:
+    """A home whose caches are filled, for one namespace."""
+    await install(connection)
+    stacks = StackCache(connection, ears, namespace=namespace)
+    revisions = RevisionCache(connection, namespace=namespace)
+    sources = SourceCache(connection, ears)
+    for cache in (stacks, revisions):
+        cache.start()
+        await cache.wait_synced()
+    yield KubeHome(connection, stacks=stacks, revisions=revisions, sources=sources)
+    await asyncio.gather(stacks.close(), revisions.close(), sources.close())
+
+
+async def install(connection: Connection) -> None:
+    """Let Stacks be served."""
+    definition = crd.make_stack_crd()
+    path = f"{CRDS}/{definition['metadata']['name']}"
+    query = requests.apply_query(manager="test", force=True)
+    await connection.request("PATCH", path, query=query, body=definition, content_type=requests.APPLY)
+    async with asyncio.timeout(30):
+        while not await is_served(connection):
+            pass
+
+
+async def is_served(connection: Connection) -> bool:
+    """Whether Stacks can be listed."""
+    try:
+        await connection.request("GET", requests.collection_path(STACK))
+    except errors.Refused:
+        return False
+    return True
+
+
+async def create_stack(connection: Connection, home: KubeHome, namespace: str) -> StackObject:
+    """A Stack, as the cache holds it once it has seen it."""
+    body = {
+        "apiVersion": STACK.api_version,
+        "kind": "Stack",
+        "metadata": {"name": "shop", "namespace": namespace},
+        "spec": {"template": DEFINITION["template"]},
+    }
+    raw = await connection.request("POST", requests.collection_path(STACK, namespace), body=body)
+    return await wait_for_stack(home, raw["metadata"]["uid"])
+
+
+async def wait_for_stack(home: KubeHome, uid: str) -> StackObject:
+    """The Stack, once the cache holds it."""
+    async with asyncio.timeout(20):
+        while (found := home.find_stack(uid)) is None:  # noqa: ASYNC110 -- the cache tells only its one listener
+            await asyncio.sleep(0)
+    return found
+
+
+async def get(connection: Connection, path: str) -> Object | None:
+    """What is there."""
+    with contextlib.suppress(errors.Refused):
+        return await connection.request("GET", path)
+    return None
+
+
+def path_of(stack: StackObject) -> str:
+    """Where the Stack is."""
+    return requests.object_path(STACK, stack.namespace, stack.name)
+
+
+async def test_a_finalizer_holds_the_stack_until_it_is_taken_away(
+    connection: Connection, home: KubeHome, namespace: str
+) -> None:
+    """The cache knows of each step at once."""
+    stack = await create_stack(connection, home, namespace)
+    await home.put_finalizer(stack)
+    held = home.find_stack(stack.uid)
+    assert held is not None
+    assert held.finalizers == (names.FINALIZER,)
+
+    await connection.request("DELETE", path_of(stack))
+    async with asyncio.timeout(20):
+        while not (held := home.find_stack(stack.uid)).deleting:  # noqa: ASYNC110 -- the same
+            await asyncio.sleep(0)
+    await home.remove_finalizer(held)
+    assert home.find_stack(stack.uid) is None
+    assert await get(connection, path_of(stack)) is None
+    await home.remove_finalizer(held)
+
+
+async def test_finalizers_of_others_that_came_meanwhile_are_kept(
+    connection: Connection, home: KubeHome, namespace: str
+) -> None:
+    """409, and the caller looks again."""
+    stack = await create_stack(connection, home, namespace)
+    patch = {"metadata": {"finalizers": ["a.test/other"]}}
+    await connection.request("PATCH", path_of(stack), body=patch, content_type=requests.MERGE_PATCH)
+    with pytest.raises(errors.Refused) as caught:
+        await home.put_finalizer(stack)
+    assert caught.value.code == 409
+    live = await get(connection, path_of(stack))
+    assert live is not None
+    assert live["metadata"]["finalizers"] == ["a.test/other"]
+    await connection.request(
+        "PATCH", path_of(stack), body={"metadata": {"finalizers": []}}, content_type=requests.MERGE_PATCH
+    )
+
+
+async def test_a_status_is_merged_and_never_meets_another_stack(
+    connection: Connection, home: KubeHome, namespace: str
+) -> None:
+    """A key with None goes; the next Stack of that name is left alone."""
+    stack = await create_stack(connection, home, namespace)
+    await home.write_status(stack, {"phase": "CreateInProgress", "revision": 1})
+    await home.write_status(stack, {"phase": None, "revision": 2})
+    written = home.find_stack(stack.uid)
+    assert written is not None
+    assert written.status == {"revision": 2}
+
+    await connection.request("DELETE", path_of(stack))
+    await home.write_status(stack, {"revision": 3})
+    again = await create_stack(connection, home, namespace)
+    await home.write_status(stack, {"revision": 4})
+    live = await get(connection, path_of(again))
+    assert live is not None
+    assert "status" not in live
+
+
+async def test_a_revision_is_stored_read_and_collected_with_its_stack(
+    connection: Connection, home: KubeHome, namespace: str
+) -> None:
+    """Storing it twice is fine, and what is new of it is known."""
+    stack = await create_stack(connection, home, namespace)
+    kinds = frozenset({"v1/ConfigMap"})
+    revision = Revision(name="shop-abc", number=1, hash="k1:abc", kinds=kinds)
+    await home.create_revision(stack, revision, DEFINITION)
+    assert home.revisions(stack.uid) == (revision,)
+    more = Revision(name="shop-abc", number=2, hash="k1:abc", kinds=kinds | {"v1/Secret"})
+    await home.create_revision(stack, more, DEFINITION)
+    assert home.revisions(stack.uid) == (more,)
+    assert await home.get_definition(stack, more) == DEFINITION
+
+    await connection.request("DELETE", path_of(stack))
+    path = requests.object_path(CONTROLLER_REVISION, namespace, "shop-abc")
+    async with asyncio.timeout(30):
+        while await get(connection, path) is not None:
+            pass
+
+
+async def test_a_large_definition_comes_back(connection: Connection, home: KubeHome, namespace: str) -> None:
+    """Through the server's own limits and codecs."""
+    stack = await create_stack(connection, home, namespace)
+    definition: Object = {"template": {"text": "ä" * 400_000}, "parameters": {"a": 1.5, "b": None, "c": [True]}}
+    revision = Revision(name="shop-large", number=1, hash="k1:abc", kinds=frozenset())
+    await home.create_revision(stack, revision, definition)
+    assert await home.get_definition(stack, revision) == definition
+    assert home.revisions(stack.uid) == (revision,)
+
+
+async def test_a_source_is_read_and_watched(connection: Connection, home: KubeHome, namespace: str, ears: Ears) -> None:
+    """404 while it is not there, and a word when it comes."""
+    ref = ObjectRef(group="", kind="ConfigMap", namespace=namespace, name="source")
+    with pytest.raises(errors.Refused) as caught:
+        await home.get_source(ref)
+    assert caught.value.code == 404
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "source"}, "data": {"k": "v"}}
+    ears.heard.clear()
+    await connection.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", body=body)
+    async with asyncio.timeout(30):
+        await ears.heard.wait()
+    assert await home.get_source(ref) == {"k": "v"}
+
+
+async def test_an_event_is_one_object_however_often_it_is_said(
+    connection: Connection, home: KubeHome, namespace: str
+) -> None:
+    """By this process or by the next."""
+    stack = await create_stack(connection, home, namespace)
+    for _ in range(2):
+        await home.emit_event(stack, type_="Normal", reason="Ready", message="all resources are ready " + "x" * 2000)
+    successor = KubeHome(connection, stacks=home._stacks, revisions=home._revisions, sources=home._sources)
+    await successor.emit_event(stack, type_="Normal", reason="Ready", message="all resources are ready " + "x" * 2000)
+    query = {"fieldSelector": f"involvedObject.uid={stack.uid}"}
+    found = await connection.request("GET", f"/api/v1/namespaces/{namespace}/events", query=query)
+    (event,) = found["items"]
+    assert (event["type"], event["reason"], event["count"]) == ("Normal", "Ready", 3)
+    assert event["message"].startswith("all resources are ready")
+
+
+async def test_everybody_has_the_same_key(connection: Connection, home: KubeHome, namespace: str) -> None:
+    """In a namespace that did not exist before, by ten at once."""
+    own = f"{namespace}-operator"
+    try:
+        keys = await asyncio.gather(*(home.get_hash_key(own) for _ in range(10)))
+        assert len(set(keys)) == 1
+        assert len(keys[0]) == hash_key.LENGTH
+        assert await home.get_hash_key(own) == keys[0]
+    finally:
+        await connection.request("DELETE", f"/api/v1/namespaces/{own}")

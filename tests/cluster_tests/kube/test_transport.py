@@ -1,0 +1,389 @@
+"""The transport against a real API server: TLS, credentials, discovery, schemas, and every verb of the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from hearth.kube import requests
+from hearth.kube.cluster import KubeCluster
+from hearth.kube.connection import Connection
+from hearth.kube.credentials import Credentials, CredentialSource
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind, ObjectRef
+
+MANAGER = "hearth:test/shop"
+
+
+class Ears:
+    """Hears everything and does nothing."""
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """A child changed."""
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack changed."""
+
+    def on_kinds(self) -> None:
+        """Kinds changed."""
+
+    def on_synced(self, kind: Kind) -> None:
+        """A cache is filled."""
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """A source changed."""
+
+
+@dataclass
+class Tokens:
+    """Gives one token after the other."""
+
+    base: Credentials
+    tokens: list[str]
+
+    def load(self) -> Credentials:
+        """The administrator's server, with a token in place of the certificate."""
+        token = self.tokens.pop(0) if len(self.tokens) > 1 else self.tokens[0]
+        return replace(self.base, certificate=None, key=None, authorization=f"Bearer {token}")
+
+
+@pytest.fixture
+async def cluster(connection: Connection) -> AsyncIterator[KubeCluster]:
+    """A cluster whose kinds are known."""
+    made = KubeCluster(connection, Ears())
+    await made.open()
+    yield made
+    await made.close()
+
+
+def find(cluster: KubeCluster, api_version: str, kind: str) -> Kind:
+    """A kind that must be served."""
+    found = cluster.kinds.find(api_version, kind)
+    assert found is not None
+    return found
+
+
+def config_map(namespace: str, name: str = "one", **metadata: Any) -> Object:
+    """A child."""
+    labels = {names.LABEL_STACK_UID: f"uid-{namespace}", names.LABEL_RESOURCE: "config"}
+    shown = {"name": name, "namespace": namespace, "labels": labels, **metadata}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": shown, "data": {"a": "1"}}
+
+
+# ---------------------------------------------------------------- who we are
+
+
+async def test_a_client_certificate_is_enough(connection: Connection) -> None:
+    """And a strange name in the path stays one name."""
+    answer = await connection.request("GET", "/version")
+    assert answer["gitVersion"].startswith("v1.")
+    with pytest.raises(errors.Refused) as caught:
+        await connection.request("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Aa%2Fb")
+    assert caught.value.code in {400, 404}
+
+
+async def test_an_expired_token_is_read_anew(connection: Connection, source: CredentialSource, namespace: str) -> None:
+    """The API server says 401 once, and the caller never hears of it."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
+    await ensure_default_account(connection, namespace)
+    token = (await connection.request("POST", path, body={"spec": {}}))["status"]["token"]
+    tokens = Tokens(source.load(), ["no-token", token])
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    async with Connection(tokens) as own:
+        answer = await own.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=review)
+    assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
+
+
+async def ensure_default_account(connection: Connection, namespace: str) -> None:
+    """Its controller makes it some time after the namespace; whoever is first is right."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    with contextlib.suppress(errors.Refused):
+        await connection.request("POST", path, body=body)
+
+
+async def test_a_server_of_another_authority_is_not_trusted(source: CredentialSource) -> None:
+    """Unless it was said not to look."""
+    known = source.load()
+    stranger = FixedSource(replace(known, authority=None))
+    async with Connection(stranger) as own:
+        with pytest.raises(errors.Unreachable, match=r"(?i)certificate"):
+            await own.request("GET", "/version")
+    async with Connection(FixedSource(replace(known, authority=None, is_verified=False))) as own:
+        assert "gitVersion" in await own.request("GET", "/version")
+
+
+async def test_the_name_in_the_certificate_can_be_stated(source: CredentialSource) -> None:
+    """For servers that are reached by another name than their own."""
+    known = source.load()
+    async with Connection(FixedSource(replace(known, server_name="kubernetes.default.svc"))) as own:
+        assert "gitVersion" in await own.request("GET", "/version")
+    async with Connection(FixedSource(replace(known, server_name="somebody.else"))) as own:
+        with pytest.raises(errors.Unreachable, match=r"somebody\.else"):
+            await own.request("GET", "/version")
+
+
+@dataclass
+class FixedSource:
+    """Always these."""
+
+    credentials: Credentials
+
+    def load(self) -> Credentials:
+        """They."""
+        return self.credentials
+
+
+async def test_a_write_as_another_account_is_judged_as_that_account(connection: Connection, namespace: str) -> None:
+    """Which may do nothing here."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    user = f"system:serviceaccount:{namespace}:nobody"
+    with pytest.raises(errors.Refused) as caught:
+        await connection.request("POST", path, body=config_map(namespace), impersonate=user)
+    assert caught.value.code == 403
+    assert user in str(caught.value)
+
+
+async def test_a_watch_streams_what_happens(connection: Connection, namespace: str) -> None:
+    """While requests go on beside it."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    await connection.request("POST", path, body=config_map(namespace))
+    async with asyncio.timeout(20), connection.stream(path, query={"watch": "1"}) as pieces:
+        seen = b""
+        while b'"two"' not in seen:
+            if b'"one"' in seen:
+                with contextlib.suppress(errors.Refused):
+                    await connection.request("POST", path, body=config_map(namespace, "two"))
+            seen += await anext(pieces)
+    assert seen.count(b'"type":"ADDED"') >= 2
+
+
+# ---------------------------------------------------------------- kinds and schemas
+
+
+def custom_kind(group: str, **properties: Any) -> Object:
+    """A CustomResourceDefinition of Widgets."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [version],
+        },
+    }
+
+
+@contextlib.asynccontextmanager
+async def temporary(connection: Connection, path: str, body: Object) -> AsyncIterator[str]:
+    """The path of an object that is deleted in the end."""
+    await connection.request("POST", path, body=body)
+    item = f"{path}/{body['metadata']['name']}"
+    try:
+        yield item
+    finally:
+        with contextlib.suppress(errors.Refused):
+            await connection.request("DELETE", item)
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+async def test_built_in_kinds_are_known(cluster: KubeCluster) -> None:
+    """With their scope; those that can only be asked a question are not."""
+    assert find(cluster, "v1", "ConfigMap") == Kind(
+        group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True
+    )
+    assert find(cluster, "apps/v1", "Deployment").plural == "deployments"
+    assert not find(cluster, "v1", "Namespace").namespaced
+    assert cluster.kinds.find("authentication.k8s.io/v1", "TokenReview") is None
+    assert cluster.kinds.find("v1", "Nonsense") is None
+
+
+async def test_a_kind_comes_changes_its_schema_and_goes(
+    connection: Connection, cluster: KubeCluster, namespace: str
+) -> None:
+    """Each by a refresh, and each raises the generation."""
+    group = f"{namespace}.example.com"
+    async with asyncio.timeout(60), temporary(connection, CRDS, custom_kind(group, size={"type": "string"})) as path:
+        generation = cluster.kinds.generation
+        await until_refreshed(cluster, lambda: cluster.kinds.find(f"{group}/v1", "Widget") is not None)
+        assert cluster.kinds.generation > generation
+        widget = find(cluster, f"{group}/v1", "Widget")
+        await cluster.load_schemas([widget])
+        await until_refreshed(cluster, lambda: type_of_size(cluster, widget) == "string")
+
+        generation = cluster.kinds.generation
+        patch = {"spec": {"versions": custom_kind(group, size={"type": "integer"})["spec"]["versions"]}}
+        await connection.request("PATCH", path, body=patch, content_type=requests.MERGE_PATCH)
+        await until_refreshed(cluster, lambda: type_of_size(cluster, widget) == "integer")
+        assert cluster.kinds.generation > generation
+
+        await connection.request("DELETE", path)
+        await until_refreshed(cluster, lambda: cluster.kinds.find(f"{group}/v1", "Widget") is None)
+
+
+async def until_refreshed(cluster: KubeCluster, condition: Any) -> None:
+    """Refresh until it holds; the refreshes keep their distance by themselves."""
+    while not condition():
+        await cluster.refresh_kinds()
+
+
+def type_of_size(cluster: KubeCluster, kind: Kind) -> str | None:
+    """What the schema of Widgets says of spec.size."""
+    schema = cluster.kinds.find_schema(kind)
+    return None if schema is None else schema["properties"]["spec"]["properties"]["size"]["type"]
+
+
+async def test_an_api_server_that_is_down_breaks_nothing_else(
+    connection: Connection, cluster: KubeCluster, namespace: str
+) -> None:
+    """A group that an aggregated server should serve."""
+    group = f"{namespace}.broken.example.com"
+    body = {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": f"v1.{group}"},
+        "spec": {
+            "group": group,
+            "version": "v1",
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "service": {"name": "nowhere", "namespace": "default"},
+            "insecureSkipTLSVerify": True,
+        },
+    }
+    broken = Kind(group=group, version="v1", name="Thing", plural="things", namespaced=True)
+    async with temporary(connection, "/apis/apiregistration.k8s.io/v1/apiservices", body):
+        await cluster.refresh_kinds()
+        await cluster.load_schemas([broken, find(cluster, "apps/v1", "Deployment")])
+    assert cluster.kinds.find(f"{group}/v1", "Thing") is None
+    assert cluster.kinds.find_schema(find(cluster, "apps/v1", "Deployment")) is not None
+
+
+async def test_every_reference_of_a_built_in_schema_can_be_followed(cluster: KubeCluster) -> None:
+    """Down to the last one, and without the texts."""
+    deployment = find(cluster, "apps/v1", "Deployment")
+    await cluster.load_schemas([deployment, find(cluster, "v1", "Secret")])
+    waiting, seen = [cluster.kinds.find_schema(deployment)], set()
+    while waiting:
+        schema = waiting.pop()
+        assert schema is not None
+        for reference in find_references(schema):
+            if reference not in seen:
+                seen.add(reference)
+                waiting.append(cluster.kinds.find_definition(reference))
+    assert "#/components/schemas/io.k8s.api.core.v1.Container" in seen
+    assert len(seen) > 50
+
+
+def find_references(schema: Any) -> list[str]:
+    """All `$ref` in a schema."""
+    if isinstance(schema, list):
+        return [reference for item in schema for reference in find_references(item)]
+    if not isinstance(schema, dict):
+        return []
+    own = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
+    return own + [reference for item in schema.values() for reference in find_references(item)]
+
+
+# ---------------------------------------------------------------- verbs
+
+
+async def test_an_apply_that_may_only_create_touches_nothing_that_is_there(
+    cluster: KubeCluster, namespace: str
+) -> None:
+    """Version 1 is never the version of anything."""
+    kind = find(cluster, "v1", "ConfigMap")
+    manifest = config_map(namespace, resourceVersion="1")
+    child = await cluster.apply(manifest, kind=kind, manager=MANAGER, force=False)
+    assert cluster.children_of(f"uid-{namespace}", "config") == (child,)
+    assert child.ownership is not None
+    with pytest.raises(errors.Refused) as caught:
+        await cluster.apply(manifest, kind=kind, manager=MANAGER, force=False)
+    assert caught.value.code == 409
+    again = await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
+    assert again.resource_version == child.resource_version
+
+
+async def test_a_field_of_somebody_else_is_taken_only_by_force(cluster: KubeCluster, namespace: str) -> None:
+    """The refusal names the manager."""
+    kind = find(cluster, "v1", "ConfigMap")
+    await cluster.apply(config_map(namespace), kind=kind, manager="hearth:other/one", force=True)
+    wanted = {**config_map(namespace), "data": {"a": "2"}}
+    with pytest.raises(errors.Refused, match="hearth:other/one") as caught:
+        await cluster.apply(wanted, kind=kind, manager=MANAGER, force=False)
+    assert caught.value.status is not None
+    assert caught.value.status["details"]["causes"][0]["reason"] == "FieldManagerConflict"
+    await cluster.apply(wanted, kind=kind, manager=MANAGER, force=True)
+    live = await cluster.get(ObjectRef(group="", kind="ConfigMap", namespace=namespace, name="one"), kind=kind)
+    assert live["data"] == {"a": "2"}
+
+
+async def test_a_dry_run_creates_nothing_and_finds_every_mistake(cluster: KubeCluster, namespace: str) -> None:
+    """Where an apply would only have said 500."""
+    kind = find(cluster, "v1", "ConfigMap")
+    await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
+    await cluster.create_dry_run(config_map(namespace, uid="other", resourceVersion="1"), kind=kind)
+    wrong = {**config_map(namespace), "dtaa": {}}
+    with pytest.raises(errors.Refused, match="dtaa") as caught:
+        await cluster.create_dry_run(wrong, kind=kind)
+    assert caught.value.code == 400
+    assert len(await cluster.list_children(kind, f"uid-{namespace}")) == 1
+
+
+async def test_a_deletion_hits_that_very_object(cluster: KubeCluster, namespace: str) -> None:
+    """Gone, gone already, held by a finalizer, and replaced by another incarnation."""
+    kind = find(cluster, "v1", "ConfigMap")
+    first = await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
+    assert await cluster.delete(first)
+    assert await cluster.delete(first)
+    held = await cluster.apply(config_map(namespace, finalizers=["a.test/x"]), kind=kind, manager=MANAGER, force=True)
+    assert await cluster.delete(first)
+    assert [child.uid for child in cluster.children_of(f"uid-{namespace}", "config")] == [held.uid]
+    assert not await cluster.delete(held)
+    (left,) = cluster.children_of(f"uid-{namespace}", "config")
+    assert (left.deleting, left.finalizers) == (True, ("a.test/x",))
+    # An apply that no longer states the finalizer lets the object go.
+    await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
+    assert await cluster.delete(held)
+    assert await cluster.list_children(kind, f"uid-{namespace}") == []
+
+
+async def test_a_live_list_goes_on_over_pages_and_over_namespaces(
+    connection: Connection, cluster: KubeCluster, namespace: str
+) -> None:
+    """Only children of that Stack; a kind that is not served has none."""
+    kind = find(cluster, "v1", "ConfigMap")
+    path = requests.collection_path(kind, namespace)
+    count = requests.PAGE_SIZE + 1
+    await asyncio.gather(
+        *(connection.request("POST", path, body=config_map(namespace, f"n{number}")) for number in range(count))
+    )
+    await connection.request("POST", path, body=config_map(namespace, "other", labels={names.LABEL_STACK_UID: "other"}))
+    assert len(await cluster.list_children(kind, f"uid-{namespace}")) == count
+    gone = Kind(group="nobody.example.com", version="v1", name="Gone", plural="gone", namespaced=True)
+    assert await cluster.list_children(gone, f"uid-{namespace}") == []
+
+
+async def test_what_we_may_do_is_known(
+    connection: Connection, cluster: KubeCluster, source: CredentialSource, namespace: str
+) -> None:
+    """The administrator may, an account without a role may not."""
+    kind = find(cluster, "v1", "ConfigMap")
+    assert await cluster.can("patch", kind=kind, namespace=namespace)
+    await ensure_default_account(connection, namespace)
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
+    token = (await connection.request("POST", path, body={"spec": {}}))["status"]["token"]
+    async with Connection(Tokens(source.load(), [token])) as own:
+        assert not await KubeCluster(own, Ears()).can("patch", kind=kind, namespace=namespace)

@@ -1,0 +1,54 @@
+"""kopf itself in its frame, on a real API server: it logs in, hears of new kinds, and ends when told."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any
+
+import kubernetes.client
+
+from hearth.handlers import frame
+from hearth.handlers.frame import Ears
+from hearth.kube import credentials
+
+PATIENCE = 30.0
+"""Seconds, on a busy machine."""
+
+
+def make_definition(group: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"lamps.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Lamp", "plural": "lamps"},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+            ],
+        },
+    }
+
+
+async def test_a_new_kind_wakes_discovery(kubeconfig: Path, api_client: Any) -> None:
+    """From kopf's thread into the loop of the engine; afterwards kopf ends at once."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    extensions = kubernetes.client.ApiextensionsV1Api(api_client)
+    woken, restarted = asyncio.Event(), asyncio.Event()
+    kopf = frame.make(source, Ears(on_kinds=woken.set, on_restart=restarted.set))
+
+    kopf.start()
+    definition = make_definition(f"frame-{uuid.uuid4().hex[:8]}.hearth.dev")
+    # Those that are there are listed at first; what counts is the wake after that.
+    await asyncio.wait_for(woken.wait(), PATIENCE)
+    woken.clear()
+    await asyncio.to_thread(extensions.create_custom_resource_definition, definition)
+    await asyncio.wait_for(woken.wait(), PATIENCE)
+    await asyncio.to_thread(extensions.delete_custom_resource_definition, definition["metadata"]["name"])
+    await kopf.stop()
+
+    assert not kopf.is_running
+    assert not restarted.is_set()

@@ -1,0 +1,166 @@
+"""What a user of a real cluster does with kubectl, as single requests; and the stage on which probes are played there.
+
+Knows the API server only; must not know of operators or stories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+import orjson
+
+from hearth.kube import requests
+from hearth.kube.connection import Connection
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support import fake_kinds, probe_player
+from support.probe_player import Player
+from support.world import Address
+
+RETRY = 0.2
+"""Seconds until a kind that is not served, or a watch that broke, is tried again."""
+PROBES = (probe_player.kind_of(), probe_player.kind_of("Latecomer"))
+KINDS = (*PROBES, *(served.kind for served in fake_kinds.BUILT_IN))
+"""Every kind that stories speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealUser:
+    """Somebody with a kubeconfig."""
+
+    connection: Connection
+    namespace: str
+
+    async def find(self, address: Address) -> Object | None:
+        """The object, or None."""
+        return await self.find_at(object_path(address))
+
+    async def find_at(self, path: str) -> Object | None:
+        """What is there, or None."""
+        try:
+            return await self.connection.request("GET", path)
+        except errors.Refused as refused:
+            if refused.code != 404:
+                raise
+            return None
+
+    async def list_labelled(self, kind: Kind, selector: str) -> list[Object]:
+        """The objects of a kind with that label, each with its kind."""
+        path = requests.collection_path(kind, self.namespace)
+        try:
+            page = await self.connection.request("GET", path, query={"labelSelector": selector})
+        except errors.Refused as refused:
+            if refused.code != 404:
+                raise
+            return []
+        return [{"apiVersion": kind.api_version, "kind": kind.name, **raw} for raw in page.get("items") or ()]
+
+    async def create(self, manifest: Object) -> Object:
+        """As `kubectl create`."""
+        kind = find_kind(manifest["apiVersion"], manifest["kind"])
+        path = requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
+        return await self.connection.request("POST", path, body=manifest)
+
+    async def replace(self, raw: Object) -> Object:
+        """As `kubectl replace`."""
+        kind = find_kind(raw["apiVersion"], raw["kind"])
+        path = requests.object_path(kind, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+        return await self.connection.request("PUT", path, body=raw)
+
+    async def patch(self, address: Address, patch: Object, *, subresource: str = "") -> Object:
+        """As `kubectl patch --type=merge`."""
+        path = object_path(address) + subresource
+        return await self.connection.request("PATCH", path, body=patch, content_type=requests.MERGE_PATCH)
+
+    async def delete(self, address: Address) -> None:
+        """As `kubectl delete --wait=false`."""
+        await self.connection.request("DELETE", object_path(address))
+
+    async def apply(self, manifest: Object) -> Object:
+        """As `kubectl apply --server-side`."""
+        kind = find_kind(manifest["apiVersion"], manifest["kind"])
+        path = requests.object_path(kind, manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
+        query = requests.apply_query(manager="hearth-tests", force=True)
+        return await self.connection.request("PATCH", path, query=query, body=manifest, content_type=requests.APPLY)
+
+    # ------------------------------------------------------------ where probes are played
+
+    async def write_probe_status(self, probe: Object, status: Object) -> None:
+        """As the player's stage says."""
+        with contextlib.suppress(errors.Refused):
+            body = {"metadata": {"uid": probe["metadata"]["uid"]}, "status": status}
+            await self.patch(address_of(probe), body, subresource="/status")
+
+    async def release_probe(self, probe: Object) -> None:
+        """As the player's stage says."""
+        kept = [each for each in probe["metadata"].get("finalizers", ()) if each != probe_player.FINALIZER]
+        with contextlib.suppress(errors.Refused):
+            await self.patch(
+                address_of(probe), {"metadata": {"uid": probe["metadata"]["uid"], "finalizers": kept or None}}
+            )
+
+    async def show_probes(self, kind: Kind, player: Player) -> None:
+        """Show the player every probe of the namespace, for as long as this runs."""
+        while True:
+            with contextlib.suppress(errors.Refused, errors.Unreachable):
+                async for event, probe in self.watch(kind):
+                    if event == "DELETED":
+                        player.forget(probe["metadata"]["uid"])
+                    else:
+                        player.show(probe)
+            await asyncio.sleep(RETRY)
+
+    async def watch(self, kind: Kind) -> AsyncIterator[tuple[str, Object]]:
+        """Every object of a kind in the namespace, then every change, until the server ends it."""
+        path = requests.collection_path(kind, self.namespace)
+        rest = b""
+        async with self.connection.stream(path, query={"watch": "1"}) as pieces:
+            async for piece in pieces:
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    event = orjson.loads(line)
+                    if event["type"] == "ERROR":
+                        return
+                    yield event["type"], event["object"]
+
+
+def find_kind(api_version: str, name: str) -> Kind:
+    """The kind of that name, of those that stories speak of."""
+    return next(kind for kind in KINDS if (kind.api_version, kind.name) == (api_version, name))
+
+
+def object_path(address: Address) -> str:
+    """Where an object is."""
+    kind = find_kind(address.api_version, address.kind)
+    return requests.object_path(kind, address.namespace if kind.namespaced else "", address.name)
+
+
+def address_of(raw: Object) -> Address:
+    """What to call an object."""
+    metadata = raw["metadata"]
+    return Address(
+        api_version=raw["apiVersion"], kind=raw["kind"], namespace=metadata.get("namespace", ""), name=metadata["name"]
+    )
+
+
+async def install(user: RealUser, definitions: Iterable[Object]) -> None:
+    """Install CustomResourceDefinitions and wait until their kinds are served."""
+    made = [address_of(await user.apply(definition)) for definition in definitions]
+    for address in made:
+        while not is_established(await user.find(address)):
+            await asyncio.sleep(RETRY)
+
+
+def is_established(raw: Object | None) -> bool:
+    """Whether the server serves what a CustomResourceDefinition defines."""
+    conditions = ((raw or {}).get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def selector(stack_uid: str) -> str:
+    """What chooses a Stack's objects."""
+    return f"{names.LABEL_STACK_UID}={stack_uid}"

@@ -1,0 +1,183 @@
+"""A story's world on a real API server: the operator's own machine in this very process, or as a process of its own.
+
+One namespace a world, so that many stories share one control plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import time
+from typing import Protocol
+
+from hearth.engine.engine import Engine
+from hearth.kube.credentials import CredentialSource
+from hearth.machine import KubeMachine
+from hearth.model.child import Object
+from hearth.plan.hashing import Hasher
+from hearth.settings import Settings
+from support import fake_kinds, probe_player, real_user
+from support.fake_world import SilentObserver
+from support.real_user import RealUser
+from support.recorded_ports import RecordedCluster, RecordedHome
+from support.traffic import Traffic
+from support.world import Address, Check
+
+POLL = 0.05
+"""Seconds between two looks."""
+QUIET = 1.6
+"""Seconds without a request after which nothing moves any more: longer than statuses are held back."""
+TIMEOUT = 60.0
+"""Seconds for anything that a story waits for, on a machine that is busy with other tests."""
+LONGEST_PAUSE = 1.0
+"""What is left of a wait, where time cannot be skipped."""
+MAX_BACKOFF = datetime.timedelta(seconds=2)
+READY_TIMEOUT = 30.0
+
+
+class Operator(Protocol):
+    """One life of the operator."""
+
+    async def start(self) -> None:
+        """Begin; returns when it converges."""
+
+    async def kill(self) -> None:
+        """End at once."""
+
+
+class RecordedMachine(KubeMachine):
+    """The operator's machine with its requests counted and refused as a test says."""
+
+    def __init__(self, settings: Settings, source: CredentialSource, log: Traffic) -> None:
+        super().__init__(settings, source, SilentObserver())
+        self._log = log
+
+    def _build(self, hasher: Hasher) -> Engine:
+        self._home = RecordedHome(self._home, self._log)  # type: ignore[assignment]  # the same port around the same home
+        self._cluster = RecordedCluster(self._cluster, self._log)  # type: ignore[assignment]  # likewise
+        return super()._build(hasher)
+
+
+class InProcess:
+    """An operator that is part of the test's own process."""
+
+    def __init__(self, source: CredentialSource, namespace: str, log: Traffic) -> None:
+        settings = Settings(namespace=namespace, operator_namespace=namespace, max_backoff=MAX_BACKOFF)
+        self._machine = RecordedMachine(settings, source, log)
+
+    async def start(self) -> None:
+        """As the protocol says."""
+        await self._machine.start()
+        latest = time.monotonic() + READY_TIMEOUT
+        while waits := self._machine.find_unready():
+            assert time.monotonic() < latest, f"the operator is not ready: {waits}"
+            await asyncio.sleep(POLL)
+
+    async def kill(self) -> None:
+        """As the protocol says."""
+        await self._machine.stop()
+
+
+class RealWorld:
+    """The protocol `World`."""
+
+    def __init__(self, user: RealUser, source: CredentialSource) -> None:
+        self.namespace = user.namespace
+        self.traffic = Traffic()
+        self._user = user
+        self._source = source
+        self._operator: Operator | None = None
+        self._player = probe_player.Player(user, now=lambda: datetime.datetime.now(tz=datetime.UTC))
+        self._watching: list[asyncio.Task[None]] = []
+
+    def open(self) -> None:
+        """Begin to play probes."""
+        for kind in real_user.PROBES:
+            self._watching.append(asyncio.create_task(self._user.show_probes(kind, self._player)))
+
+    async def close(self) -> None:
+        """End everything that this world began."""
+        await self.kill_controller()
+        self._player.stop()
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+
+    # ------------------------------------------------------------ the operator
+
+    def make_operator(self) -> Operator:
+        """The next life of the operator."""
+        return InProcess(self._source, self.namespace, self.traffic)
+
+    async def start_controller(self) -> None:
+        """As the protocol says."""
+        self._operator = self.make_operator()
+        await self._operator.start()
+
+    async def kill_controller(self) -> None:
+        """As the protocol says."""
+        if self._operator is not None:
+            await self._operator.kill()
+            self._operator = None
+
+    # ------------------------------------------------------------ the user
+
+    async def find(self, address: Address) -> Object | None:
+        """As the protocol says."""
+        return await self._user.find(address)
+
+    async def find_children(self, stack_uid: str) -> list[Object]:
+        """As the protocol says."""
+        chosen = real_user.selector(stack_uid)
+        kinds = [kind for kind in real_user.KINDS if kind.namespaced and kind != fake_kinds.CONTROLLER_REVISION.kind]
+        found = await asyncio.gather(*(self._user.list_labelled(kind, chosen) for kind in kinds))
+        return [raw for each in found for raw in each]
+
+    async def find_revisions(self, stack_uid: str) -> list[Object]:
+        """As the protocol says."""
+        return await self._user.list_labelled(fake_kinds.CONTROLLER_REVISION.kind, real_user.selector(stack_uid))
+
+    async def create(self, manifest: Object) -> Object:
+        """As the protocol says."""
+        return await self._user.create(manifest)
+
+    async def replace_spec(self, address: Address, spec: Object) -> None:
+        """As the protocol says; without a version, so that a status written meanwhile is no conflict."""
+        live = await self._user.find(address)
+        assert live is not None, f"there is no {address} whose spec could be replaced"
+        metadata = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
+        metadata.pop("resourceVersion")
+        await self._user.replace({**live, "metadata": metadata, "spec": spec})
+
+    async def patch(self, address: Address, patch: Object) -> None:
+        """As the protocol says."""
+        await self._user.patch(address, patch)
+
+    async def delete(self, address: Address) -> None:
+        """As the protocol says."""
+        await self._user.delete(address)
+
+    # ------------------------------------------------------------ time
+
+    async def wait(self, seconds: float) -> None:
+        """As the protocol says; a moment of it."""
+        await asyncio.sleep(min(seconds, LONGEST_PAUSE))
+
+    async def wait_until(self, check: Check) -> list[str]:
+        """As the protocol says."""
+        latest = time.monotonic() + TIMEOUT
+        while (wrong := await check()) and time.monotonic() < latest:
+            await asyncio.sleep(POLL)
+        return wrong
+
+    async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
+        """As the protocol says; what takes minutes there takes at most the longest backoff here."""
+        latest = time.monotonic() + TIMEOUT
+        while True:
+            wrong = await self.wait_until(check)
+            before = len(self.traffic.requests)
+            await asyncio.sleep(QUIET)
+            wrong = await check()
+            is_quiet = len(self.traffic.requests) == before
+            if (not wrong and is_quiet) or time.monotonic() > latest:
+                return wrong

@@ -1,0 +1,116 @@
+"""The ports of an engine on a real API server, with every request counted and refused as the test's traffic says.
+
+Passes everything else on; must not change an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from hearth.engine.ports import Cluster, Home, Revision, StackObject
+from hearth.model import errors, names
+from hearth.model.child import Child, Object
+from hearth.model.kinds import Kind, ObjectRef
+from support import fake_cluster, fake_home, traffic
+from support.traffic import Request, Traffic
+
+Answer = TypeVar("Answer")
+
+
+async def pass_on(log: Traffic, request: Request, send: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The answer to one request, unless it is to be refused or lost."""
+    how = log.record(request)
+    refusal = log.find_refusal(request, how)
+    if refusal is not None and not isinstance(refusal, traffic.Lost):
+        raise refusal
+    answer = await send()
+    if refusal is not None:
+        raise errors.Unreachable("the connection was closed before an answer came")
+    return answer
+
+
+class RecordedCluster:
+    """The port `Cluster` around another."""
+
+    def __init__(self, inner: Cluster, log: Traffic) -> None:
+        self._inner = inner
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever sends nothing that is counted."""
+        return getattr(self._inner, name)
+
+    async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
+        """As the port says."""
+        request = fake_cluster.describe("apply", kind, manifest)
+        return await pass_on(
+            self._log, request, lambda: self._inner.apply(manifest, kind=kind, manager=manager, force=force)
+        )
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        request = fake_cluster.describe("dry-run", kind, manifest)
+        await pass_on(self._log, request, lambda: self._inner.create_dry_run(manifest, kind=kind))
+
+    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
+        """As the port says."""
+        request = Request(verb="get", kind=kind, namespace=ref.namespace, name=ref.name)
+        return await pass_on(self._log, request, lambda: self._inner.get(ref, kind=kind))
+
+    async def delete(self, child: Child) -> bool:
+        """As the port says."""
+        request = Request(
+            verb="delete", kind=child.kind, namespace=child.namespace, name=child.name, resource=child.resource
+        )
+        return await pass_on(self._log, request, lambda: self._inner.delete(child))
+
+    async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
+        """As the port says."""
+        request = Request(verb="list", kind=kind, namespace="", name="")
+        return await pass_on(self._log, request, lambda: self._inner.list_children(kind, stack_uid))
+
+    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+        """As the port says."""
+        request = Request(verb="access-review", kind=kind, namespace=namespace, name="")
+        return await pass_on(self._log, request, lambda: self._inner.can(verb, kind=kind, namespace=namespace))
+
+
+class RecordedHome:
+    """The port `Home` around another."""
+
+    def __init__(self, inner: Home, log: Traffic) -> None:
+        self._inner = inner
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever sends nothing that is counted."""
+        return getattr(self._inner, name)
+
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> None:
+        """As the port says."""
+        request = Request(verb="revision", kind=fake_home.REVISION, namespace=stack.namespace, name=revision.name)
+        await pass_on(self._log, request, lambda: self._inner.create_revision(stack, revision, definition))
+
+    async def put_finalizer(self, stack: StackObject) -> None:
+        """As the port says; sends nothing where ours is there."""
+        if names.FINALIZER not in stack.finalizers:
+            request = fake_home.stack_request("finalizer", stack)
+            await pass_on(self._log, request, lambda: self._inner.put_finalizer(stack))
+
+    async def remove_finalizer(self, stack: StackObject) -> None:
+        """As the port says; sends nothing where ours is gone."""
+        if names.FINALIZER in stack.finalizers:
+            request = fake_home.stack_request("finalizer", stack)
+            await pass_on(self._log, request, lambda: self._inner.remove_finalizer(stack))
+
+    async def write_status(self, stack: StackObject, status: Object) -> None:
+        """As the port says."""
+        request = fake_home.stack_request("status", stack)
+        await pass_on(self._log, request, lambda: self._inner.write_status(stack, status))
+
+    async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
+        """As the port says."""
+        self._log.events.append((stack.name, type_, reason, message))
+        self._log.record(fake_home.stack_request("event", stack))
+        await self._inner.emit_event(stack, type_=type_, reason=reason, message=message)

@@ -1,0 +1,190 @@
+"""The home cluster's caches: Stacks, their revisions, and the ConfigMaps that definitions are read from."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.engine.ports import Revision
+from hearth.kube.revision_cache import RevisionCache
+from hearth.kube.source_cache import SourceCache
+from hearth.kube.stack_cache import StackCache
+from hearth.kube.watch import METADATA
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from support import scripted_api
+from support.scripted_api import ScriptedConnection, Stream, added, deleted, elapse, list_end, make_object, modified
+
+SOURCE = ObjectRef(group="", kind="ConfigMap", namespace="default", name="template")
+
+
+class Listener:
+    """Writes down whom it would wake."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack changed."""
+        self.heard.append(uid)
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """A source changed."""
+        self.heard.append(str(ref))
+
+
+def stack(name: str, version: int, *, phase: str = "", **metadata: object) -> Object:
+    """A Stack as the server shows it."""
+    status = {"status": {"phase": phase}} if phase else {}
+    return {**make_object(name, version, generation=1, **metadata), "spec": {"parameters": {"n": 1}}, **status}
+
+
+async def follow_stacks(stream: Stream, *, namespace: str = "") -> tuple[StackCache, Listener, ScriptedConnection]:
+    """A cache that has had its first list."""
+    connection, listener = ScriptedConnection(streams=[stream]), Listener()
+    cache = StackCache(connection, listener, namespace=namespace, rules=scripted_api.RULES)
+    cache.start()
+    await cache.wait_synced()
+    listener.heard.clear()
+    return cache, listener, connection
+
+
+@scripted_api.in_virtual_time
+async def test_a_stack_is_found_with_all_that_a_pass_needs() -> None:
+    """And is None once it is gone."""
+    raw = stack("shop", 3, phase="CreateComplete", annotations={"hearth.dev/retry": "1"}, finalizers=["x/y"])
+    stream = Stream(scripted_api.event("ADDED", raw), list_end(5))
+    cache, listener, _ = await follow_stacks(stream)
+    found = cache.find_stack("shop")
+    assert found is not None
+    assert (found.name, found.namespace, found.generation, found.resource_version) == ("shop", "default", 1, 3)
+    assert (found.spec, found.status) == ({"parameters": {"n": 1}}, {"phase": "CreateComplete"})
+    assert (found.finalizers, found.annotations) == (("x/y",), {"hearth.dev/retry": "1"})
+    assert list(cache.stacks()) == ["shop"]
+    stream.say(deleted("shop", 6))
+    await elapse(0.1)
+    assert (cache.find_stack("shop"), listener.heard) == (None, ["shop"])
+
+
+@scripted_api.in_virtual_time
+async def test_a_stack_that_is_handed_out_may_be_changed() -> None:
+    """It is the caller's own copy."""
+    cache, _, _ = await follow_stacks(Stream(scripted_api.event("ADDED", stack("shop", 3)), list_end(5)))
+    first = cache.find_stack("shop")
+    assert first is not None
+    first.spec.clear()
+    second = cache.find_stack("shop")
+    assert second is not None
+    assert second.spec == {"parameters": {"n": 1}}
+
+
+@scripted_api.in_virtual_time
+async def test_our_own_status_writes_wake_nobody() -> None:
+    """Somebody else's do, and so does an edit."""
+    stream = Stream(scripted_api.event("ADDED", stack("shop", 3)), list_end(5))
+    cache, listener, _ = await follow_stacks(stream)
+    cache.put(stack("shop", 6, phase="UpdateComplete"))
+    stream.say(scripted_api.event("MODIFIED", stack("shop", 6, phase="UpdateComplete")))
+    await elapse(0.1)
+    assert listener.heard == []
+    stream.say(scripted_api.event("MODIFIED", stack("shop", 7, phase="Spoilt")))
+    await elapse(0.1)
+    assert listener.heard == ["shop"]
+
+
+@scripted_api.in_virtual_time
+async def test_a_version_alone_wakes_nobody_and_is_kept() -> None:
+    """Field owners changed, which is not kept; the next write states the version."""
+    stream = Stream(scripted_api.event("ADDED", stack("shop", 3)), list_end(5))
+    cache, listener, _ = await follow_stacks(stream)
+    stream.say(scripted_api.event("MODIFIED", stack("shop", 6)))
+    await elapse(0.1)
+    found = cache.find_stack("shop")
+    assert found is not None
+    assert (found.resource_version, listener.heard) == (6, [])
+
+
+@scripted_api.in_virtual_time
+async def test_stacks_of_one_namespace_alone_can_be_watched() -> None:
+    """All stacks there, whatever their labels."""
+    _, _, connection = await follow_stacks(Stream(list_end(5)), namespace="shop")
+    assert connection.asked[0].path == "/apis/hearth.dev/v1alpha1/namespaces/shop/stacks"
+    assert "labelSelector" not in connection.asked[0].query
+
+
+def revision(name: str, version: int, *, number: int, kinds: str = "") -> Object:
+    """A ControllerRevision of stack `s1`, by its metadata."""
+    annotations = {names.ANNOTATION_REVISION: str(number), names.ANNOTATION_HASH: f"h{number}"}
+    return make_object(name, version, annotations={**annotations, names.ANNOTATION_KINDS: kinds})
+
+
+@scripted_api.in_virtual_time
+async def test_revisions_are_read_off_their_metadata_in_order() -> None:
+    """Their definitions are not loaded."""
+    second = revision("r2", 4, number=2, kinds="v1/ConfigMap,apps/v1/Deployment")
+    stream = Stream(scripted_api.event("ADDED", second), list_end(5))
+    connection = ScriptedConnection(streams=[stream])
+    cache = RevisionCache(connection, rules=scripted_api.RULES)
+    cache.start()
+    await cache.wait_synced()
+    cache.put(revision("r1", 6, number=1))
+    assert cache.revisions("s1") == (
+        Revision(name="r1", number=1, hash="h1", kinds=frozenset()),
+        Revision(name="r2", number=2, hash="h2", kinds=frozenset({"v1/ConfigMap", "apps/v1/Deployment"})),
+    )
+    assert connection.asked[0].accept == METADATA
+    stream.say(scripted_api.event("DELETED", revision("r2", 7, number=2)))
+    await elapse(0.1)
+    assert [each.name for each in cache.revisions("s1")] == ["r1"]
+    assert cache.revisions("nobody") == ()
+
+
+@scripted_api.in_virtual_time
+async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
+    """What was read already wakes nobody when the watch shows it."""
+    raw = make_object("template", 3, data={"stack.yaml": "a"})
+    stream = Stream()
+    connection, listener = ScriptedConnection(streams=[stream], pages=[raw]), Listener()
+    cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    assert await cache.get_source(SOURCE) == {"stack.yaml": "a"}
+    stream.say(added("template", 3, data={"stack.yaml": "a"}), list_end(5))
+    await elapse(0.1)
+    assert listener.heard == []
+    assert await cache.get_source(SOURCE) == {"stack.yaml": "a"}
+    assert len(connection.asked) == 2
+    stream.say(modified("template", 6, data={"stack.yaml": "a"}, annotations={"x": "y"}))
+    await elapse(0.1)
+    assert listener.heard == []
+    stream.say(modified("template", 7, data={"stack.yaml": "b"}))
+    await elapse(0.1)
+    assert (listener.heard, await cache.get_source(SOURCE)) == (["configmap/template"], {"stack.yaml": "b"})
+
+
+@scripted_api.in_virtual_time
+async def test_a_source_that_is_missing_is_told_of_when_it_comes() -> None:
+    """Until then asking says 404, from the server as from memory."""
+    stream = Stream(list_end(5))
+    connection, listener = (
+        ScriptedConnection(streams=[stream], pages=[errors.Refused(code=404, status=None)]),
+        Listener(),
+    )
+    cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    for _ in range(2):
+        with pytest.raises(errors.Refused, match=r"404|not found"):
+            await cache.get_source(SOURCE)
+        await elapse(0.1)
+    stream.say(added("template", 6, data={"stack.yaml": "a"}))
+    await elapse(0.1)
+    assert (listener.heard, await cache.get_source(SOURCE)) == (["configmap/template"], {"stack.yaml": "a"})
+
+
+@scripted_api.in_virtual_time
+async def test_a_source_that_is_made_anew_under_its_name_is_the_new_one() -> None:
+    """Its predecessor's deletion comes as an event of its own."""
+    stream = Stream(added("template", 3, uid="old", data={"a": "1"}), list_end(5))
+    connection = ScriptedConnection(streams=[stream], pages=[make_object("template", 3, uid="old", data={"a": "1"})])
+    cache = SourceCache(connection, Listener(), rules=scripted_api.RULES)
+    await cache.get_source(SOURCE)
+    stream.say(deleted("template", 6, uid="old"), added("template", 7, uid="new", data={"a": "2"}))
+    await elapse(0.1)
+    assert await cache.get_source(SOURCE) == {"a": "2"}

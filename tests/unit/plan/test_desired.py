@@ -1,0 +1,72 @@
+"""The object that is applied: named, labelled and hashed so that a restarted controller knows all of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from hearth.model import names
+from hearth.model.kinds import Kind
+from hearth.plan import desired
+from hearth.plan.desired import Desired, Standpoint
+from support.blueprints import CONFIG_MAP, HASHER, STACK
+
+ROLE = Kind(
+    group="rbac.authorization.k8s.io", version="v1", name="ClusterRole", plural="clusterroles", namespaced=False
+)
+
+
+def complete(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP, incarnation: int = 1) -> Desired:
+    """For the resource `webConfig`, which requires `db`."""
+    whose = Standpoint(stack=STACK, resource="webConfig", incarnation=incarnation, requires=("db/2",))
+    return desired.complete(copy.deepcopy(manifest), whose, kind=kind, hashes=HASHER)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        ({}, ("default", "shop-web-config")),
+        ({"metadata": {"name": "fixed"}}, ("default", "fixed")),
+        ({"metadata": {"namespace": "other"}}, ("other", f"shop-web-config-{names.digest('default')}")),
+    ],
+    ids=["nothing stated", "a pinned name", "elsewhere: two Stacks of one name must not meet"],
+)
+def test_a_child_is_named_after_stack_and_resource(manifest: dict[str, Any], expected: tuple[str, str]) -> None:
+    """Namespace and name."""
+    ref = complete(manifest).ref
+    assert (ref.namespace, ref.name) == expected
+
+
+def test_a_child_of_cluster_scope_has_no_namespace() -> None:
+    """And a name that two namespaces' Stacks do not share."""
+    wanted = complete({}, kind=ROLE)
+    assert (wanted.ref.namespace, wanted.ref.name) == ("", f"shop-web-config-{names.digest('default')}")
+    assert "namespace" not in wanted.manifest["metadata"]
+
+
+def test_the_next_incarnation_has_another_name() -> None:
+    """The old one still stands when it is made."""
+    assert complete({}, incarnation=2).ref.name != complete({}).ref.name
+
+
+def test_the_users_own_labels_stay() -> None:
+    """Ours are added, and win where they meet."""
+    labels = {"app": "x", names.LABEL_RESOURCE: "lie"}
+    found = complete({"metadata": {"labels": labels}}).manifest["metadata"]["labels"]
+    assert (found["app"], found[names.LABEL_RESOURCE]) == ("x", "webConfig")
+
+
+def test_the_hash_tells_the_definition_and_nothing_of_ours() -> None:
+    """Another incarnation's labels are no change; another value is."""
+    pinned = {"metadata": {"name": "one"}, "data": {"a": "1"}}
+    assert complete(pinned).hash == complete(pinned, incarnation=2).hash
+    assert complete(pinned).hash != complete({**pinned, "data": {"a": "2"}}).hash
+
+
+def test_the_record_names_what_was_required() -> None:
+    """In the annotations, for the clean-up of a later process."""
+    annotations = complete({}).manifest["metadata"]["annotations"]
+    assert annotations[names.ANNOTATION_REQUIRES] == "db/2"
+    assert annotations[names.ANNOTATION_IDENTITY] == "stack-1//ConfigMap/default/shop-web-config"

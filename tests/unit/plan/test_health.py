@@ -1,0 +1,267 @@
+"""Verdicts on objects as real clusters show them, kind by kind, and on shapes that no cluster should show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth.model.kinds import Kind
+from hearth.plan import health
+from hearth.plan.health import State
+
+READY, PROGRESSING, FAILED, UNKNOWN = State.READY, State.PROGRESSING, State.FAILED, State.UNKNOWN
+
+
+def kind(key: str) -> Kind:
+    """The kind with this key."""
+    name, _, group = key.partition(".")
+    return Kind(group=group, version="v1", name=name, plural=name.lower() + "s", namespaced=True)
+
+
+DEPLOYMENT, STATEFUL_SET, DAEMON_SET = kind("Deployment.apps"), kind("StatefulSet.apps"), kind("DaemonSet.apps")
+REPLICA_SET, JOB, POD, SERVICE = kind("ReplicaSet.apps"), kind("Job.batch"), kind("Pod"), kind("Service")
+CLAIM, NAMESPACE, STACK = kind("PersistentVolumeClaim"), kind("Namespace"), kind("Stack.hearth.dev")
+DEFINITION = kind("CustomResourceDefinition.apiextensions.k8s.io")
+CUSTOM, CONFIG_MAP = kind("Widget.example.com"), kind("ConfigMap")
+
+
+def cond(type_: str, status: str, reason: str = "", message: str = "") -> dict[str, str]:
+    """A condition."""
+    return {"type": type_, "status": status, "reason": reason, "message": message}
+
+
+def make(spec: dict[str, Any] | None = None, *, generation: int = 2, **status: Any) -> dict[str, Any]:
+    """An object's fields."""
+    return {"metadata": {"name": "a", "generation": generation}, "spec": spec or {}, "status": status}
+
+
+def deployment(
+    *, wanted: int = 2, conditions: tuple[dict[str, str], ...] | None = None, **changed: Any
+) -> dict[str, Any]:
+    """A Deployment that has rolled out, but for what is changed."""
+    counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 2)
+    usual = (
+        cond("Available", "True", "MinimumReplicasAvailable", "fine"),
+        cond("Progressing", "True", "NewReplicaSetAvailable"),
+    )
+    chosen = list(usual if conditions is None else conditions)
+    return make({"replicas": wanted}, **{"observedGeneration": 2, **counts, "conditions": chosen, **changed})
+
+
+def stateful_set(spec: dict[str, Any] | None = None, **changed: Any) -> dict[str, Any]:
+    """A StatefulSet that has rolled out, but for what is changed."""
+    counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "currentReplicas"), 3)
+    status = {"observedGeneration": 2, "currentRevision": "r2", "updateRevision": "r2", **counts, **changed}
+    return make({"replicas": 3, **(spec or {})}, **status)
+
+
+def daemon_set(spec: dict[str, Any] | None = None, **changed: Any) -> dict[str, Any]:
+    """A DaemonSet that has rolled out, but for what is changed."""
+    names = (
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberReady",
+    )
+    return make(spec, **{"observedGeneration": 2, **dict.fromkeys(names, 2), **changed})
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    """The status of a container that does not run."""
+    return {"name": "main", "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+DEADLINE = (cond("Progressing", "False", "ProgressDeadlineExceeded", "it took too long"), cond("Available", "False"))
+BLOCKED = (cond("ReplicaFailure", "True", "FailedCreate", "exceeded quota"), cond("Available", "False"))
+ON_DELETE = {"updateStrategy": {"type": "OnDelete"}}
+PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
+MOVING = {"currentRevision": "r1"}
+EXITED = {"name": "main", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}
+
+ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
+    ("rolled out", DEPLOYMENT, deployment(), READY, "MinimumReplicasAvailable", "fine"),
+    ("scaled to nothing", DEPLOYMENT, deployment(wanted=0, replicas=0, updatedReplicas=0, readyReplicas=0, availableReplicas=0), READY, "MinimumReplicasAvailable", "fine"),
+    ("just made", DEPLOYMENT, make({"replicas": 2}, generation=1), PROGRESSING, "LessThanUpdated", "0 of 2 pods are updated"),
+    ("one pod unless stated", DEPLOYMENT, make(generation=1), PROGRESSING, "LessThanUpdated", "0 of 1 pods are updated"),
+    ("spec not seen yet", DEPLOYMENT, deployment(observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
+    ("past its deadline", DEPLOYMENT, deployment(conditions=DEADLINE, readyReplicas=0), FAILED, "ProgressDeadlineExceeded", "it took too long"),
+    ("past the deadline of the spec before", DEPLOYMENT, deployment(conditions=DEADLINE, observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
+    ("pods of the old template", DEPLOYMENT, deployment(updatedReplicas=1), PROGRESSING, "LessThanUpdated", "1 of 2 pods are updated"),
+    ("an old pod is left", DEPLOYMENT, deployment(replicas=3), PROGRESSING, "PodsTerminating", "1 pods are still to go"),
+    ("a pod is not ready", DEPLOYMENT, deployment(readyReplicas=1), PROGRESSING, "LessThanReady", "1 of 2 pods are ready"),
+    ("a pod is not ready for long enough", DEPLOYMENT, deployment(availableReplicas=1), PROGRESSING, "LessThanAvailable", "1 of 2 pods are available"),
+    ("scaled down, pods left", DEPLOYMENT, deployment(wanted=1), PROGRESSING, "PodsTerminating", "1 pods are still to go"),
+    ("pods cannot be made", DEPLOYMENT, deployment(conditions=BLOCKED, replicas=0, updatedReplicas=0), PROGRESSING, "FailedCreate", "exceeded quota"),
+    ("not available", DEPLOYMENT, deployment(conditions=(cond("Available", "False", "Min", "too few"),)), PROGRESSING, "NotAvailable", "too few"),
+    ("no conditions yet", DEPLOYMENT, deployment(conditions=()), PROGRESSING, "NotAvailable", "its controller has not counted its pods"),
+    ("all pods available", REPLICA_SET, deployment(), READY, "Available", "2 pods are available"),
+    ("too few pods", REPLICA_SET, deployment(replicas=1), PROGRESSING, "LessThanCreated", "1 of 2 pods are created"),
+    ("pods cannot be made either", REPLICA_SET, deployment(conditions=BLOCKED, replicas=0), PROGRESSING, "FailedCreate", "exceeded quota"),
+    ("rolled out", STATEFUL_SET, stateful_set(), READY, "Available", "3 pods are ready"),
+    ("just made", STATEFUL_SET, make({"replicas": 3}), PROGRESSING, "LessThanCreated", "0 of 3 pods are created"),
+    ("spec not seen yet", STATEFUL_SET, stateful_set(observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
+    ("a pod is not ready", STATEFUL_SET, stateful_set(readyReplicas=2), PROGRESSING, "LessThanReady", "2 of 3 pods are ready"),
+    ("a pod too many", STATEFUL_SET, stateful_set(replicas=4), PROGRESSING, "PodsTerminating", "1 pods are still to go"),
+    ("old pods", STATEFUL_SET, stateful_set(**MOVING, updatedReplicas=1), PROGRESSING, "LessThanUpdated", "1 of 3 pods are updated"),
+    ("rollout not concluded", STATEFUL_SET, stateful_set(**MOVING), PROGRESSING, "RollingUpdate", "its rollout is being concluded"),
+    ("old pods below the partition", STATEFUL_SET, stateful_set(PARTITION, **MOVING, updatedReplicas=1), READY, "Available", "3 pods are ready"),
+    ("old pods above the partition", STATEFUL_SET, stateful_set(PARTITION, **MOVING, updatedReplicas=0), PROGRESSING, "LessThanUpdated", "0 of 1 pods are updated"),
+    ("a partition beyond all pods", STATEFUL_SET, stateful_set({**PARTITION, "replicas": 1}, **MOVING, replicas=1, readyReplicas=1, updatedReplicas=0), READY, "Available", "1 pods are ready"),
+    ("old pods that are replaced by hand", STATEFUL_SET, stateful_set(ON_DELETE, **MOVING, updatedReplicas=0), READY, "Available", "3 pods are ready"),
+    ("by hand, but not enough", STATEFUL_SET, stateful_set(ON_DELETE, readyReplicas=0), PROGRESSING, "LessThanReady", "0 of 3 pods are ready"),
+    ("on every node", DAEMON_SET, daemon_set(), READY, "Available", "2 pods are available"),
+    ("no node selected", DAEMON_SET, daemon_set(desiredNumberScheduled=0, currentNumberScheduled=0), READY, "Available", "0 pods are available"),
+    ("just made", DAEMON_SET, make(), PROGRESSING, "NotCounted", "its controller has not counted its nodes"),
+    ("spec not seen yet", DAEMON_SET, daemon_set(observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
+    ("a node without", DAEMON_SET, daemon_set(currentNumberScheduled=1), PROGRESSING, "LessThanScheduled", "1 of 2 pods are scheduled"),
+    ("old pods", DAEMON_SET, daemon_set(updatedNumberScheduled=1), PROGRESSING, "LessThanUpdated", "1 of 2 pods are updated"),
+    ("old pods that are replaced by hand", DAEMON_SET, daemon_set(ON_DELETE, updatedNumberScheduled=0), READY, "Available", "2 pods are available"),
+    ("a pod is not available", DAEMON_SET, daemon_set(numberAvailable=1), PROGRESSING, "LessThanAvailable", "1 of 2 pods are available"),
+    ("a pod is not ready", DAEMON_SET, daemon_set(numberReady=1), PROGRESSING, "LessThanReady", "1 of 2 pods are ready"),
+    ("just made", JOB, make(), PROGRESSING, "NotComplete", "0 of 1 pods succeeded"),
+    ("half done", JOB, make({"completions": 3}, succeeded=1, failed=2), PROGRESSING, "NotComplete", "1 of 3 pods succeeded, 2 failed"),
+    ("done", JOB, make(conditions=[cond("Complete", "True", "CompletionsReached", "all")]), READY, "CompletionsReached", "all"),
+    ("given up", JOB, make(conditions=[cond("Failed", "True", "BackoffLimitExceeded", "too often")]), FAILED, "BackoffLimitExceeded", "too often"),
+    ("about to be given up", JOB, make(conditions=[cond("FailureTarget", "True")], failed=1), PROGRESSING, "NotComplete", "0 of 1 pods succeeded, 1 failed"),
+    ("suspended", JOB, make({"suspend": True}), READY, "Suspended", "it is suspended"),
+    ("failed before it was suspended", JOB, make({"suspend": True}, conditions=[cond("Failed", "True")]), FAILED, "Failed", ""),
+    ("not seen by a node", POD, make(), PROGRESSING, "NotReady", "it has not been seen by a node"),
+    ("runs and is ready", POD, make(phase="Running", conditions=[cond("Ready", "True")]), READY, "Running", ""),
+    ("runs and is not ready", POD, make(phase="Running", conditions=[cond("Ready", "False", "ContainersNotReady", "main")]), PROGRESSING, "ContainersNotReady", "main"),
+    ("starts", POD, make(phase="Pending"), PROGRESSING, "NotReady", "it is pending"),
+    ("no node has room", POD, make(phase="Pending", conditions=[cond("PodScheduled", "False", "Unschedulable", "0/2 nodes")]), PROGRESSING, "Unschedulable", "0/2 nodes"),
+    ("crashes", POD, make(phase="Running", containerStatuses=[waiting("CrashLoopBackOff", "back-off 5m")]), FAILED, "CrashLoopBackOff", "container main: back-off 5m"),
+    ("crashes at its start", POD, make(phase="Pending", initContainerStatuses=[waiting("CrashLoopBackOff")]), FAILED, "CrashLoopBackOff", "container main does not start"),
+    ("no image", POD, make(phase="Pending", containerStatuses=[waiting("ImagePullBackOff", "no such")]), FAILED, "ImagePullBackOff", "container main: no such"),
+    ("first try at an image", POD, make(phase="Pending", containerStatuses=[waiting("ErrImagePull")]), PROGRESSING, "NotReady", "it is pending"),
+    ("done", POD, make(phase="Succeeded"), READY, "Succeeded", ""),
+    ("evicted", POD, make(phase="Failed", reason="Evicted", message="low on memory"), FAILED, "Evicted", "low on memory"),
+    ("failed", POD, make(phase="Failed", containerStatuses=[EXITED]), FAILED, "Failed", "container main ended with code 3: Error"),
+    ("failed silently", POD, make(phase="Failed"), FAILED, "Failed", "it failed without saying why"),
+    ("its node is lost", POD, make(phase="Unknown", reason="NodeLost"), UNKNOWN, "NodeLost", "its node does not report"),
+    ("inside the cluster", SERVICE, make({"type": "ClusterIP"}), READY, "Exists", ""),
+    ("a name for something else", SERVICE, make({"type": "ExternalName"}), READY, "Exists", ""),
+    ("a load balancer without address", SERVICE, make({"type": "LoadBalancer"}, loadBalancer={}), PROGRESSING, "NoLoadBalancer", "its load balancer has no address"),
+    ("a load balancer", SERVICE, make({"type": "LoadBalancer"}, loadBalancer={"ingress": [{"ip": "1.2.3.4"}]}), READY, "Exists", ""),
+    ("bound", CLAIM, make(phase="Bound"), READY, "Bound", ""),
+    ("its volume is gone", CLAIM, make(phase="Lost"), FAILED, "Lost", "its volume is gone"),
+    ("pending", CLAIM, make({"storageClassName": "ssd"}, phase="Pending"), PROGRESSING, "NotBound", 'it is waiting for a volume of class ssd; if that binds on first use, do not wait for it: readyWhen: ["true"]'),
+    ("active", NAMESPACE, make(phase="Active"), READY, "Active", ""),
+    ("on its way out", NAMESPACE, make(phase="Terminating"), PROGRESSING, "Terminating", "it is on its way out"),
+    ("just made", DEFINITION, make(), PROGRESSING, "NotEstablished", "its names have not been looked at"),
+    ("served", DEFINITION, make(conditions=[cond("NamesAccepted", "True"), cond("Established", "True", "InitialNamesAccepted", "ok")]), READY, "InitialNamesAccepted", "ok"),
+    ("being installed", DEFINITION, make(conditions=[cond("NamesAccepted", "True"), cond("Established", "False", "Installing", "soon")]), PROGRESSING, "Installing", "soon"),
+    ("names are taken", DEFINITION, make(conditions=[cond("NamesAccepted", "False", "KindConflict", "taken")]), FAILED, "KindConflict", "taken"),
+    ("says nothing", CUSTOM, {"metadata": {"generation": 5}}, READY, "Exists", ""),
+    ("spec not seen yet", CUSTOM, make(observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
+    ("has seen a generation from before a restore", CUSTOM, make(observedGeneration=7), READY, "Exists", ""),
+    ("ready", CUSTOM, make(conditions=[cond("Ready", "True", "AllGood", "fine")]), READY, "AllGood", "fine"),
+    ("not ready", CUSTOM, make(conditions=[cond("Ready", "False", "Installing", "soon")]), PROGRESSING, "Installing", "soon"),
+    ("not known", CUSTOM, make(conditions=[cond("Ready", "Unknown", "", "hm")]), UNKNOWN, "ReadyUnknown", "hm"),
+    ("stalled", CUSTOM, make(conditions=[cond("Stalled", "True", "NoQuota", "full"), cond("Ready", "False")]), FAILED, "NoQuota", "full"),
+    ("no longer stalled", CUSTOM, make(conditions=[cond("Stalled", "False"), cond("Ready", "True")]), READY, "Ready", ""),
+    ("ready, and at work again", CUSTOM, make(conditions=[cond("Reconciling", "True", "Rollout", "2 of 3"), cond("Ready", "True")]), PROGRESSING, "Rollout", "2 of 3"),
+    ("available", CUSTOM, make(conditions=[cond("Available", "True", "Passed")]), READY, "Passed", ""),
+    ("not available", CUSTOM, make(conditions=[cond("Available", "False", "", "no")]), PROGRESSING, "NotAvailable", "no"),
+    ("ready counts before available", CUSTOM, make(conditions=[cond("Available", "False"), cond("Ready", "True")]), READY, "Ready", ""),
+    ("other conditions only", CUSTOM, make(conditions=[cond("Synced", "False")]), READY, "Exists", ""),
+    ("an inner stack that nobody looked at", STACK, make(), PROGRESSING, "NotObserved", "its controller has not reported on it"),
+    ("an inner stack", STACK, make(conditions=[cond("Ready", "True")]), READY, "Ready", ""),
+    ("there", CONFIG_MAP, {"metadata": {}}, READY, "Exists", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of", "fields", "state", "reason", "message"), [row[1:] for row in ROWS], ids=[f"{row[1].name}: {row[0]}" for row in ROWS]
+)  # fmt: skip
+def test_a_verdict(of: Kind, fields: dict[str, Any], state: State, reason: str, message: str) -> None:
+    """State, reason and the words that people will read."""
+    verdict = health.judge(fields, kind=of)
+    assert (verdict.state, verdict.reason, verdict.message) == (state, reason, message)
+
+
+TERMINAL = {
+    "Job: given up",
+    "Job: failed before it was suspended",
+    "Pod: evicted",
+    "Pod: failed",
+    "Pod: failed silently",
+}
+
+
+def test_only_what_another_object_alone_can_mend_is_terminal() -> None:
+    """Everything else may be overcome by its own controller, and must not be replaced unasked."""
+    found = {f"{row[1].name}: {row[0]}" for row in ROWS if health.judge(row[2], kind=row[1]).terminal}
+    assert found == TERMINAL
+
+
+class Recorder(Mapping[str, Any]):
+    """A map that remembers which paths were read of it."""
+
+    def __init__(self, value: Mapping[str, Any], seen: set[tuple[str, ...]], path: tuple[str, ...] = ()) -> None:
+        self._value, self._seen, self._path = value, seen, path
+
+    def __getitem__(self, key: str) -> Any:
+        path = (*self._path, key)
+        self._seen.add(path)
+        value = self._value[key]
+        return Recorder(value, self._seen, path) if isinstance(value, dict) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._value)
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+
+def paths_read(of: Kind) -> set[tuple[str, ...]]:
+    """The longest paths that judging every row of a kind reads."""
+    seen: set[tuple[str, ...]] = set()
+    for row in ROWS:
+        if row[1] == of:
+            health.judge(Recorder(row[2], seen), kind=of)
+    return {
+        path
+        for path in seen
+        if path[0] != "metadata" and not any(path == more[: len(path)] and path != more for more in seen)
+    }
+
+
+@pytest.mark.parametrize("of", sorted({row[1] for row in ROWS}, key=lambda of: of.key), ids=lambda of: of.key)
+def test_exactly_what_is_read_is_kept(of: Kind) -> None:
+    """The cache keeps no field for nothing, and misses none."""
+    assert paths_read(of) == health.paths(of)
+
+
+@pytest.mark.parametrize(
+    "key", ["ConfigMap", "Secret", "ServiceAccount", "Role.rbac.authorization.k8s.io", "StorageClass.storage.k8s.io"]
+)
+def test_some_kinds_need_nothing_but_metadata(key: str) -> None:
+    """So that no data of Secrets is ever loaded."""
+    assert health.paths(kind(key)) == frozenset()
+
+
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "True", "False", "Running", "x"])
+)
+keys = st.sampled_from(
+    "metadata spec status conditions type generation observedGeneration replicas phase state updateStrategy rollingUpdate "
+    "partition containerStatuses waiting reason message loadBalancer ingress suspend completions succeeded failed "
+    "desiredNumberScheduled terminated exitCode".split()
+)
+garbage = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4), max_leaves=20
+)
+
+
+@given(st.dictionaries(keys, garbage), st.sampled_from(sorted({row[1] for row in ROWS}, key=lambda of: of.key)))
+def test_any_shape_is_judged(fields: dict[str, Any], of: Kind) -> None:
+    """Half-written objects and strange controllers raise nothing."""
+    verdict = health.judge(fields, kind=of)
+    assert verdict.reason
+    assert verdict.state is FAILED or not verdict.terminal

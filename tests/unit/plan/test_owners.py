@@ -1,0 +1,29 @@
+"""Whose an object is, in the words of a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.plan import owners
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"managedFields": [{"manager": "helm"}, {"manager": "hearth:prod/shop"}]}, "the Stack prod/shop"),
+        ({"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1"}]}, "replicaset/web-1"),
+        ({"annotations": {"meta.helm.sh/release-name": "db"}}, "the Helm release db"),
+        (
+            {"labels": {"app.kubernetes.io/managed-by": "argo"}},
+            "'argo' (its label app.kubernetes.io/managed-by)",
+        ),
+        ({"managedFields": [{"manager": "kubectl-create"}]}, "'kubectl-create' (its field manager)"),
+        ({}, "nobody who left a name"),
+    ],
+    ids=["another stack", "a controller", "helm", "a label", "a person with kubectl", "nothing known"],
+)
+def test_the_best_that_is_known_is_named(metadata: dict[str, Any], expected: str) -> None:
+    """The most telling sign first."""
+    assert owners.name_owner({"metadata": metadata}) == expected

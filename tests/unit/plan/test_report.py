@@ -1,0 +1,187 @@
+"""What the status says: phase, conditions, counts, problems and outputs; bounded, and true."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hearth.model.child import Object
+from hearth.plan import conditions, report
+from hearth.plan.attempts import Attempt
+from hearth.plan.board import Board
+from hearth.plan.report import Refusal, Subject
+from hearth.plan.steps import Apply
+from hearth.plan.world import Memory
+from support import blueprints
+from support.blueprints import Constant, Reading, World
+
+SUBJECT = Subject(generation=3, is_deleting=False, is_first=True, revision=1, last_completed=None, refusal=None)
+REFUSAL = Refusal(reason="InvalidTemplate", message="the definition has a mistake")
+
+
+def build(
+    board: Board | None, *, subject: Subject = SUBJECT, memory: Memory | None = None, before: Object | None = None
+) -> Object:
+    """The status, at a fixed time."""
+    return report.build(subject, board, memory=memory or Memory(), before=before or {}, now=1_000.0, monotonic=0.0)
+
+
+def headline(status: Object) -> tuple[str, str, str]:
+    """Phase, and reason and message of Ready."""
+    ready = conditions.find(status, "Ready")
+    return status["phase"], ready["reason"], ready["message"]
+
+
+def refuse(world: World, board: Board, name: str, *, failures: int) -> None:
+    """Let the apply of a resource be refused."""
+    step = board.frontier[name]
+    assert isinstance(step, Apply)
+    world.memory.attempts[name] = Attempt(
+        subject=f"{step.hash}/{step.uid}",
+        failures=failures,
+        next_try=30.0,
+        reason="Denied",
+        message="cannot patch configmap/shop-a: no",
+        is_final=False,
+    )
+    world.refresh(board, name)
+
+
+def test_everything_ready_is_complete() -> None:
+    """And the revision is the last that completed from then on."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": [], "b": []}))
+    world.settle(board)
+    status = build(board, memory=world.memory)
+    assert headline(status) == ("CreateComplete", "Complete", "all 2 resources are ready")
+    assert (status["lastCompletedRevision"], status["summary"], status["problems"]) == (1, "2/2", [])
+
+
+def test_a_later_revision_is_an_update() -> None:
+    """Whatever its number is called by."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
+    world.settle(board)
+    status = build(board, subject=dataclasses.replace(SUBJECT, is_first=False, revision=4))
+    assert (status["phase"], status["lastCompletedRevision"]) == ("UpdateComplete", 4)
+
+
+def test_the_message_names_what_is_waited_for() -> None:
+    """By resource and object, with its own words."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}, kind=blueprints.GADGET))
+    world.settle(board)
+    step = Apply(
+        resource="a",
+        kind=blueprints.GADGET,
+        ref=world.of("a")[0].ref,
+        manifest=board.find_desired("a").manifest,  # type: ignore[union-attr]  # it was evaluated above
+        hash="",
+        uid=None,
+        cause="change",
+    )
+    waiting = {"type": "Ready", "status": "False", "message": "boiling water"}
+    world.carry_out(step, status={"conditions": [waiting]})
+    world.refresh(board, "a")
+    phase, reason, message = headline(build(board))
+    assert (phase, reason) == ("CreateInProgress", "Progressing")
+    assert message.startswith("waits for a (gadget.example.org/shop-a)")
+    assert "boiling water" in message
+
+
+@pytest.mark.parametrize(
+    ("failures", "phase"), [(1, "CreateInProgress"), (5, "CreateFailed")], ids=["still tried", "limit used up"]
+)
+def test_a_refusal_is_told_at_once_and_called_failed_later(failures: int, phase: str) -> None:
+    """With the next try beside it."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": [], "b": []}))
+    world.refresh(board)
+    refuse(world, board, "a", failures=failures)
+    status = build(board, memory=world.memory)
+    assert status["phase"] == phase
+    assert status["problems"] == [
+        {
+            "resource": "a",
+            "kind": "configmap",
+            "name": "shop-a",
+            "reason": "Denied",
+            "message": "cannot patch configmap/shop-a: no",
+            "nextTry": "1970-01-01T00:17:10Z",
+        }
+    ]
+
+
+def test_problems_are_bounded_and_the_counts_are_not() -> None:
+    """No list in a status grows with the stack."""
+    names = [f"r{number}" for number in range(50)]
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({name: [] for name in names}))
+    world.refresh(board)
+    for name in names:
+        refuse(world, board, name, failures=5)
+    status = build(board, memory=world.memory)
+    assert (len(status["problems"]), status["resources"]["failed"]) == (report.PROBLEMS_AT_MOST, 50)
+
+
+def test_a_refused_definition_is_stalled_while_the_rest_is_told_as_it_is() -> None:
+    """What runs keeps its counts; the phase is that of the wish."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
+    world.settle(board)
+    status = build(board, subject=dataclasses.replace(SUBJECT, refusal=REFUSAL, is_first=False, last_completed=1))
+    assert headline(status) == ("UpdateFailed", "InvalidTemplate", REFUSAL.message)
+    assert conditions.find(status, "Stalled")["status"] == "True"
+    assert (status["summary"], status["lastCompletedRevision"]) == ("1/1", 1)
+
+
+def test_before_anything_was_accepted_there_is_a_status_all_the_same() -> None:
+    """The first definition was refused: no counts, no revision."""
+    status = build(None, subject=dataclasses.replace(SUBJECT, revision=None, refusal=REFUSAL))
+    assert (status["phase"], "summary" in status, "revision" in status) == ("CreateFailed", False, False)
+
+
+def test_a_deletion_names_what_is_left() -> None:
+    """And what holds it."""
+    world = World()
+    world.settle(blueprints.make_board(blueprints.make_blueprint({"a": []})))
+    world.children["a"] = [dataclasses.replace(world.of("a")[0], deleting=True, finalizers=("x/y",))]
+    board = blueprints.make_board(blueprints.make_blueprint({}))
+    world.refresh(board)
+    status = build(board, subject=dataclasses.replace(SUBJECT, is_deleting=True))
+    assert headline(status) == (
+        "DeleteInProgress",
+        "Deleting",
+        "waits for the deletion of configmap/shop-a (held by x/y)",
+    )
+
+
+def test_outputs_are_the_values_that_are_known() -> None:
+    """The others are left out until they are."""
+    host = Reading(make=lambda values: values["a"]["status"]["host"], reads={"a": frozenset({("status", "host")})})
+    name = Reading(make=lambda values: values["a"]["metadata"]["name"], reads={"a": frozenset({("metadata", "name")})})
+    blueprint = blueprints.make_blueprint({"a": []}, outputs={"host": host, "name": name, "one": Constant(1)})
+    world, board = World(), blueprints.make_board(blueprint)
+    world.settle(board)
+    assert build(board)["outputs"] == {"name": "shop-a", "one": 1}
+
+
+def test_a_condition_keeps_its_time_while_its_status_lasts() -> None:
+    """A changed message is no transition."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
+    world.refresh(board)
+    first = report.build(SUBJECT, board, memory=Memory(), before={}, now=1.0, monotonic=0.0)
+    second = report.build(SUBJECT, board, memory=Memory(), before=first, now=99.0, monotonic=0.0)
+    assert second == first
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({"a": 1}, {"a": 1}, {}),
+        ({"a": 1}, {"a": 2}, {"a": 2}),
+        ({"a": 1}, {}, {"a": None}),
+        ({"m": {"a": 1, "b": 1}}, {"m": {"b": 2}}, {"m": {"a": None, "b": 2}}),
+        ({"l": [1]}, {"l": [1, 2]}, {"l": [1, 2]}),
+        ({"m": {"a": 1}}, {"m": {"a": 1}}, {}),
+    ],
+    ids=["equal", "changed", "taken away", "within a map", "lists are replaced", "equal maps"],
+)
+def test_a_patch_holds_the_difference(before: Object, after: Object, expected: Object) -> None:
+    """As a JSON merge patch."""
+    assert report.find_changes(before, after) == expected

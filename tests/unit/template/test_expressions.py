@@ -1,0 +1,151 @@
+"""Expressions give their value, wait for what is not there yet, or say why they cannot be evaluated."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from hearth.template import expressions
+from hearth.template.blueprint import Broken, Known, Outcome, Pending
+
+
+def evaluate(text: str, **values: Any) -> Outcome:
+    """What `text` comes to."""
+    return expressions.bind(expressions.parse(text), path="here", constants={}).evaluate(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "web", "expected"),
+    [
+        ("web.a >= 1", {"a": 1}, True),
+        ("web.a", {"a": {"b": [1, None]}}, {"b": [1]}),
+        ("web.a", {"a": None}, None),
+        ("web.a == 2", {"a": 2.0}, True),
+        ("has(web.a.b.c)", {}, False),
+        ("has(web.a.b.c)", {"a": {"b": {"c": 0}}}, True),
+        ("has(web.a['x'].c)", {"a": {}}, False),
+        ("has(web.a[0].c)", {"a": []}, False),
+        ("has(web.a.b) ? web.a.b : 'none'", {}, "none"),
+        ("has(web.a.b) && web.a.b == 1", {}, False),
+        ("web.?a.?b.orValue(7)", {}, 7),
+        ("web.items.exists(i, has(i.x.y))", {"items": [{}, {"x": {"y": 1}}]}, True),
+        ("web.l.map(x, x * 2)", {"l": [1, 2]}, [2, 4]),
+        ("web.s.split(',')", {"s": "a,b"}, ["a", "b"]),
+        ("math.greatest(web.a, 3)", {"a": 1}, 3),
+        ("base64.encode(bytes(web.s))", {"s": "abc"}, "YWJj"),
+        ("string(base64.decode(web.s))", {"s": "YWJj"}, "abc"),
+        ("cel.bind(x, web.a, x + x)", {"a": 2}, 4),
+        ("quantity(web.m).isGreaterThan(quantity('1Gi'))", {"m": "2048Mi"}, True),
+        ("quantity(web.m).add(quantity('1Gi'))", {"m": "1Gi"}, "2Gi"),
+        ("quantity(web.m).sub(1).asInteger()", {"m": "1k"}, 999),
+        ("isQuantity(web.m)", {"m": "many"}, False),
+        ("quantity('1').compareTo(quantity('1000m'))", {}, 0),
+        ("web.?a[?1].orValue('')", {"a": ["x"]}, ""),
+    ],
+)
+def test_value(text: str, web: dict[str, Any], expected: Any) -> None:
+    """A null counts as a value."""
+    assert evaluate(text, web=web) == Known(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        ("db.status.host", {"db": {"status": {}}}, ("db.status.host",)),
+        ("db.status.host", {"db": {}}, ("db.status.host",)),
+        ("db.status.host", {"db": None}, ("db.status.host",)),
+        ("db.status.host", {}, ("db.status.host",)),
+        ("db.?status.?host", {"db": None}, ("db.status.host",)),
+        ("db.a + web.b", {"db": {}, "web": {}}, ("db.a", "web.b")),
+        ("db.a + web.b", {"db": {"a": 1}, "web": {}}, ("web.b",)),
+        ("db.status.?host", {"db": {}}, ("db.status",)),
+        ("db.a[0]", {"db": {"a": []}}, ("db.a[0]",)),
+        ("db.a['x/y']", {"db": {"a": {}}}, ("db.a['x/y']",)),
+        ("db.l.all(x, x.ok)", {"db": {"l": [{"ok": True}, {}]}}, ("db.l[*].ok",)),
+        ("db.a[web.k]", {"db": {"a": {}}, "web": {"k": "x"}}, ("db.a[*]",)),
+        ("db.a.b", {"db": {"a": None}}, ("db.a.b",)),
+        ("db.?a.?b", {"db": {"a": None}}, ("db.a.b",)),
+    ],
+    ids=[
+        "a field",
+        "the way to it",
+        "no child",
+        "not even heard of",
+        "no child, though read optionally",
+        "two",
+        "only what is missing",
+        "the way to an optional one",
+        "an element",
+        "a key",
+        "a field of an element",
+        "a computed key",
+        "something within a null",
+        "something optional within a null",
+    ],
+)
+def test_waiting(text: str, values: dict[str, Any], expected: tuple[str, ...]) -> None:
+    """What is required and not there is named as it would be written."""
+    assert evaluate(text, **values) == Pending(missing=expected)
+
+
+def test_a_branch_that_is_not_taken_needs_nothing() -> None:
+    """CEL itself does without what does not decide."""
+    assert evaluate("web.a || db.b", web={"a": True}, db={}) == Known(True)
+
+
+@pytest.mark.parametrize(
+    ("text", "web", "message"),
+    [
+        ("10 / web.a", {"a": 0}, "`10 / web.a` fails: divide by zero"),
+        ("int(web.a)", {"a": "x"}, "`int(web.a)` fails: cannot convert string to int"),
+        ("web.a + 1", {"a": "x"}, "`web.a + 1` fails: No matching overloads"),
+        ("quantity(web.a)", {"a": "x"}, "'x' is no quantity"),
+        ("[web.?a]", {"a": 1}, "optional within a list"),
+        ("1.0 / double(web.a)", {"a": 0}, "no number of JSON"),
+        ("type(web.a)", {"a": 0}, "which no manifest can hold"),
+        ("{web.a: 1}", {"a": 1}, "keys must be text"),
+    ],
+)
+def test_what_waiting_does_not_mend(text: str, web: dict[str, Any], message: str) -> None:
+    """It is broken, with the reason in plain words and the expression's own path."""
+    outcome = evaluate(text, web=web)
+    assert isinstance(outcome, Broken)
+    assert outcome.path == "here"
+    assert message in outcome.message
+    assert "INVALID_ARGUMENT" not in outcome.message
+
+
+def test_the_same_text_is_compiled_once() -> None:
+    """Whoever uses it."""
+    assert expressions.parse("web.once") is expressions.parse("web.once")
+
+
+def test_values_are_fresh() -> None:
+    """The caller may change them."""
+    given = {"a": {"b": [1]}}
+    outcome = evaluate("web.a", web=given)
+    assert isinstance(outcome, Known)
+    outcome.value["b"].append(2)
+    assert given == {"a": {"b": [1]}}
+
+
+def test_an_absent_resource_has_nothing() -> None:
+    """Read optionally, it gives none, and it is not waited for."""
+    parsed = expressions.parse_optional("db.?status.?host")
+    bound = expressions.bind(parsed, path="here", constants={}, absent=["db"])
+    assert (bound.names, bound.evaluate({})) == ((), Known(None))
+
+
+def test_a_great_many_nulls_do_no_harm() -> None:
+    """The CEL wrapper forgets to count references to None; in a process of its own, since it would die of that."""
+    program = (
+        "from hearth.template import expressions as e\n"
+        "bound = e.bind(e.parse('[null, {\"a\": null}]'), path='', constants={})\n"
+        "for _ in range(50_000): bound.evaluate({})\n"
+        "print('alive')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("alive", 0)

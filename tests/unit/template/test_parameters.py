@@ -1,0 +1,155 @@
+"""Parameters are checked against their rules, with everything that is wrong named at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.template import parameters
+from hearth.template.shapes import Type
+
+
+def resolve(rules: dict[str, Any], given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The values, and the mistakes as text."""
+    values, mistakes = parameters.resolve(rules, given, path="spec.parameters", template_path="spec.template")
+    return values, [str(mistake) for mistake in mistakes]
+
+
+@pytest.mark.parametrize(
+    ("rules", "given", "expected"),
+    [
+        ({"type": "integer", "default": 2}, {}, 2),
+        ({"type": "integer", "default": 2}, {"x": 5}, 5),
+        ({"type": "integer"}, {"x": 5.0}, 5),
+        ({"type": "number"}, {"x": 5}, 5.0),
+        ({}, {"x": [1]}, [1]),
+        ({"type": "boolean", "default": False}, {}, False),
+        ({"type": ["string", "null"], "default": None}, {}, None),
+        ({"type": "object", "properties": {"r": {"type": "number"}}}, {"x": {"r": 1, "s": 1}}, {"r": 1.0, "s": 1}),
+        ({"type": "array", "items": {"type": "number"}}, {"x": [1, 2.5]}, [1.0, 2.5]),
+    ],
+    ids=[
+        "the default",
+        "given",
+        "a whole number is an integer",
+        "an integer is a number",
+        "no rules",
+        "a default that is false",
+        "a default of null",
+        "numbers within a map",
+        "numbers within a list",
+    ],
+)
+def test_values(rules: dict[str, Any], given: dict[str, Any], expected: Any) -> None:
+    """As expressions will see them: the type is that of the rules."""
+    values, mistakes = resolve({"x": rules}, given)
+    assert (values, mistakes) == ({"x": expected}, [])
+    assert type(values["x"]) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("rules", "value", "expected"),
+    [
+        ({"type": "integer"}, "three", "spec.parameters.x: must be of type integer, found the text 'three'"),
+        ({"type": "integer"}, True, "spec.parameters.x: must be of type integer, found true"),
+        ({"type": "integer"}, None, "spec.parameters.x: must be of type integer, found null"),
+        ({"enum": ["a", "b"]}, "c", "spec.parameters.x: must be one of the text 'a', the text 'b', found the text 'c'"),
+        ({"minimum": 1}, 0, "spec.parameters.x: must be at least 1, found the number 0"),
+        ({"maximum": 1}, 2, "spec.parameters.x: must be at most 1, found the number 2"),
+        ({"pattern": "^a"}, "b", "spec.parameters.x: must match '^a', found the text 'b'"),
+        ({"minLength": 2}, "b", "spec.parameters.x: must have at least 2 characters, found 1"),
+        ({"maxItems": 0}, [1], "spec.parameters.x: must have at most 0 entries, found 1"),
+        ({"items": {"type": "string"}}, ["a", 1], "spec.parameters.x[1]: must be of type string, found the number 1"),
+        (
+            {"properties": {"a": {"type": "string"}}},
+            {"a": 1},
+            "spec.parameters.x.a: must be of type string, found the number 1",
+        ),
+        ({"required": ["a"]}, {}, "spec.parameters.x: 'a' is a required property"),
+    ],
+)
+def test_wrong_values(rules: dict[str, Any], value: Any, expected: str) -> None:
+    """With what was wanted, what was found, and where the rule stands."""
+    assert resolve({"x": rules}, {"x": value})[1] == [
+        f"{expected}; change it, or the rule in spec.template.parameters.x"
+    ]
+
+
+def test_an_integer_of_more_than_64_bits_is_refused() -> None:
+    """Expressions could not hold it."""
+    assert resolve({"x": {}}, {"x": 2**63})[1] == [
+        f"spec.parameters.x: must be an integer of 64 bits, found {2**63}; write it as text"
+    ]
+
+
+def test_everything_is_named_at_once() -> None:
+    """Missing, unknown and wrong ones."""
+    rules = {"name": {"type": "string"}, "replicas": {"type": "integer"}}
+    assert resolve(rules, {"replicas": "x", "nam": "y", "zz": 1})[1] == [
+        "spec.parameters.name: is missing; give it, or a default in spec.template.parameters.name.default",
+        (
+            "spec.parameters.replicas: must be of type integer, found the text 'x'; "
+            "change it, or the rule in spec.template.parameters.replicas"
+        ),
+        "spec.parameters.nam: is not declared in spec.template.parameters; did you mean 'name'?",
+        "spec.parameters.zz: is not declared in spec.template.parameters; take it out, or declare it there",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("string", ["p.x: must be a map of rules, found the text 'string'; write e.g. x: {type: string, default: …}"]),
+        ({"tpye": "string"}, ["p.x.tpye: 'tpye' is no rule of a parameter; did you mean 'type'?"]),
+        (
+            {"sensitive": True},
+            [
+                "p.x.sensitive: 'sensitive' is no rule of a parameter; known are type, default, enum, minimum, pattern, items, properties …"
+            ],
+        ),
+        (
+            {"type": "int"},
+            ["p.x.type: there is no type 'int'; one of array, boolean, integer, null, number, object, string"],
+        ),
+        ({"type": "strin"}, ["p.x.type: there is no type 'strin'; did you mean 'string'?"]),
+        ({"minimum": "1"}, ["p.x.minimum: must be of type number, found the text '1'"]),
+        (
+            {"pattern": "("},
+            ["p.x.pattern: is no regular expression: missing ), unterminated subpattern at position 0; found '('"],
+        ),
+        ({"type": "integer", "default": "x"}, ["p.x.default: must be of type integer, found the text 'x'"]),
+        (
+            {"properties": {"a": {"typ": 1}}},
+            ["p.x.properties.a.typ: 'typ' is no rule of a parameter; did you mean 'type'?"],
+        ),
+        ({"items": {"typ": 1}}, ["p.x.items.typ: 'typ' is no rule of a parameter; did you mean 'type'?"]),
+    ],
+    ids=[
+        "no rules",
+        "unknown word",
+        "a word of later",
+        "unknown type",
+        "mistyped type",
+        "a rule of the wrong type",
+        "no regular expression",
+        "a default against its own rules",
+        "within properties",
+        "within items",
+    ],
+)
+def test_wrong_rules(rules: Any, expected: list[str]) -> None:
+    """They are the template's mistake, not that of the values."""
+    assert [str(mistake) for mistake in parameters.check_rules("x", rules, path="p.x")] == expected
+
+
+def test_the_form_of_params_knows_what_was_declared() -> None:
+    """What the rules leave open is open; the same rules have the same form."""
+    shape = parameters.find_shape({"a": {"type": "integer"}, "b": {"type": ["string", "null"]}, "c": {}})
+    assert {name: field.type for name, field in shape.fields.items()} == {
+        "a": Type.INTEGER,
+        "b": Type.OPEN,
+        "c": Type.OPEN,
+    }
+    assert parameters.find_shape({"a": {}}) is parameters.find_shape({"a": {}})
+    assert parameters.find_shape({}).type is Type.OBJECT

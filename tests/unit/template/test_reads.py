@@ -1,0 +1,125 @@
+"""What an expression reads is told exactly: names, paths, and what may be missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.template import environment, expressions, reads
+from hearth.template.reads import EACH
+
+
+def read(text: str) -> dict[str, bool]:
+    """By path as written whether it is required."""
+    return {str(found): found.is_required for found in expressions.parse(text).reading.reads}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 + 2", {}),
+        ("web.status.ready", {"web.status.ready": True}),
+        ("web.metadata.labels['app/name']", {"web.metadata.labels['app/name']": True}),
+        ("web.spec.containers[0].image", {"web.spec.containers[0].image": True}),
+        ("web.spec.containers[params.at].image", {"params.at": True, "web.spec.containers[*].image": True}),
+        ("web", {"web": True}),
+        ("has(web.status.a.b)", {"web.status.a.b": False}),
+        ("web.status.?a.b", {"web.status.a.b": False}),
+        ("web.status.a.?b", {"web.status.a.b": False}),
+        ("web.a[?0].b", {"web.a[0].b": False}),
+        ("web.?a.orValue(db.b)", {"web.a": False, "db.b": True}),
+        ("has(web.a) ? web.a : db.b", {"web.a": True, "db.b": True}),
+        ("web.items.all(i, i.z == a.b.e)", {"web.items": True, "web.items[*].z": True, "a.b.e": True}),
+        ("web.items.exists(web, web.x)", {"web.items": True, "web.items[*].x": True}),
+        ("web.items.filter(i, has(i.x)).size()", {"web.items": True, "web.items[*]": True, "web.items[*].x": False}),
+        ("web.items.map(i, i.a, i.b)", {"web.items": True, "web.items[*].a": True, "web.items[*].b": True}),
+        (
+            "web.a.all(i, i.b.all(j, j.c == i.d))",
+            {"web.a": True, "web.a[*].b": True, "web.a[*].b[*].c": True, "web.a[*].d": True},
+        ),
+        ("cel.bind(s, web.status, s.a + s.b)", {"web.status.a": True, "web.status.b": True}),
+        ("web.?a.optMap(v, v + db.x).orValue(1)", {"web.a": False, "db.x": True}),
+        ("[web.a, {'k': db.b}]", {"web.a": True, "db.b": True}),
+        ("{?'k': web.?a}", {"web.a": False}),
+        ("size(web.a) > 0 && 'x' in db.b", {"web.a": True, "db.b": True}),
+        ("math.greatest(web.a, 2) + int('1')", {"web.a": True}),
+        ("base64.encode(bytes(web.a))", {"web.a": True}),
+        ("type(web.a) == int", {"web.a": True}),
+        ("web.a.b.size()", {"web.a.b": True}),
+    ],
+)
+def test_paths(text: str, expected: dict[str, bool]) -> None:
+    """Loop variables are no names; nothing under `has()` or behind `.?` is required."""
+    assert read(text) == expected
+
+
+def test_fields_whose_macro_says_so_are_told_apart() -> None:
+    """A path is required as soon as one use of it is."""
+    parsed = expressions.parse("has(web.a.b) && web.a.b == 1")
+    assert [str(found) for found in parsed.required] == ["web.a.b"]
+
+
+def test_the_way_to_an_optional_part_is_required_but_not_read() -> None:
+    """`web.status.?x` needs a status, and nothing of it but x."""
+    parsed = expressions.parse("web.status.?x")
+    assert [str(found) for found in parsed.required] == ["web.status"]
+    assert {found.path for found in parsed.reading.reads} == {("status", "x")}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("web.status.conditions.exists(c, c.type == 'x')", {("status", "conditions")}),
+        ("web.a[0].b", {("a",)}),
+        ("web.a['k'].b", {("a", "k", "b")}),
+        ("web.a[web.k]", {("a",), ("k",)}),
+        ("web.a.b + web.a.c", {("a", "b"), ("a", "c")}),
+        ("size(web.a) + web.a.b", {("a",)}),
+    ],
+    ids=["elements", "an index", "a constant key", "a computed key", "two", "the shorter path holds the longer"],
+)
+def test_what_is_kept_of_an_object(text: str, expected: set[tuple[str, ...]]) -> None:
+    """Paths end before the first index or computed key."""
+    assert expressions.bind(expressions.parse(text), path="p", constants={}).reads == {"web": expected}
+
+
+def test_a_whole_resource_is_every_field_that_its_kind_has() -> None:
+    """Where the kind is not known, the usual ones."""
+    whole = expressions.parse("[web, web.a.b]")
+    known = expressions.bind(whole, path="p", constants={}, fields={"web": ["spec", "data"]})
+    assert known.reads == {"web": {("spec",), ("data",)}}
+    unknown = expressions.bind(whole, path="p", constants={})
+    assert ("status",) in unknown.reads["web"]
+
+
+@pytest.mark.parametrize(
+    ("value", "steps", "expected"),
+    [
+        ({"a": {"b": 1}}, ("a", "b"), False),
+        ({"a": {}}, ("a", "b"), True),
+        ({"a": None}, ("a",), False),
+        ({"a": None}, ("a", "b"), True),
+        ({"a": "text"}, ("a", "b"), True),
+        ({"a": [{"b": 1}]}, ("a", 0, "b"), False),
+        ({"a": []}, ("a", 0), True),
+        ({"a": [{"b": 1}, {}]}, ("a", EACH, "b"), True),
+        ({"a": []}, ("a", EACH, "b"), False),
+        ({"a": {"k": 1}}, ("a", EACH), False),
+    ],
+)
+def test_missing(value: Any, steps: Any, expected: bool) -> None:
+    """A null is there; something within it is not. An element that lacks a field counts."""
+    assert reads.is_missing(value, steps) is expected
+
+
+def test_a_name_is_known_by_where_it_stands() -> None:
+    """In characters, for the column of a message."""
+    assert expressions.find_offset(expressions.parse("1 + 'é' + db.x + db.y"), "db") == 10
+
+
+def test_a_syntax_error_tells_its_place() -> None:
+    """Line and column, from 1."""
+    with pytest.raises(environment.Refusal) as caught:
+        expressions.parse("web.x ==\n  )")
+    assert [(fault.line, fault.column) for fault in caught.value.faults] == [(2, 3)]

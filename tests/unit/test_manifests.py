@@ -1,0 +1,99 @@
+"""The manifests of the installation agree with the program and with each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+import yaml
+
+from hearth.cli import main
+from hearth.settings import Settings
+
+FOLDER = Path(__file__).resolve().parents[2] / "manifests"
+FILES = sorted([*FOLDER.glob("install/*.yaml"), *FOLDER.glob("rbac/*.yaml")])
+
+
+def load(kind: str) -> list[dict[str, Any]]:
+    documents = [document for file in FILES for document in yaml.safe_load_all(file.read_text())]
+    return [document for document in documents if document["kind"] == kind]
+
+
+@pytest.fixture
+def pod() -> dict[str, Any]:
+    (deployment,) = load("Deployment")
+    spec: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return spec
+
+
+def test_the_arguments_of_the_container_are_understood(pod: dict[str, Any]) -> None:
+    """And the server listens where the probes look."""
+    seen: list[Settings] = []
+    (container,) = pod["containers"]
+
+    programs = main.Programs(run=lambda settings: seen.append(settings) or 0)
+    result = click.testing.CliRunner().invoke(main.main, container["args"], obj=programs)
+
+    assert result.exit_code == 0, result.output
+    assert str(seen[0].http_address) == f"0.0.0.0:{container['ports'][0]['containerPort']}"
+    assert seen[0].log_format == "json"
+
+
+def test_the_probes_ask_for_paths_that_are_served(pod: dict[str, Any]) -> None:
+    """Liveness must not ask for readiness, or a slow API server would restart the operator."""
+    (container,) = pod["containers"]
+
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_there_is_time_to_end_in_order(pod: dict[str, Any]) -> None:
+    """Five seconds are promised; the kubelet waits longer."""
+    assert pod["terminationGracePeriodSeconds"] > 5
+
+
+def test_no_rule_grants_more_than_it_names() -> None:
+    """No wildcard: whoever reads the role knows what the operator may do."""
+    granted = [
+        (role["metadata"]["name"], word)
+        for role in load("ClusterRole") + load("Role")
+        for rule in role["rules"]
+        for word in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+    ]
+
+    assert [(name, word) for name, word in granted if "*" in word or word in ("escalate", "bind", "impersonate")] == []
+
+
+def test_every_binding_binds_a_role_that_is_there() -> None:
+    """To the account that the pod runs as."""
+    roles = {(role["kind"], role["metadata"]["name"]) for role in load("ClusterRole") + load("Role")}
+    (account,) = load("ServiceAccount")
+    subject = {key: account["metadata"][key] for key in ("name", "namespace")} | {"kind": "ServiceAccount"}
+
+    for binding in load("ClusterRoleBinding") + load("RoleBinding"):
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
+        assert binding["subjects"] == [subject]
+
+
+def test_writing_stacks_is_granted_by_hand_alone() -> None:
+    """Whoever writes a Stack acts with the operator's rights; no common role may bring that along."""
+    aggregated = [
+        role["metadata"]["name"]
+        for role in load("ClusterRole")
+        if any("rbac.authorization.k8s.io/aggregate-to-" in label for label in role["metadata"]["labels"])
+    ]
+
+    assert aggregated == ["hearth-stacks-view"]
+
+
+@pytest.mark.parametrize("folder", ["manifests/install", "manifests/rbac", "crds"])
+def test_every_file_is_part_of_its_kustomization(folder: str) -> None:
+    """A file that nobody lists is installed by nobody."""
+    path = FOLDER.parent / folder
+    listed = yaml.safe_load((path / "kustomization.yaml").read_text())["resources"]
+
+    files = {file.name for file in path.glob("*.yaml")} - {"kustomization.yaml"}
+    assert files == {name for name in listed if name.endswith(".yaml")}
+    assert all((path / name).exists() for name in listed)
