@@ -93,7 +93,9 @@ class KubeMachine:
         await asyncio.gather(*running, return_exceptions=True)
         if self._engine is not None:
             await self._engine.stop()
-        await asyncio.gather(self._cluster.close(), self._stacks.close(), self._revisions.close(), self._sources.close())
+        await asyncio.gather(
+            self._cluster.close(), self._stacks.close(), self._revisions.close(), self._sources.close()
+        )
         await self._connection.close()
 
     def on_kinds(self) -> None:

@@ -29,12 +29,12 @@ async def apply(what: Object, stack: StackPlayed, play: Play) -> None:
     stack.spec = what
     address = play.address_of(stack.name)
     spec = story.expand(what)
-    if await play.world.find(address) is not None:
-        await play.world.replace_spec(address, spec)
+    if await play.world.user.find(address) is not None:
+        await play.world.user.replace_spec(address, spec)
         return
     metadata = {"name": address.name, "namespace": address.namespace}
     stack.uids = {}
-    await play.world.create(
+    await play.world.user.create(
         {"apiVersion": address.api_version, "kind": address.kind, "metadata": metadata, "spec": spec}
     )
 
@@ -55,17 +55,17 @@ async def tamper(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> Non
     patch: Object = {}
     for path, value in [*what.get("set", {}).items(), *((path, None) for path in what.get("unset", ()))]:
         put(patch, path, value)
-    await play.world.patch(address_of(found), patch)
+    await play.world.user.patch(Address.of(found), patch)
 
 
 async def delete_object(what: str, stack: StackPlayed, play: Play) -> None:
     """Delete a child behind the operator's back."""
-    await play.world.delete(address_of(await play.get_child(stack, what)))
+    await play.world.user.delete(Address.of(await play.get_child(stack, what)))
 
 
 async def delete_stack(what: Any, stack: StackPlayed, play: Play) -> None:
     """Delete the Stack."""
-    await play.world.delete(play.address_of(stack.name))
+    await play.world.user.delete(play.address_of(stack.name))
 
 
 async def fail(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
@@ -109,24 +109,24 @@ async def wait(what: str, stack: StackPlayed, play: Play) -> None:
 
 async def create_kind(what: str, stack: StackPlayed, play: Play) -> None:
     """Install the CustomResourceDefinition of a kind that is a Probe by another name."""
-    made = await play.world.create(probe_player.definition(what))
-    play.others.append(address_of(made))
+    made = await play.world.user.create(probe_player.definition(what))
+    play.others.append(Address.of(made))
 
 
 async def delete_kind(what: str, stack: StackPlayed, play: Play) -> None:
     """Take it away again, with all its objects."""
-    await play.world.delete(address_of(probe_player.definition(what)))
+    await play.world.user.delete(Address.of(probe_player.definition(what)))
 
 
 async def create_object(what: Object, stack: StackPlayed, play: Play) -> None:
     """Create an object that belongs to somebody else."""
-    made = await play.world.create({**what, "metadata": {"namespace": play.world.namespace, **what["metadata"]}})
-    play.others.append(address_of(made))
+    made = await play.world.user.create({**what, "metadata": {"namespace": play.world.namespace, **what["metadata"]}})
+    play.others.append(Address.of(made))
 
 
 async def delete_other(what: str, stack: StackPlayed, play: Play) -> None:
     """Delete an object that is nobody's child: `v1/ConfigMap/name`."""
-    await play.world.delete(play.parse_address(what))
+    await play.world.user.delete(play.parse_address(what))
 
 
 async def change_other(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
@@ -134,7 +134,7 @@ async def change_other(what: Mapping[str, Any], stack: StackPlayed, play: Play) 
     patch: Object = {}
     for path, value in what["set"].items():
         put(patch, path, value)
-    await play.world.patch(play.parse_address(what["object"]), patch)
+    await play.world.user.patch(play.parse_address(what["object"]), patch)
 
 
 ACTIONS: Mapping[str, Act] = {
@@ -156,16 +156,6 @@ ACTIONS: Mapping[str, Act] = {
     "delete-other": delete_other,
     "change-other": change_other,
 }
-
-
-def address_of(raw: Object) -> Address:
-    """Where an object is."""
-    return Address(
-        api_version=raw["apiVersion"],
-        kind=raw["kind"],
-        namespace=raw["metadata"].get("namespace", ""),
-        name=raw["metadata"]["name"],
-    )
 
 
 def put(patch: Object, path: str, value: Any) -> None:

@@ -162,7 +162,7 @@ def make_child(
 ) -> Child:
     """What the cache would hold of an object that was applied as `manifest`. extra: more metadata."""
     metadata = {**manifest["metadata"], "uid": uid, "resourceVersion": str(version), "generation": 1, **extra}
-    fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in metadata["labels"]}}}
+    fields: Object = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in metadata["labels"]}}}
     fields["f:metadata"]["f:annotations"] = {f"f:{key}": {} for key in metadata["annotations"]}
     entry = {"manager": MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields}
     raw = {**manifest, "metadata": {**metadata, "managedFields": [entry]}}

@@ -108,19 +108,19 @@ class FakeHome:
         found = [stored.revision for stored in self._revisions.get(stack_uid, {}).values()]
         return tuple(sorted(found, key=lambda revision: revision.number))
 
-    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> None:
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """As the port says."""
         raw = copy(revisions.make_revision(stack, revision, definition))
         request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
-        self._take_revision(await self._wire.send(request, lambda: self._store(raw)), is_gone=False)
+        stored = await self._wire.send(request, lambda: self._store(raw))
+        self._take_revision(stored, is_gone=False)
+        return parse_revision(stored)
 
     def _store(self, raw: Object) -> Object:
-        """Create a revision; where it exists already, its number and kinds are brought up to date."""
+        """Create a revision, unless it exists already."""
         metadata = raw["metadata"]
-        if self._server.find(REVISION, metadata["namespace"], metadata["name"]) is None:
-            return self._server.create(raw, manager=MANAGER)
-        patch = {"metadata": {"annotations": metadata["annotations"]}, "revision": raw["revision"]}
-        return self._server.patch(REVISION, metadata["namespace"], metadata["name"], patch, manager=MANAGER)
+        found = self._server.find(REVISION, metadata["namespace"], metadata["name"])
+        return found if found is not None else self._server.create(raw, manager=MANAGER)
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
         """As the port says."""

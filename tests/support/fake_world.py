@@ -12,20 +12,19 @@ from typing import Any
 import structlog
 
 from hearth.engine import engine, inbox, services
-from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan import attempts, hashing
-from support import fake_kinds, probe_player, virtual_time
+from support import fake_user, probe_player, virtual_time
 from support.fake_cluster import FakeCluster
 from support.fake_home import FakeHome
 from support.fake_server import FakeServer
+from support.fake_user import FakeUser
 from support.fake_wire import FakeWire
 from support.traffic import Traffic
 from support.virtual_time import VirtualClock
-from support.world import Address, Check
+from support.world import Check
 
-USER = "kubectl-edit"
 QUIET = 30.0
 """Seconds without a request or a change after which nothing moves any more."""
 LONGEST = 3600.0
@@ -50,36 +49,6 @@ class SilentObserver:
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """As the port says."""
-
-
-class FakeStage:
-    """Where probes are played: the fake server."""
-
-    def __init__(self, server: FakeServer) -> None:
-        self._server = server
-
-    async def write_probe_status(self, probe: Object, status: Object) -> None:
-        """As the protocol says."""
-        place = self._find(probe)
-        if place is not None:
-            self._server.patch_status(*place, status, manager="probe-player")
-
-    async def release_probe(self, probe: Object) -> None:
-        """As the protocol says."""
-        place = self._find(probe)
-        if place is not None:
-            live = self._server.get(*place)
-            kept = [each for each in live["metadata"].get("finalizers", ()) if each != probe_player.FINALIZER]
-            self._server.patch(*place, {"metadata": {"finalizers": kept or None}}, manager="probe-player")
-
-    def _find(self, probe: Object) -> tuple[Kind, str, str] | None:
-        """Where that very probe is, unless it is gone."""
-        metadata = probe["metadata"]
-        kind = self._server.kinds.find(probe["apiVersion"], probe["kind"])
-        live = kind and self._server.find(kind, metadata["namespace"], metadata["name"])
-        if kind is None or not live or live["metadata"]["uid"] != metadata["uid"]:
-            return None
-        return kind, metadata["namespace"], metadata["name"]
 
 
 class InternalError(AssertionError):
@@ -161,11 +130,12 @@ class FakeWorld:
         self._clock = VirtualClock()
         self.server = FakeServer(self._clock.now)
         self.controller: Controller | None = None
-        self._player = probe_player.Player(FakeStage(self.server), now=self._now)
+        self.user = FakeUser(self.server)
+        self._player = probe_player.Player(self.user, now=self._now)
         self._change = asyncio.Event()
         self._changes = 0
         self.server.watchers.append(self._on_change)
-        self.server.create(probe_player.definition(), manager=USER)
+        self.server.create(probe_player.definition(), manager=fake_user.MANAGER)
 
     def _now(self) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(self._clock.now(), tz=datetime.UTC)
@@ -208,49 +178,6 @@ class FakeWorld:
     def _rise(self) -> None:
         if self.controller is None:
             self._rising = asyncio.ensure_future(self.start_controller())
-
-    # ------------------------------------------------------------ the user
-
-    def _kind(self, address: Address) -> Kind:
-        return self.server.find_kind({"apiVersion": address.api_version, "kind": address.kind})
-
-    async def find(self, address: Address) -> Object | None:
-        """As the protocol says."""
-        try:
-            return self.server.find(self._kind(address), address.namespace, address.name)
-        except errors.Refused:
-            return None
-
-    async def find_children(self, stack_uid: str) -> list[Object]:
-        """As the protocol says."""
-        return [
-            raw
-            for kind, raw in self.server.everything()
-            if (raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID) == stack_uid
-            and kind != fake_kinds.CONTROLLER_REVISION.kind
-        ]
-
-    async def find_revisions(self, stack_uid: str) -> list[Object]:
-        """As the protocol says."""
-        found = self.server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
-        return [raw for raw in found if raw["metadata"]["ownerReferences"][0]["uid"] == stack_uid]
-
-    async def create(self, manifest: Object) -> Object:
-        """As the protocol says."""
-        return self.server.create(manifest, manager=USER)
-
-    async def replace_spec(self, address: Address, spec: Object) -> None:
-        """As the protocol says."""
-        live = self.server.get(self._kind(address), address.namespace, address.name)
-        self.server.replace({**live, "spec": spec}, manager=USER)
-
-    async def patch(self, address: Address, patch: Object) -> None:
-        """As the protocol says."""
-        self.server.patch(self._kind(address), address.namespace, address.name, patch, manager=USER)
-
-    async def delete(self, address: Address) -> None:
-        """As the protocol says."""
-        self.server.delete(self._kind(address), address.namespace, address.name)
 
     # ------------------------------------------------------------ time
 

@@ -21,6 +21,7 @@ from support import fake_kinds, probe_player
 from support.probe_player import Player
 from support.world import Address
 
+MANAGER = "kubectl-edit"
 RETRY = 0.2
 """Seconds until a kind that is not served, or a watch that broke, is tried again."""
 PROBES = (probe_player.kind_of(), probe_player.kind_of("Latecomer"))
@@ -37,22 +38,29 @@ class RealUser:
 
     async def find(self, address: Address) -> Object | None:
         """The object, or None."""
-        return await self.find_at(object_path(address))
-
-    async def find_at(self, path: str) -> Object | None:
-        """What is there, or None."""
         try:
-            return await self.connection.request("GET", path)
+            return await self.connection.request("GET", object_path(address))
         except errors.Refused as refused:
             if refused.code != 404:
                 raise
             return None
 
-    async def list_labelled(self, kind: Kind, selector: str) -> list[Object]:
-        """The objects of a kind with that label, each with its kind."""
+    async def find_children(self, stack_uid: str) -> list[Object]:
+        """Every object with that Stack's label, except revisions."""
+        kinds = [kind for kind in KINDS if kind.namespaced and kind != fake_kinds.CONTROLLER_REVISION.kind]
+        found = await asyncio.gather(*(self.list_labelled(kind, stack_uid) for kind in kinds))
+        return [raw for each in found for raw in each]
+
+    async def find_revisions(self, stack_uid: str) -> list[Object]:
+        """The ControllerRevisions that this Stack owns."""
+        return await self.list_labelled(fake_kinds.CONTROLLER_REVISION.kind, stack_uid)
+
+    async def list_labelled(self, kind: Kind, stack_uid: str) -> list[Object]:
+        """The objects of a kind with that Stack's label."""
         path = requests.collection_path(kind, self.namespace)
+        query = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}"}
         try:
-            page = await self.connection.request("GET", path, query={"labelSelector": selector})
+            page = await self.connection.request("GET", path, query=query)
         except errors.Refused as refused:
             if refused.code != 404:
                 raise
@@ -65,16 +73,23 @@ class RealUser:
         path = requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
         return await self.connection.request("POST", path, body=manifest)
 
-    async def replace(self, raw: Object) -> Object:
-        """As `kubectl replace`."""
-        kind = find_kind(raw["apiVersion"], raw["kind"])
-        path = requests.object_path(kind, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
-        return await self.connection.request("PUT", path, body=raw)
+    async def replace_spec(self, address: Address, spec: Object) -> None:
+        """As `kubectl replace`, of the spec alone; without a version, so that a new status is no conflict."""
+        live = await self.connection.request("GET", object_path(address))
+        metadata = {
+            key: live["metadata"][key] for key in live["metadata"].keys() - {"managedFields", "resourceVersion"}
+        }
+        await self.connection.request("PUT", object_path(address), body={**live, "metadata": metadata, "spec": spec})
 
     async def patch(self, address: Address, patch: Object, *, subresource: str = "") -> Object:
         """As `kubectl patch --type=merge`."""
         path = object_path(address) + subresource
-        return await self.connection.request("PATCH", path, body=patch, content_type=requests.MERGE_PATCH)
+        query = {"fieldManager": MANAGER}
+        return await self.connection.request("PATCH", path, query=query, body=patch, content_type=requests.MERGE_PATCH)
+
+    async def patch_status(self, address: Address, status: Object) -> Object:
+        """The same of the subresource `status`."""
+        return await self.patch(address, {"status": status}, subresource="/status")
 
     async def delete(self, address: Address) -> None:
         """As `kubectl delete --wait=false`."""
@@ -93,14 +108,14 @@ class RealUser:
         """As the player's stage says."""
         with contextlib.suppress(errors.Refused):
             body = {"metadata": {"uid": probe["metadata"]["uid"]}, "status": status}
-            await self.patch(address_of(probe), body, subresource="/status")
+            await self.patch(Address.of(probe), body, subresource="/status")
 
     async def release_probe(self, probe: Object) -> None:
         """As the player's stage says."""
         kept = [each for each in probe["metadata"].get("finalizers", ()) if each != probe_player.FINALIZER]
         with contextlib.suppress(errors.Refused):
             await self.patch(
-                address_of(probe), {"metadata": {"uid": probe["metadata"]["uid"], "finalizers": kept or None}}
+                Address.of(probe), {"metadata": {"uid": probe["metadata"]["uid"], "finalizers": kept or None}}
             )
 
     async def show_probes(self, kind: Kind, player: Player) -> None:
@@ -139,19 +154,11 @@ def object_path(address: Address) -> str:
     return requests.object_path(kind, address.namespace if kind.namespaced else "", address.name)
 
 
-def address_of(raw: Object) -> Address:
-    """What to call an object."""
-    metadata = raw["metadata"]
-    return Address(
-        api_version=raw["apiVersion"], kind=raw["kind"], namespace=metadata.get("namespace", ""), name=metadata["name"]
-    )
-
-
 async def install(user: RealUser, definitions: Iterable[Object]) -> None:
     """Install CustomResourceDefinitions and wait until their kinds are served."""
-    made = [address_of(await user.apply(definition)) for definition in definitions]
+    made = [Address.of(await user.apply(definition)) for definition in definitions]
     for address in made:
-        while not is_established(await user.find(address)):
+        while not is_established(await user.find(address)):  # noqa: ASYNC110 -- another process decides, there is no event
             await asyncio.sleep(RETRY)
 
 
@@ -159,8 +166,3 @@ def is_established(raw: Object | None) -> bool:
     """Whether the server serves what a CustomResourceDefinition defines."""
     conditions = ((raw or {}).get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-
-
-def selector(stack_uid: str) -> str:
-    """What chooses a Stack's objects."""
-    return f"{names.LABEL_STACK_UID}={stack_uid}"

@@ -13,15 +13,14 @@ from typing import Protocol
 from hearth.engine.engine import Engine
 from hearth.kube.credentials import CredentialSource
 from hearth.machine import KubeMachine
-from hearth.model.child import Object
 from hearth.plan.hashing import Hasher
 from hearth.settings import Settings
-from support import fake_kinds, probe_player, real_user
+from support import probe_player, real_user
 from support.fake_world import SilentObserver
 from support.real_user import RealUser
 from support.recorded_ports import RecordedCluster, RecordedHome
 from support.traffic import Traffic
-from support.world import Address, Check
+from support.world import Check
 
 POLL = 0.05
 """Seconds between two looks."""
@@ -84,7 +83,7 @@ class RealWorld:
     def __init__(self, user: RealUser, source: CredentialSource) -> None:
         self.namespace = user.namespace
         self.traffic = Traffic()
-        self._user = user
+        self.user = user
         self._source = source
         self._operator: Operator | None = None
         self._player = probe_player.Player(user, now=lambda: datetime.datetime.now(tz=datetime.UTC))
@@ -93,7 +92,7 @@ class RealWorld:
     def open(self) -> None:
         """Begin to play probes."""
         for kind in real_user.PROBES:
-            self._watching.append(asyncio.create_task(self._user.show_probes(kind, self._player)))
+            self._watching.append(asyncio.create_task(self.user.show_probes(kind, self._player)))
 
     async def close(self) -> None:
         """End everything that this world began."""
@@ -120,43 +119,6 @@ class RealWorld:
             await self._operator.kill()
             self._operator = None
 
-    # ------------------------------------------------------------ the user
-
-    async def find(self, address: Address) -> Object | None:
-        """As the protocol says."""
-        return await self._user.find(address)
-
-    async def find_children(self, stack_uid: str) -> list[Object]:
-        """As the protocol says."""
-        chosen = real_user.selector(stack_uid)
-        kinds = [kind for kind in real_user.KINDS if kind.namespaced and kind != fake_kinds.CONTROLLER_REVISION.kind]
-        found = await asyncio.gather(*(self._user.list_labelled(kind, chosen) for kind in kinds))
-        return [raw for each in found for raw in each]
-
-    async def find_revisions(self, stack_uid: str) -> list[Object]:
-        """As the protocol says."""
-        return await self._user.list_labelled(fake_kinds.CONTROLLER_REVISION.kind, real_user.selector(stack_uid))
-
-    async def create(self, manifest: Object) -> Object:
-        """As the protocol says."""
-        return await self._user.create(manifest)
-
-    async def replace_spec(self, address: Address, spec: Object) -> None:
-        """As the protocol says; without a version, so that a status written meanwhile is no conflict."""
-        live = await self._user.find(address)
-        assert live is not None, f"there is no {address} whose spec could be replaced"
-        metadata = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
-        metadata.pop("resourceVersion")
-        await self._user.replace({**live, "metadata": metadata, "spec": spec})
-
-    async def patch(self, address: Address, patch: Object) -> None:
-        """As the protocol says."""
-        await self._user.patch(address, patch)
-
-    async def delete(self, address: Address) -> None:
-        """As the protocol says."""
-        await self._user.delete(address)
-
     # ------------------------------------------------------------ time
 
     async def wait(self, seconds: float) -> None:
@@ -166,7 +128,7 @@ class RealWorld:
     async def wait_until(self, check: Check) -> list[str]:
         """As the protocol says."""
         latest = time.monotonic() + TIMEOUT
-        while (wrong := await check()) and time.monotonic() < latest:
+        while (wrong := await check()) and time.monotonic() < latest:  # noqa: ASYNC110 -- the server has no event for it
             await asyncio.sleep(POLL)
         return wrong
 

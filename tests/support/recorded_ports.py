@@ -87,10 +87,10 @@ class RecordedHome:
         """Whatever sends nothing that is counted."""
         return getattr(self._inner, name)
 
-    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> None:
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """As the port says."""
         request = Request(verb="revision", kind=fake_home.REVISION, namespace=stack.namespace, name=revision.name)
-        await pass_on(self._log, request, lambda: self._inner.create_revision(stack, revision, definition))
+        return await pass_on(self._log, request, lambda: self._inner.create_revision(stack, revision, definition))
 
     async def put_finalizer(self, stack: StackObject) -> None:
         """As the port says; sends nothing where ours is there."""

@@ -17,7 +17,6 @@ from support.expectations import Seen
 from support.story import Step, Story
 from support.world import Address, World
 
-
 DISTURBED_PATIENCE = 600.0
 """Seconds; the longest backoff twice over."""
 
@@ -94,17 +93,17 @@ class Play:
 
     async def _look(self, stack: StackPlayed, *, requests: int, events: int, others: tuple[str, ...]) -> Seen:
         """What is there now."""
-        found = await self._world.find(self.address_of(stack.name))
+        found = await self._world.user.find(self.address_of(stack.name))
         if found is not None:
             stack.uid = found["metadata"]["uid"]
-        children = await self._world.find_children(stack.uid) if stack.uid else []
+        children = await self._world.user.find_children(stack.uid) if stack.uid else []
         return Seen(
             stack=found,
             children=expectations.by_resource(children),
             before=stack.uids,
             requests=Counter(request.verb for request in self._world.traffic.requests[requests:]),
             events=[reason for name, _, reason, _ in self._world.traffic.events[events:] if name == stack.name],
-            others={text: await self._world.find(self.parse_address(text)) for text in others},
+            others={text: await self._world.user.find(self.parse_address(text)) for text in others},
         )
 
     async def _end(self) -> None:
@@ -113,8 +112,8 @@ class Play:
         left = []
         for stack in self.stacks.values():
             address = self.address_of(stack.name)
-            if await self._world.find(address) is not None:
-                await self._world.delete(address)
+            if await self._world.user.find(address) is not None:
+                await self._world.user.delete(address)
         for stack in self.stacks.values():
 
             async def look(stack: StackPlayed = stack) -> list[str]:
@@ -124,14 +123,14 @@ class Play:
 
             left += [f"{stack.name}: {text}" for text in await self._world.wait_rest(look)]
         for address in self.others:
-            if await self._world.find(address) is not None:
-                await self._world.delete(address)
+            if await self._world.user.find(address) is not None:
+                await self._world.user.delete(address)
         if left:
             raise StoryFailed("\n  ".join([f"{self._story.slug}, after the end:", *left]))
 
     async def _find_revisions(self, stack: StackPlayed) -> list[str]:
         """The revisions that outlived their Stack."""
-        left = await self._world.find_revisions(stack.uid) if stack.uid else []
+        left = await self._world.user.find_revisions(stack.uid) if stack.uid else []
         return [f"the revision {raw['metadata']['name']} is left" for raw in left]
 
     # ------------------------------------------------------------ for actions
@@ -156,7 +155,7 @@ class Play:
         """The one child of a resource."""
         if not stack.uid:
             raise StoryFailed(f"{self._story.slug}: the stack {stack.name} was never seen")
-        found = expectations.by_resource(await self._world.find_children(stack.uid)).get(resource, [])
+        found = expectations.by_resource(await self._world.user.find_children(stack.uid)).get(resource, [])
         if len(found) != 1:
             raise StoryFailed(f"{self._story.slug}: {resource} has {len(found)} objects, so none can be meant")
         return found[0]

@@ -5,9 +5,9 @@ Both do what a user does with kubectl, and run the operator. Must not know of st
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from hearth.model.child import Object
 from support.traffic import Traffic
@@ -28,20 +28,20 @@ class Address:
     def __str__(self) -> str:
         return f"{self.kind.lower()}/{self.name}"
 
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Address:
+        """Where an object is."""
+        metadata = raw["metadata"]
+        return cls(
+            api_version=raw["apiVersion"],
+            kind=raw["kind"],
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+        )
 
-class World(Protocol):
-    """A cluster, an operator, and time."""
 
-    namespace: str
-    """Where the stories' Stacks live."""
-    traffic: Traffic
-    """What the operator sends, and what is to fail of it."""
-
-    async def start_controller(self) -> None:
-        """Start the operator; it knows nothing but what the cluster holds."""
-
-    async def kill_controller(self) -> None:
-        """End it as SIGKILL would."""
+class User(Protocol):
+    """Somebody with kubectl and all rights."""
 
     async def find(self, address: Address) -> Object | None:
         """The object, or None."""
@@ -58,11 +58,33 @@ class World(Protocol):
     async def replace_spec(self, address: Address, spec: Object) -> None:
         """As `kubectl replace`, of the spec alone."""
 
-    async def patch(self, address: Address, patch: Object) -> None:
+    async def patch(self, address: Address, patch: Object) -> Object:
         """As `kubectl patch --type=merge`."""
+
+    async def patch_status(self, address: Address, status: Object) -> Object:
+        """The same of the subresource `status`."""
 
     async def delete(self, address: Address) -> None:
         """As `kubectl delete --wait=false`."""
+
+
+class World(Protocol):
+    """A cluster, an operator, and time."""
+
+    namespace: str
+    """Where the stories' Stacks live."""
+    traffic: Traffic
+    """What the operator sends, and what is to fail of it."""
+
+    @property
+    def user(self) -> User:
+        """Whoever does what the story tells."""
+
+    async def start_controller(self) -> None:
+        """Start the operator; it knows nothing but what the cluster holds."""
+
+    async def kill_controller(self) -> None:
+        """End it as SIGKILL would."""
 
     async def wait(self, seconds: float) -> None:
         """Let time pass."""

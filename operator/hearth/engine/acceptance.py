@@ -79,7 +79,7 @@ class Acceptor:
         revisions = self.home.revisions(stack.uid)
         kinds = {f"{resource.api_version}/{resource.kind}" for resource in blueprint.resources.values()}
         known = next((revision for revision in revisions if revision.hash == hashed), None)
-        if known is not None and kinds <= known.kinds:
+        if known is not None:
             return known
         revision = Revision(
             name=names.shorten(f"{stack.name}-{names.digest(stack.uid, hashed)}", length=names.NAME_LENGTH),
@@ -87,10 +87,8 @@ class Acceptor:
             hash=hashed,
             kinds=unite(revisions) | kinds,
         )
-        await self.home.create_revision(
-            stack, revision, {"template": definition.template, "parameters": definition.parameters}
-        )
-        return revision
+        stored = {"template": definition.template, "parameters": definition.parameters}
+        return await self.home.create_revision(stack, revision, stored)
 
 
 def identify(stack: StackObject) -> StackIdentity:

@@ -125,8 +125,8 @@ class Home(Protocol):
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
         """Of that Stack, by rising number."""
 
-    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> None:
-        """Store it, owned by the Stack; one that exists already under that name is fine."""
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
+        """Store it, owned by the Stack; one that exists already under that name stays as it is, and is the result."""
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
         """`{"template": …, "parameters": …}` as stored."""

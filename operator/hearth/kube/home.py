@@ -62,23 +62,18 @@ class KubeHome:
         """Of that Stack, by rising number."""
         return self._revisions.revisions(stack_uid)
 
-    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> None:
-        """Store it, owned by the Stack; where it exists already, its number and kinds are brought up to date."""
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
+        """Store it; one that exists already under that name stays as it is, and is the result."""
         body = revisions.make_revision(stack, revision, definition)
-        path = requests.collection_path(CONTROLLER_REVISION, stack.namespace)
         try:
+            path = requests.collection_path(CONTROLLER_REVISION, stack.namespace)
             answer = await self._sender.send("create", CONTROLLER_REVISION, path, body=body)
         except errors.Refused as refused:
             if refused.code != CONFLICT:
                 raise
-            # The definition is the same, since the name is made of its hash; what it led to may be more by now.
-            patch: Object = {
-                "metadata": {"annotations": revisions.make_annotations(revision)},
-                "revision": revision.number,
-            }
             path = requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
-            answer = await self._sender.send("patch", CONTROLLER_REVISION, path, body=patch)
-        self._revisions.put(answer)
+            answer = await self._sender.send("get", CONTROLLER_REVISION, path)
+        return self._revisions.put(answer)
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
         """`{"template": …, "parameters": …}` as stored."""
@@ -92,13 +87,21 @@ class KubeHome:
 
     async def remove_finalizer(self, stack: StackObject) -> None:
         """Take ours away; a Stack that is gone is fine."""
-        if names.FINALIZER not in stack.finalizers:
-            return
-        try:
-            await self._write_finalizers(stack, [name for name in stack.finalizers if name != names.FINALIZER])
-        except errors.Refused as refused:
-            if refused.code != NOT_FOUND:
-                raise
+        seen: StackObject | None = stack
+        for is_last in (False, False, True):
+            if seen is None or names.FINALIZER not in seen.finalizers:
+                return
+            try:
+                await self._write_finalizers(seen, [name for name in seen.finalizers if name != names.FINALIZER])
+            except errors.Refused as refused:
+                if refused.code == NOT_FOUND:
+                    return
+                if refused.code != CONFLICT or is_last:
+                    raise
+            else:
+                return
+            # A status was written meanwhile, or somebody changed the Stack: what is to be taken away is still ours.
+            seen = await self._get_stack(stack)
 
     async def _write_finalizers(self, stack: StackObject, finalizers: list[str]) -> None:
         # A merge patch replaces the whole list, so it must be the list that was read, or somebody's entry is lost.
@@ -125,21 +128,20 @@ class KubeHome:
                 return
             # The version is stated since a status knows no other guard against the next Stack of that name. Where this
             # one lives on, somebody changed the rest of it: no reason not to write what is ours alone.
-            found = await self._find_version(stack)
-            if found is None:
+            live = await self._get_stack(stack)
+            if live is None:
                 return
-            version = found
+            version = live.resource_version
 
-    async def _find_version(self, stack: StackObject) -> int | None:
-        """The live resourceVersion of that very Stack, or None where it is gone."""
+    async def _get_stack(self, stack: StackObject) -> StackObject | None:
+        """That very Stack as it is on the server now, or None where it is gone."""
         try:
             live = await self._sender.send("get", STACK, requests.object_path(STACK, stack.namespace, stack.name))
         except errors.Refused as refused:
             if refused.code != NOT_FOUND:
                 raise
             return None
-        metadata = live["metadata"]
-        return int(metadata["resourceVersion"]) if metadata["uid"] == stack.uid else None
+        return self._stacks.put(live) if live["metadata"]["uid"] == stack.uid else None
 
     async def _patch(self, stack: StackObject, body: Object, subresource: str = "", *, version: int) -> Object:
         """The Stack after a merge patch, which is refused unless it still has that version."""

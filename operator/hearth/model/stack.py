@@ -58,6 +58,12 @@ def named_map(what: str, *, limit: int, reserved: tuple[str, ...] = ()) -> dict[
     return {"maxProperties": limit, "x-kubernetes-validations": rules}
 
 
+STACK_NAME_RULE: JsonDict = {
+    "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    "message": "a Stack's name becomes part of its children's names, so it begins with a letter and holds no dots",
+}
+
+
 class ApiModel(pydantic.BaseModel):
     """What all parts of the API share: camel case outside, frozen, no unknown field."""
 
@@ -249,15 +255,16 @@ class StackStatus(ApiModel):
 
     phase: str | None = None
     """One word for the whole: `CreateInProgress`, `UpdateComplete`, `DeleteFailed` and so on."""
-    observed_generation: Counter | None = None
-    """The `metadata.generation` that all of this was said of."""
+    observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
+    """The `metadata.generation` that all of this was said of; -1 before anything was said."""
     conditions: list[Condition] | None = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     """`Ready`, `Reconciling` and `Stalled`, readable by `kubectl wait` and any other tool."""
     revision: Counter | None = None
-    """How many definitions (template and parameters) were accepted so far; the newest of them is the one wanted now."""
+    """Number of the definition (template and parameters) that runs: the first that was accepted is 1, the next new one 2.
+    An earlier definition that is wanted again keeps its number."""
     last_completed_revision: Counter | None = None
     """The newest revision that was reached in full."""
     summary: str | None = None
@@ -276,5 +283,8 @@ class Stack(ApiModel):
     meanwhile.
     """
 
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [STACK_NAME_RULE]})
+
     spec: StackSpec
-    status: StackStatus | None = None
+    # Tools that follow kstatus take a resource without a status for current; with this one they wait for us.
+    status: StackStatus | None = pydantic.Field(default=None, json_schema_extra={"default": {"observedGeneration": -1}})

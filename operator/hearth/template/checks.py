@@ -106,8 +106,8 @@ class Reader:
             source.conditions[name] = text
         for name, raw in self.entries(template, "resources"):
             self.read_resource(source, name, raw)
-        if not template.get("resources"):
-            self.note(f"{self.path}.resources", "is missing or empty; state at least one resource with its manifest")
+        if template.get("resources") is None:
+            self.note(f"{self.path}.resources", "is missing; state the resources by name, or {} for none")
         for name, raw in self.entries(template, "outputs"):
             self.read_output(source, name, raw)
         return source

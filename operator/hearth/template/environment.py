@@ -51,7 +51,8 @@ _EXTENSIONS = (
     ext_encoders.ExtEncoders(),
     ext_bindings.ExtBindings(),
 )
-FieldsOf: TypeAlias = Callable[[str], Iterable[str]]
+Look: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
+"""From the name of a message of ours to how people call it, and its fields."""
 _IMMORTAL = 1 << 40
 """More references than any process drops."""
 
@@ -146,29 +147,29 @@ def quantity_functions(own: Any) -> list[Any]:
     ]
 
 
-def compile_text(environment: Any, text: str, *, is_checked: bool, fields_of: FieldsOf = lambda _: ()) -> Any:
+def compile_text(environment: Any, text: str, *, is_checked: bool, look: Look = lambda name: (name, ())) -> Any:
     """The compiled expression. Raises Refusal.
 
-    fields_of: the names of the fields of a message, for the message about one that is not there.
+    look: tells about a message, where a field of it is asked for that is not there.
     """
     try:
         return environment.compile(text, disable_check=not is_checked)
     except RuntimeError as error:
-        raise Refusal(parse_faults(str(error), text, fields_of)) from None
+        raise Refusal(parse_faults(str(error), text, look)) from None
 
 
 _FAULT = re.compile(r"^(?:\w+: )?ERROR: <input>:(\d+):(\d+): (.*?)(?: \[\w+\])?$", re.MULTILINE)
 _STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 
 
-def parse_faults(output: str, text: str, fields_of: FieldsOf) -> tuple[Fault, ...]:
+def parse_faults(output: str, text: str, look: Look) -> tuple[Fault, ...]:
     """The compiler's complaints, without those that are echoes or no mistakes to us."""
     complaints = _FAULT.findall(output)
     found = dict.fromkeys(
         Fault(
             line=int(line),
             column=int(column) + skip_dot(text, int(line), int(column)),
-            message=reword(message, fields_of),
+            message=reword(message, look),
         )
         for line, column, message in complaints
         if not _ECHO.search(message) and not _CHOICE_OF_NULL.search(message)
@@ -199,11 +200,11 @@ _EXPECTING = re.compile(r"^(Syntax error: .*) expecting \{.*\}$")
 _TYPE_PACKAGE = re.compile(r"\bhearth_types_\d+\.")
 
 
-def reword(message: str, fields_of: FieldsOf) -> str:
+def reword(message: str, look: Look) -> str:
     """A complaint of CEL's compiler, for somebody who does not know its insides."""
     if match := _FIELD.fullmatch(message):
-        hint = hints.did_you_mean(match[1], fields_of(match[2]))
-        return f"there is no field '{match[1]}' in {strip_package(match[2])}{hint}"
+        name, fields = look(match[2])
+        return f"there is no field '{match[1]}' in {name}{hints.did_you_mean(match[1], fields)}"
     message = strip_package(_EXPECTING.sub(r"\1", message)).replace("'<EOF>'", "the end of the expression")
     if match := _OVERLOAD.fullmatch(message):
         next_step = advise(match[1], match[2])

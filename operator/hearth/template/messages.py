@@ -70,10 +70,10 @@ class MessageStore:
         file.dependency.extend(files)
         self.pool.AddSerializedFile(file.SerializeToString())
 
-    def find_fields(self, message: str) -> list[str]:
-        """The names of the fields of a message, none where it is not ours."""
+    def describe(self, message: str) -> tuple[str, list[str]]:
+        """How people call a message, and the names of its fields; none where it is not ours."""
         shape = self._by_name.get(message)
-        return [] if shape is None else list(shape.fields)
+        return (message, []) if shape is None else (shape.name, list(shape.fields))
 
     def _name(self, shape: Shape, file: Any) -> None:
         """Give `shape` a name in `file` that nothing else has."""

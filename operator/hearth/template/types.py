@@ -62,9 +62,7 @@ class Checker:
             scope.environment if is_known else self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types)
         )
         try:
-            compiled = environment.compile_text(
-                checking, parsed.text, is_checked=True, fields_of=self.store.find_fields
-            )
+            compiled = environment.compile_text(checking, parsed.text, is_checked=True, look=self.store.describe)
         except environment.Refusal as refusal:
             return Judgement(faults=refusal.faults)
         result: str = compiled.return_type().name()

@@ -172,16 +172,16 @@ async def test_a_status_is_merged_and_never_meets_another_stack(
 async def test_a_revision_is_stored_read_and_collected_with_its_stack(
     connection: Connection, home: KubeHome, namespace: str
 ) -> None:
-    """Storing it twice is fine, and what is new of it is known."""
+    """Storing it twice is fine: it stays as it was stored first."""
     stack = await create_stack(connection, home, namespace)
     kinds = frozenset({"v1/ConfigMap"})
     revision = Revision(name="shop-abc", number=1, hash="k1:abc", kinds=kinds)
     await home.create_revision(stack, revision, DEFINITION)
     assert home.revisions(stack.uid) == (revision,)
     more = Revision(name="shop-abc", number=2, hash="k1:abc", kinds=kinds | {"v1/Secret"})
-    await home.create_revision(stack, more, DEFINITION)
-    assert home.revisions(stack.uid) == (more,)
-    assert await home.get_definition(stack, more) == DEFINITION
+    assert await home.create_revision(stack, more, DEFINITION) == revision
+    assert home.revisions(stack.uid) == (revision,)
+    assert await home.get_definition(stack, revision) == DEFINITION
 
     await connection.request("DELETE", path_of(stack))
     path = requests.object_path(CONTROLLER_REVISION, namespace, "shop-abc")

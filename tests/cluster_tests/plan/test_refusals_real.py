@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -393,7 +392,7 @@ def test_a_policy_denies(site: Site, policy: str) -> None:
     """It looks like an invalid value, and must never lead to a replacement."""
     manifest = site.manifest(CONFIG_MAP, "denied")
     # A policy takes effect a moment after it was made.
-    answers = (site.api.apply(manifest, kind=CONFIG_MAP, dryRun="All") for _ in itertools.repeat(None, len(MANY)))
+    answers = (site.api.apply(manifest, kind=CONFIG_MAP, dryRun="All") for _ in MANY)
     answer = next(answer for answer in answers if not answer.is_accepted)
     assert answer.code == 422
     reaction = classify(CONFIG_MAP, answer)

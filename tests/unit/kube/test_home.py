@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 
 import orjson
@@ -65,7 +66,6 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeHome, ScriptedConnection]
         "patch": f"PATCH {ITEM}",
         "status": f"PATCH {ITEM}/status",
         "create": f"POST {REVISIONS}",
-        "update": f"PATCH {REVISIONS}/shop-x",
         "get": f"GET {REVISIONS}/shop-x",
         "source": "GET /api/v1/namespaces/a/configmaps/c",
     }
@@ -116,8 +116,19 @@ def test_a_stack_that_changed_meanwhile_keeps_its_finalizers() -> None:
         with pytest.raises(errors.Refused) as caught:
             await home.put_finalizer(stack())
         assert caught.value.code == 409
-        with pytest.raises(errors.Refused):
-            await home.remove_finalizer(stack(names.FINALIZER))
+
+    virtual_time.run(story)
+
+
+def test_our_finalizer_goes_though_a_status_was_written_meanwhile() -> None:
+    """The live list of finalizers is what it is taken from, so nobody's entry is lost."""
+
+    async def story() -> None:
+        live = shown("theirs", names.FINALIZER, version=9)
+        home, connection = make(patch=[conflict(), shown("theirs", version=10)], stack=live)
+        await home.remove_finalizer(stack(names.FINALIZER))
+        assert [request.method for request in connection.sent] == ["PATCH", "GET", "PATCH"]
+        assert connection.sent[-1].body["metadata"] == {"finalizers": ["theirs"], "resourceVersion": "9"}
 
     virtual_time.run(story)
 
@@ -244,17 +255,16 @@ def test_a_revision_is_stored_and_known_at_once() -> None:
     virtual_time.run(story)
 
 
-def test_a_revision_that_exists_learns_its_new_kinds() -> None:
-    """The definition under that name is the same; what it led to may have grown."""
+def test_a_revision_that_exists_stays_as_it_is() -> None:
+    """It is immutable: what is stored is the result, whatever was to be stored now."""
 
     async def story() -> None:
         stored = {**revisions.make_revision(stack(), REVISION, DEFINITION)}
         stored["metadata"] = {**stored["metadata"], "uid": "r", "resourceVersion": "9"}
-        home, connection = make(create=exists(), update=stored)
-        await home.create_revision(stack(), REVISION, DEFINITION)
-        patch = connection.sent[1].body
-        assert (patch["revision"], patch["metadata"]) == (3, {"annotations": revisions.make_annotations(REVISION)})
-        assert home.revisions("u") == (REVISION,)
+        home, connection = make(create=exists(), get=stored)
+        later = dataclasses.replace(REVISION, number=REVISION.number + 1)
+        assert await home.create_revision(stack(), later, DEFINITION) == REVISION
+        assert [request.method for request in connection.sent] == ["POST", "GET"]
 
     virtual_time.run(story)
 

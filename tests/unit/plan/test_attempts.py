@@ -55,6 +55,6 @@ def test_another_subject_starts_from_nothing() -> None:
     ],
     ids=["below the limit", "at the limit", "a mistake counts as the limit at once"],
 )
-def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, trouble: Trouble, expected: bool) -> None:  # noqa: FBT001 -- a column of the table
+def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, trouble: Trouble, expected: bool) -> None:
     """Trying goes on either way."""
     assert fail(times, trouble=trouble).is_exhausted is expected

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Child, Ownership
+from hearth.plan import ownership
 from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
 from hearth.plan.standing import State
@@ -91,8 +92,6 @@ def test_what_our_own_answer_lacks_is_no_drift() -> None:
     """The digest of the answer is what later events are held against."""
     world, board = settled(CHAIN)
     child = dataclasses.replace(only(world.of("a")), ownership=Ownership(fields=b"{}"), resource_version=99)
-    from hearth.plan import ownership  # noqa: PLC0415 -- named beside its one use
-
     world.memory.whole[child.uid] = (child.hash, ownership.digest(child.ownership))
     world.children["a"] = [child]
     assert world.refresh(board, "a") == []
@@ -142,7 +141,7 @@ def test_a_value_is_taken_from_the_child_it_refers_to() -> None:
         },
         reads={"a": frozenset({("metadata", "name")})},
     )
-    world, board = settled(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading}))
+    world, _ = settled(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading}))
     assert only(world.of("b")).fields["data"] == {"from": "shop-a"}
 
 

@@ -62,7 +62,7 @@ def scope() -> types.Scope:
         ),
         ("web.spec.replicas == null", 19, "'==' cannot be applied to (int, null_type); test with has()"),
         ("widget.spec.tree.children[0].nam", 30, "there is no field 'nam' in Tree; did you mean 'name'?"),
-        ("widget.spec.parts['x'].sze", 25, "there is no field 'sze' in Widget.spec.parts[]; did you mean 'size'?"),
+        ("widget.spec.parts['x'].sze", 24, "there is no field 'sze' in Widget.spec.parts[]; did you mean 'size'?"),
         ("web['spec']", 4, "'[ ]' cannot be applied to (Deployment, string); name fields after a dot"),
         ("nothing(web)", 8, "there is no function or name 'nothing'"),
         ("size(web.spec.replicas)", 5, "size() cannot be applied to (int); convert with string(), int() or double()"),
