@@ -103,10 +103,11 @@ def guarded(manifest: Object, **metadata: str) -> Object:
 async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
     """What a refusal means; a second question to the server where its first answer does not tell."""
     kind, ref, verb = _subject(step)
+    right = "patch" if verb == "apply" else verb
     reaction = _classify(error, step)
     try:
         if isinstance(reaction, refusals.AskAccess):
-            is_allowed = await cluster.can(verb, kind=kind, namespace=ref.namespace)
+            is_allowed = await cluster.can(right, kind=kind, namespace=ref.namespace)
             reaction = refusals.after_access_review(reaction, is_allowed=is_allowed)
         elif isinstance(reaction, refusals.AskDryRun | refusals.MaybeImmutable) and isinstance(step, Apply):
             reaction = refusals.after_dry_run(reaction, await _probe(step, cluster=cluster))
@@ -127,10 +128,10 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
 
 
 def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
-    """Kind and place of what a step writes, and the verb that it needs."""
+    """Kind and place of what a step writes, and what it does to it."""
     match step:
         case Apply():
-            return step.kind, step.ref, "patch"
+            return step.kind, step.ref, "apply"
         case Delete():
             return step.child.kind, step.child.ref, "delete"
         case _:

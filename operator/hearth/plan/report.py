@@ -125,7 +125,7 @@ def _headline(subject: Subject, board: Board | None, memory: Memory) -> tuple[st
 
 
 def _called(name: str, standing: Standing) -> str:
-    return f"{name} ({standing.object_name})" if standing.object_name else name
+    return f"{name} ({standing.ref})" if standing.ref is not None else name
 
 
 def _waited_for(board: Board) -> str:
@@ -161,9 +161,7 @@ def _find_problems(board: Board, memory: Memory) -> list[tuple[str, Standing]]:
     problems = [(name, board.standings[name]) for name in itertools.islice(names, PROBLEMS_AT_MOST)]
     for child, attempt in board.find_failed_deletions(memory):
         state = State.FAILED if attempt.is_exhausted else State.RETRYING
-        standing = Standing(
-            state=state, reason=attempt.reason, message=attempt.message, object_name=str(child.ref), child=child
-        )
+        standing = Standing(state=state, reason=attempt.reason, message=attempt.message, ref=child.ref, child=child)
         problems.append((child.resource, standing))
     return problems[:PROBLEMS_AT_MOST]
 
@@ -181,32 +179,33 @@ def _describe(board: Board, memory: Memory, *, offset: float) -> Object:
             "failed": len(board.by_state[State.FAILED]) + len(board.by_state[State.RETRYING]),
             "obsolete": len(board.cleanup.children),
         },
-        "problems": [
-            _entry(name, standing, board.wakes.get(_key(name, standing, board)), offset)
-            for name, standing in _find_problems(board, memory)
-        ],
+        "problems": [_list_problem(board, name, standing, offset) for name, standing in _find_problems(board, memory)],
         "outputs": _evaluate_outputs(board),
     }
 
 
-def _key(name: str, standing: Standing, board: Board) -> str:
-    """What the board knows the next look at it by."""
-    child = standing.child
-    return child.uid if child is not None and child.uid in board.cleanup.children else name
+def _list_problem(board: Board, name: str, standing: Standing, offset: float) -> Object:
+    child, resource = standing.child, board.blueprint.resources.get(name)
+    is_obsolete = child is not None and child.uid in board.cleanup.children
+    wake_at = board.wakes.get(child.uid if child is not None and is_obsolete else name)
+    next_try = wake_at + offset if wake_at is not None else None
+    return _entry(name, standing, kind=resource.kind if resource is not None else "", next_try=next_try)
 
 
-def _entry(name: str, standing: Standing, wake_at: float | None, offset: float) -> Object:
+def _entry(name: str, standing: Standing, *, kind: str, next_try: float | None) -> Object:
+    """One line of the list of problems. kind: of the resource; next_try: seconds since the epoch."""
+    ref = standing.ref
     entry: Object = {
         "resource": name,
-        "kind": standing.object_name.partition("/")[0],
-        "name": standing.object_name.partition("/")[2],
+        "kind": ref.kind if ref is not None else kind,
+        "name": ref.name if ref is not None else "",
         "reason": standing.reason,
         "message": standing.message,
     }
-    if standing.child is not None and standing.child.namespace:
-        entry["namespace"] = standing.child.namespace
-    if wake_at is not None:
-        entry["nextTry"] = format_time(wake_at + offset)
+    if ref is not None and ref.namespace:
+        entry["namespace"] = ref.namespace
+    if next_try is not None:
+        entry["nextTry"] = format_time(next_try)
     return entry
 
 

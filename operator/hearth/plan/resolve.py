@@ -65,7 +65,7 @@ class Resolver:
         other = self._claims.setdefault(outcome.ref, name)
         if other != name:
             message = f"names the object that resource {other!r} stands for; give it another name or namespace"
-            return Standing(state=State.FAILED, reason="DuplicateObject", message=message, object_name=str(outcome.ref))
+            return Standing(state=State.FAILED, reason="DuplicateObject", message=message, ref=outcome.ref)
         child = find_child(children, outcome.ref)
         if child is None or needs_apply(child, outcome, memory):
             return to_apply(name, outcome, child, memory=memory, now=now)
@@ -205,7 +205,7 @@ def to_apply(name: str, wanted: Desired, child: Child | None, *, memory: Memory,
         state=state,
         reason=reason,
         message=message,
-        object_name=str(wanted.ref),
+        ref=wanted.ref,
         child=child,
         step=step_now,
         wake_at=wake_at,
@@ -219,7 +219,7 @@ def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting"
         reason=reason,
         message=message,
         child=child,
-        object_name=str(child.ref) if child is not None else "",
+        ref=child.ref if child is not None else None,
     )
 
 
@@ -231,7 +231,7 @@ def enumerate_names(names: list[str]) -> str:
 
 
 def _standing(child: Child, state: State, reason: str, message: str) -> Standing:
-    return Standing(state=state, reason=reason, message=message, child=child, object_name=str(child.ref))
+    return Standing(state=state, reason=reason, message=message, child=child, ref=child.ref)
 
 
 def _told(outcome: Pending | Broken | str, *, child: Child | None) -> Standing:

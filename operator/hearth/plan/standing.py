@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from hearth.model.child import Child
+from hearth.model.kinds import ObjectRef
 from hearth.plan.steps import Step
 
 
@@ -31,8 +32,8 @@ class Standing:
     reason: str
     """One CamelCase word."""
     message: str
-    object_name: str = ""
-    """Its child as kubectl names it, "" where that is not known yet."""
+    ref: ObjectRef | None = None
+    """Where its child is or is to be, None where that is not known yet."""
     child: Child | None = None
     """The object that stands for it now."""
     step: Step | None = None

@@ -42,7 +42,7 @@ def refuse(world: World, board: Board, name: str, *, failures: int) -> None:
         failures=failures,
         next_try=30.0,
         reason="Denied",
-        message="cannot patch configmap/shop-a: no",
+        message="cannot apply configmap/shop-a: no",
         is_final=False,
     )
     world.refresh(board, name)
@@ -100,10 +100,11 @@ def test_a_refusal_is_told_at_once_and_called_failed_later(failures: int, phase:
     assert status["problems"] == [
         {
             "resource": "a",
-            "kind": "configmap",
+            "kind": "ConfigMap",
             "name": "shop-a",
+            "namespace": "default",
             "reason": "Denied",
-            "message": "cannot patch configmap/shop-a: no",
+            "message": "cannot apply configmap/shop-a: no",
             "nextTry": "1970-01-01T00:17:10Z",
         }
     ]

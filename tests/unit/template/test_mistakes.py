@@ -57,13 +57,10 @@ SOUND = "manifest: {apiVersion: v1, kind: ConfigMap}"
     ("template", "expected"),
     [
         ([], [("spec.template", "must be a map with resources, found a list")]),
-        ("{}", [("spec.template.resources", "is missing or empty; state at least one resource with its manifest")]),
+        ("{}", [("spec.template.resources", "is missing; state the resources by name, or {} for none")]),
         (
             "resources: []",
-            [
-                ("spec.template.resources", "must be a map by name, found a list"),
-                ("spec.template.resources", "is missing or empty; state at least one resource with its manifest"),
-            ],
+            [("spec.template.resources", "must be a map by name, found a list")],
         ),
         (
             in_resource(f"{{{SOUND}}}", "resorces: {}"),

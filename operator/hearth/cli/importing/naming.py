@@ -26,7 +26,7 @@ def name_all(documents: Sequence[Document]) -> list[str]:
     The object's own name where it is enough, with the kind behind it where several kinds share it, and with the
     namespace behind that or a number at last.
     """
-    names = [camel(shorten(document)) or lower_first(document.kind) for document in documents]
+    names = [camel(shorten(document)) or camel(document.kind) for document in documents]
     names = [
         name if name not in RESERVED else with_kind(name, document)
         for name, document in zip(names, documents, strict=True)
@@ -101,18 +101,16 @@ def fit(name: str, ending: str) -> str:
 
 
 def camel(text: str, *, first_upper: bool = False) -> str:
-    """`redis-master` as `redisMaster`; what may not stand at the beginning of a name is left out."""
+    """`redis-master` as `redisMaster`; signs part words and are left out."""
     words = [word[:1].upper() + word[1:] for word in WORD.findall(text)]
-    joined = "".join(words)[:LENGTH]
-    if first_upper:
-        return joined
-    if joined[:1].isdigit():
-        joined = f"n{joined}"[:LENGTH]
-    return lower_first(joined)
+    if words and not first_upper:
+        # A name must not begin with a digit.
+        words[0] = f"n{words[0]}" if words[0][0].isdigit() else lower_first(words[0])
+    return "".join(words)[:LENGTH]
 
 
 def lower_first(text: str) -> str:
-    """`configMap` of `ConfigMap`; `hPA` is nobody's idea of a name, so leading capitals all become small."""
+    """`configMap` of `ConfigMap`, and `apiService` of `APIService`."""
     capitals = len(text) - len(text.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
     small = capitals if capitals == len(text) else max(1, capitals - 1)
     return text[:small].lower() + text[small:]

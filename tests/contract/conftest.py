@@ -1,0 +1,69 @@
+"""The bench, on the fake cluster and on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from contract.bench import Bench, Ears
+from hearth.kube import credentials
+from hearth.kube.cluster import KubeCluster
+from hearth.kube.connection import Connection
+from hearth.kube.home import KubeHome
+from hearth.kube.revision_cache import RevisionCache
+from hearth.kube.source_cache import SourceCache
+from hearth.kube.stack_cache import StackCache
+from hearth.model import crd
+from support import probe_player, real_user
+from support.fake_cluster import FakeCluster
+from support.fake_home import FakeHome
+from support.fake_server import FakeServer
+from support.fake_user import FakeUser
+from support.fake_wire import FakeWire
+from support.real_user import RealUser
+from support.traffic import Traffic
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.cluster)])
+async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    """Either world, ready to be asked."""
+    if request.param == "fake":
+        wire = FakeWire(FakeServer(time.time), Traffic())
+        yield await make_fake(wire)
+        wire.cut()
+        return
+    kubeconfig: Path = request.getfixturevalue("kubeconfig")
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        user = RealUser(connection, request.getfixturevalue("namespace"))
+        async for made in make_real(connection, user):
+            yield made
+
+
+async def make_fake(wire: FakeWire) -> Bench:
+    """The bench on the fake cluster."""
+    user = FakeUser(wire.server)
+    await user.create(probe_player.definition())
+    ears = Ears()
+    return Bench(cluster=FakeCluster(wire, ears), home=FakeHome(wire, ears), ears=ears, user=user, namespace="default")
+
+
+async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Bench]:
+    """The bench on a real API server."""
+    await real_user.install(user, [crd.make_stack_crd(), probe_player.definition()])
+    ears = Ears()
+    stacks = StackCache(connection, ears, namespace=user.namespace)
+    revisions = RevisionCache(connection, namespace=user.namespace)
+    sources = SourceCache(connection, ears)
+    cluster = KubeCluster(connection, ears, namespace=user.namespace)
+    await cluster.open()
+    for cache in (stacks, revisions):
+        cache.start()
+        await cache.wait_synced()
+    home = KubeHome(connection, stacks=stacks, revisions=revisions, sources=sources)
+    yield Bench(cluster=cluster, home=home, ears=ears, user=user, namespace=user.namespace)
+    await asyncio.gather(cluster.close(), stacks.close(), revisions.close(), sources.close())

@@ -1,0 +1,230 @@
+"""What the cache shows and whom it tells, and how deletions are answered. On the fake and on a real API server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from contract import bench as benches
+from contract.bench import CONFIG_MAP, PROBE, STACK_UID, Bench, Refusal
+from hearth.model import names
+from hearth.model.kinds import ObjectRef
+from support.world import Address
+
+
+async def test_follow_shows_what_is_there(bench: Bench) -> None:
+    """Only what carries the label; the listener hears when all of it has come."""
+    await bench.user.create(bench.config(a="1"))
+    await bench.user.create(bench.config("foreign", metadata={"labels": {}}, a="1"))
+    first = bench.cluster.follow(CONFIG_MAP, ())
+    await bench.until(lambda: bool(bench.ears.synced))
+    assert (first, bench.ears.synced, bench.cluster.follow(CONFIG_MAP, ())) == (False, [CONFIG_MAP], True)
+    assert list(bench.cluster.children(STACK_UID)) == ["web"]
+
+
+async def test_fields_appear_when_they_are_asked_for(bench: Bench) -> None:
+    """A cache holds no more than is read of it."""
+    await bench.user.create(bench.config(a="1"))
+    await bench.follow(CONFIG_MAP)
+    slim = bench.cached("web")
+    assert slim is not None
+    assert "data" not in slim.fields
+    await bench.follow(CONFIG_MAP, ("data", "a"))
+    wide = bench.cached("web")
+    assert wide is not None
+    assert wide.fields["data"] == {"a": "1"}
+
+
+async def test_own_writes_are_shown_and_not_told(bench: Bench) -> None:
+    """Whoever wrote knows."""
+    await bench.follow(CONFIG_MAP, ("data",))
+    child = await bench.apply(bench.config(a="1"))
+    shown = bench.cached("web")
+    await bench.quiet()
+    assert (shown is not None and shown.uid, (STACK_UID, "web") in bench.ears.children) == (child.uid, False)
+
+
+async def test_writes_of_others_are_told(bench: Bench) -> None:
+    """By the labels that they carry."""
+    await bench.follow(CONFIG_MAP, ("data",))
+    await bench.user.create(bench.config(a="1"))
+    await bench.until(lambda: (STACK_UID, "web") in bench.ears.children)
+    bench.ears.children.clear()
+    await bench.user.patch(Address.of(bench.config()), {"data": {"a": "2"}})
+    await bench.until(lambda: (STACK_UID, "web") in bench.ears.children)
+    child = bench.cached("web")
+    assert child is not None
+    assert child.fields["data"] == {"a": "2"}
+
+
+async def test_status_that_nobody_reads_is_not_told(bench: Bench) -> None:
+    """A busy controller of somebody else's wakes nobody."""
+    manifest = bench.probe(value=1)
+    await bench.follow(PROBE, ("spec", "value"))
+    await bench.apply(manifest)
+    await bench.user.patch_status(Address.of(manifest), {"ready": True})
+    # The change after it is told, so the one before would have been heard by then.
+    await bench.user.patch(Address.of(manifest), {"spec": {"value": 2}})
+    await bench.until(lambda: bool(bench.ears.children))
+    child = bench.cached("web")
+    assert child is not None
+    assert (child.fields["spec"], bench.ears.children) == ({"value": 2}, [(STACK_UID, "web")])
+
+
+async def test_status_that_is_read_is_told(bench: Bench) -> None:
+    """And shown."""
+    manifest = bench.probe(value=1)
+    await bench.follow(PROBE, ("status", "ready"))
+    await bench.apply(manifest)
+    await bench.user.patch_status(Address.of(manifest), {"ready": True})
+    await bench.until(lambda: bool(bench.ears.children))
+    child = bench.cached("web")
+    assert child is not None
+    assert child.fields["status"] == {"ready": True}
+
+
+async def test_default_status_of_a_new_object(bench: Bench) -> None:
+    """A schema may have an object say that nobody has looked at it yet."""
+    await bench.follow(PROBE, ("status", "conditions"))
+    child = await bench.apply(bench.probe(value=1))
+    assert [each["reason"] for each in child.fields["status"]["conditions"]] == ["Pending"]
+
+
+async def test_label_taken_away(bench: Bench) -> None:
+    """Looks like a deletion; putting it back looks like a creation."""
+    manifest = bench.config(a="1")
+    await bench.apply(manifest)
+    await bench.follow(CONFIG_MAP)
+    await bench.user.patch(Address.of(manifest), {"metadata": {"labels": {names.LABEL_STACK_UID: None}}})
+    await bench.until(lambda: bench.cached("web") is None)
+    assert bench.ears.children == [(STACK_UID, "web")]
+    await bench.apply(manifest)
+    assert bench.cached("web") is not None
+
+
+async def test_label_changed_to_another_resource(bench: Bench) -> None:
+    """Both hear of it."""
+    manifest = bench.config(a="1")
+    await bench.apply(manifest)
+    await bench.follow(CONFIG_MAP)
+    await bench.user.patch(Address.of(manifest), {"metadata": {"labels": {names.LABEL_RESOURCE: "other"}}})
+    await bench.until(lambda: bench.cached("other") is not None)
+    assert (bench.cached("web"), sorted(bench.ears.children)) == (None, [(STACK_UID, "other"), (STACK_UID, "web")])
+
+
+async def test_copied_identity_is_no_identity(bench: Bench) -> None:
+    """An object that merely carries the labels does not say that it is a child."""
+    await bench.apply(bench.config("copy", metadata={"annotations": {names.ANNOTATION_IDENTITY: "web"}}, a="1"))
+    await bench.follow(CONFIG_MAP)
+    child = bench.cached("copy")
+    assert child is not None
+    assert child.is_identified is False
+
+
+async def test_delete(bench: Bench) -> None:
+    """Gone now; the cache knows at once, and late events do not bring it back."""
+    await bench.follow(CONFIG_MAP)
+    child = await bench.apply(bench.config(a="1"))
+    is_gone = await bench.cluster.delete(child)
+    at_once = bench.cached("web")
+    await bench.quiet()
+    assert (is_gone, at_once, bench.cached("web")) == (True, None, None)
+
+
+async def test_delete_that_a_finalizer_holds(bench: Bench) -> None:
+    """Not gone yet; the cache shows that it is going."""
+    await bench.follow(CONFIG_MAP)
+    manifest = bench.config(metadata=bench.held(), a="1")
+    is_gone = await bench.cluster.delete(await bench.apply(manifest))
+    child = bench.cached("web")
+    assert child is not None
+    assert (is_gone, child.deleting, child.finalizers) == (False, True, ("testing.hearth.dev/hold",))
+    await bench.release(manifest)
+    await bench.until(lambda: bench.cached("web") is None)
+
+
+async def test_delete_of_what_is_gone(bench: Bench) -> None:
+    """Is done."""
+    child = await bench.apply(bench.config(a="1"))
+    await bench.user.delete(Address.of(bench.config()))
+    assert await bench.cluster.delete(child) is True
+
+
+async def test_delete_spares_the_next_of_that_name(bench: Bench) -> None:
+    """Only the very object that was seen is meant."""
+    child = await bench.apply(bench.config(a="1"))
+    await bench.user.delete(Address.of(bench.config()))
+    successor = await bench.apply(bench.config(a="2"))
+    is_gone = await bench.cluster.delete(child)
+    assert (is_gone, (await bench.live(bench.config()))["metadata"]["uid"]) == (True, successor.uid)
+
+
+async def test_deletion_by_others_is_told(bench: Bench) -> None:
+    """At once."""
+    await bench.follow(CONFIG_MAP)
+    await bench.apply(bench.config(a="1"))
+    await bench.user.delete(Address.of(bench.config()))
+    await bench.until(lambda: bench.cached("web") is None)
+    assert bench.ears.children == [(STACK_UID, "web")]
+
+
+async def test_created_anew_under_the_same_name(bench: Bench) -> None:
+    """Is another object."""
+    await bench.follow(CONFIG_MAP)
+    first = await bench.apply(bench.config(a="1"))
+    await bench.cluster.delete(first)
+    second = await bench.apply(bench.config(a="1"))
+    await bench.quiet()
+    shown = bench.cached("web")
+    assert shown is not None
+    assert (shown.uid == second.uid, second.uid == first.uid) == (True, False)
+
+
+async def test_get(bench: Bench) -> None:
+    """The whole object."""
+    await bench.apply(bench.config(a="1"))
+    ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="web")
+    assert (await bench.cluster.get(ref, kind=CONFIG_MAP))["data"] == {"a": "1"}
+
+
+async def test_get_of_nothing(bench: Bench) -> None:
+    """A 404 that is about the object."""
+    ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="web")
+    found = await benches.refused(bench.cluster.get(ref, kind=CONFIG_MAP))
+    assert found == Refusal(404, "NotFound", "configmaps", ())
+
+
+async def test_list_children(bench: Bench) -> None:
+    """From the server, of that Stack alone."""
+    await bench.apply(bench.config("one", a="1"))
+    await bench.apply(bench.config("two", a="1"))
+    foreign = {names.LABEL_STACK_UID: "another", names.LABEL_RESOURCE: "three"}
+    await bench.user.create(bench.config("three", metadata={"labels": foreign}, a="1"))
+    found = await bench.cluster.list_children(CONFIG_MAP, STACK_UID)
+    assert sorted(child.resource for child in found) == ["one", "two"]
+
+
+async def test_list_children_of_a_kind_that_is_not_served(bench: Bench) -> None:
+    """There are none."""
+    kind = replace(PROBE, name="Nobody", plural="nobodies", group="nowhere.example.com")
+    assert await bench.cluster.list_children(kind, STACK_UID) == []
+
+
+async def test_kinds(bench: Bench) -> None:
+    """Of the version that is asked for."""
+    find = bench.cluster.kinds.find
+    assert (find("v1", "ConfigMap"), find("v2", "ConfigMap"), find("v1", "Nobody")) == (CONFIG_MAP, None, None)
+    assert find(PROBE.api_version, "Probe") == PROBE
+
+
+async def test_schemas(bench: Bench) -> None:
+    """Known once they were loaded, with what every object has."""
+    await bench.cluster.load_schemas([PROBE])
+    schema = bench.cluster.kinds.find_schema(PROBE)
+    assert schema is not None
+    assert schema["properties"]["spec"]["properties"]["readyAfter"]["type"] == "integer"
+    assert schema["properties"].keys() >= {"apiVersion", "kind", "metadata", "spec", "status"}
+
+
+async def test_access(bench: Bench) -> None:
+    """An administrator may."""
+    assert await bench.cluster.can("patch", kind=CONFIG_MAP, namespace=bench.namespace) is True

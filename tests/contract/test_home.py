@@ -1,0 +1,174 @@
+"""What is read and written of Stacks themselves. On the fake and on a real API server."""
+
+from __future__ import annotations
+
+import pytest
+
+from contract import bench as benches
+from contract.bench import Bench, Refusal
+from hearth.engine.ports import Revision, StackObject
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from support.world import Address
+
+DEFINITION: Object = {"template": {"resources": {}}, "parameters": {"size": 1}}
+
+
+def find(bench: Bench, made: Object) -> StackObject:
+    """The Stack as the cache shows it."""
+    stack = bench.home.find_stack(made["metadata"]["uid"])
+    assert stack is not None
+    return stack
+
+
+def revision(number: int, *, hash_: str = "h1") -> Revision:
+    """A revision of that number."""
+    return Revision(name=f"shop-{hash_}", number=number, hash=hash_, kinds=frozenset({"v1/ConfigMap", "v1/Secret"}))
+
+
+async def test_stack_is_shown_and_told(bench: Bench) -> None:
+    """With what a pass needs of it."""
+    made = await bench.create_stack()
+    stack = find(bench, made)
+    assert (stack.name, stack.namespace, stack.generation, stack.deleting) == ("shop", bench.namespace, 1, False)
+    assert (stack.finalizers, stack.status, list(stack.spec)) == ((), {}, ["template"])
+    assert bench.ears.stacks == [stack.uid]
+
+
+async def test_new_spec_is_told(bench: Bench) -> None:
+    """It raises the generation."""
+    made = await bench.create_stack()
+    await bench.user.patch(Address.of(made), {"spec": {"parameters": {"size": 2}}})
+    await bench.until(lambda: find(bench, made).generation == 2)
+    assert bench.ears.stacks == [made["metadata"]["uid"]] * 2
+
+
+async def test_own_status_is_shown_and_not_told(bench: Bench) -> None:
+    """It raises no generation; a key with None is taken away."""
+    made = await bench.create_stack()
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    ]
+    await bench.home.write_status(find(bench, made), {"phase": "CreateInProgress", "conditions": conditions})
+    await bench.home.write_status(find(bench, made), {"phase": "CreateComplete", "conditions": None})
+    stack = find(bench, made)
+    assert (stack.status, stack.generation) == ({"phase": "CreateComplete"}, 1)
+    assert bench.ears.stacks == [stack.uid]
+
+
+async def test_status_of_a_stack_that_is_gone(bench: Bench) -> None:
+    """Is no trouble."""
+    made = await bench.create_stack()
+    stack = find(bench, made)
+    await bench.user.delete(Address.of(made))
+    await bench.home.write_status(stack, {"phase": "CreateComplete"})
+    await bench.until(lambda: bench.home.find_stack(stack.uid) is None)
+
+
+async def test_finalizer_comes_and_goes(bench: Bench) -> None:
+    """A deleted Stack goes with it, and is forgotten at once."""
+    made = await bench.create_stack()
+    await bench.home.put_finalizer(find(bench, made))
+    assert find(bench, made).finalizers == (names.FINALIZER,)
+    await bench.user.delete(Address.of(made))
+    await bench.until(lambda: find(bench, made).deleting)
+    await bench.home.remove_finalizer(find(bench, made))
+    assert bench.home.find_stack(made["metadata"]["uid"]) is None
+    assert await bench.user.find(Address.of(made)) is None
+
+
+async def test_finalizer_on_what_has_changed_since(bench: Bench) -> None:
+    """Is refused: look again."""
+    made = await bench.create_stack()
+    stale = find(bench, made)
+    await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["somebody.example.com/else"]}})
+    found = await benches.refused(bench.home.put_finalizer(stale))
+    assert found == Refusal(409, "Conflict", "stacks", ())
+
+
+async def test_finalizers_of_others_are_kept(bench: Bench) -> None:
+    """When ours comes and when it goes."""
+    made = await bench.create_stack()
+    await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["somebody.example.com/else"]}})
+    await bench.until(lambda: bool(find(bench, made).finalizers))
+    await bench.home.put_finalizer(find(bench, made))
+    assert find(bench, made).finalizers == ("somebody.example.com/else", names.FINALIZER)
+    await bench.home.remove_finalizer(find(bench, made))
+    assert find(bench, made).finalizers == ("somebody.example.com/else",)
+
+
+async def test_finalizer_of_a_stack_that_is_gone(bench: Bench) -> None:
+    """To remove it is no trouble."""
+    made = await bench.create_stack()
+    await bench.home.put_finalizer(find(bench, made))
+    stack = find(bench, made)
+    await bench.user.patch(Address.of(made), {"metadata": {"finalizers": None}})
+    await bench.user.delete(Address.of(made))
+    await bench.home.remove_finalizer(stack)
+
+
+async def test_revision_is_kept(bench: Bench) -> None:
+    """And shown at once; what it holds comes back as it was."""
+    stack = find(bench, await bench.create_stack())
+    stored = await bench.home.create_revision(stack, revision(1), DEFINITION)
+    assert (stored, bench.home.revisions(stack.uid)) == (revision(1), (revision(1),))
+    assert await bench.home.get_definition(stack, stored) == DEFINITION
+
+
+async def test_revision_that_is_there_already(bench: Bench) -> None:
+    """Is the one that counts."""
+    stack = find(bench, await bench.create_stack())
+    await bench.home.create_revision(stack, revision(1), DEFINITION)
+    again = await bench.home.create_revision(stack, revision(7), DEFINITION)
+    assert (again, bench.home.revisions(stack.uid)) == (revision(1), (revision(1),))
+
+
+async def test_revisions_by_number(bench: Bench) -> None:
+    """Whatever their names."""
+    stack = find(bench, await bench.create_stack())
+    for number, hash_ in ((2, "a"), (1, "b"), (3, "c")):
+        await bench.home.create_revision(stack, revision(number, hash_=hash_), DEFINITION)
+    assert [each.number for each in bench.home.revisions(stack.uid)] == [1, 2, 3]
+
+
+async def test_revisions_go_with_their_stack(bench: Bench) -> None:
+    """Nobody has to delete them."""
+    made = await bench.create_stack()
+    stack = find(bench, made)
+    await bench.home.create_revision(stack, revision(1), DEFINITION)
+    await bench.user.delete(Address.of(made))
+    await bench.until(lambda: bench.home.revisions(stack.uid) == ())
+
+
+@pytest.fixture
+def source(bench: Bench) -> ObjectRef:
+    """A ConfigMap that a definition may be read from."""
+    return ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="source")
+
+
+async def test_source(bench: Bench, source: ObjectRef) -> None:
+    """Its data; from then on changes are told."""
+    manifest = bench.config("source", metadata={"labels": {}}, a="1")
+    await bench.user.create(manifest)
+    assert await bench.home.get_source(source) == {"a": "1"}
+    await bench.user.patch(Address.of(manifest), {"data": {"a": "2"}})
+    await bench.until(lambda: source in bench.ears.sources)
+    assert await bench.home.get_source(source) == {"a": "2"}
+
+
+async def test_source_that_is_missing(bench: Bench, source: ObjectRef) -> None:
+    """Is a 404; that it came is told."""
+    assert (await benches.refused(bench.home.get_source(source))).code == 404
+    await bench.user.create(bench.config("source", metadata={"labels": {}}, a="1"))
+    await bench.until(lambda: source in bench.ears.sources)
+    assert await bench.home.get_source(source) == {"a": "1"}
+
+
+async def test_event_never_raises(bench: Bench) -> None:
+    """Not even about a Stack that is gone."""
+    made = await bench.create_stack()
+    stack = find(bench, made)
+    await bench.home.emit_event(stack, type_="Normal", reason="Test", message="said")
+    await bench.user.delete(Address.of(made))
+    await bench.home.emit_event(stack, type_="Normal", reason="Test", message="said again")

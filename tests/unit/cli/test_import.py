@@ -1,0 +1,111 @@
+"""`hearth import` as a command: files in, a Stack out, complaints on standard error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from hearth.cli import main
+from hearth.template import plain_yaml
+
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+
+
+def run(*arguments: str, text: str | None = None) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main.main, ["import", *arguments], input=text)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with one manifest."""
+    path = tmp_path / "Online_Boutique.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def test_the_stack_is_printed(file: Path) -> None:
+    """Ready to be written to a file or piped into kubectl, named after the file."""
+    result = run(str(file))
+
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    (document,) = plain_yaml.parse_documents(result.stdout)
+    assert document.value == {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "metadata": {"name": "online-boutique"},
+        "spec": {
+            "template": {
+                "resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}}}
+            }
+        },
+    }
+
+
+def test_standard_input_is_read(file: Path) -> None:
+    """Beside files, and the Stack may be called anything."""
+    result = run("-", str(file), "--name", "shop", "--namespace", "prod", text=CONFIG.replace("a}", "b}"))
+
+    (document,) = plain_yaml.parse_documents(result.stdout)
+    assert list(document.value["spec"]["template"]["resources"]) == ["b", "a"]
+    assert document.value["metadata"] == {"name": "shop", "namespace": "prod"}
+
+
+def test_standard_input_alone_has_a_name_too() -> None:
+    """Since a Stack needs one."""
+    assert "name: imported" in run("-", text=CONFIG).stdout
+
+
+def test_warnings_do_not_disturb_the_stack() -> None:
+    """They go to standard error."""
+    result = run("-", text=CONFIG.replace("{name: a}", "{}"))
+
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: standard input, document 1 (line 1): ConfigMap has no name")
+    assert "warning" not in result.stdout
+
+
+def test_mistakes_are_all_told_and_nothing_is_printed(file: Path) -> None:
+    """Half a Stack would be applied by somebody."""
+    result = run(str(file), "-", text="kind: A\n---\nkind: B\n")
+
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["error", "error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        pytest.param("missing.yaml", None, "No such file or directory", id="not there"),
+        pytest.param("binary.yaml", b"\xff\xfe", "is no text in UTF-8: invalid start byte at byte 0", id="no text"),
+        pytest.param("", None, "Is a directory", id="a folder"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    """With the reason."""
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+
+    result = run(str(path))
+
+    assert result.exit_code == 1
+    assert str(path) in result.stderr
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("name", ["My-Shop", "shop_1", "-shop", "x" * 64])
+def test_a_name_that_kubernetes_would_refuse_is_refused_at_once(name: str) -> None:
+    """With what it must look like."""
+    result = run("-", "--name", name, text=CONFIG)
+
+    assert result.exit_code == 2
+    assert "must be lower-case letters, digits and dashes, 63 at most, as in my-shop" in result.stderr
+
+
+def test_help_says_how_it_is_used() -> None:
+    """With an example to paste."""
+    assert "hearth import shop.yaml database.yaml > stack.yaml" in run("--help").stdout

@@ -1,0 +1,122 @@
+"""The Stack as a whole: claims that nobody may wait for, cycles, and what the user is warned of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.cli.importing import assembly
+from hearth.cli.importing.assembly import Import
+from hearth.cli.importing.documents import Text
+from hearth.model import errors, stack
+
+CLAIM = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {storageClassName: %s}}\n"
+USER = (
+    "{apiVersion: v1, kind: Pod, metadata: {name: user}, "
+    "spec: {containers: [{}], volumes: [{persistentVolumeClaim: {claimName: data}}]}}\n"
+)
+STORAGE_CLASS = "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: disk}, volumeBindingMode: %s}\n"
+
+
+def assemble(*documents: str, name: str = "shop", namespace: str | None = None) -> Import:
+    return assembly.assemble([Text(source="a.yaml", content="---\n".join(documents))], name=name, namespace=namespace)
+
+
+def find_resources(*documents: str) -> dict[str, Any]:
+    resources: dict[str, Any] = assemble(*documents).stack["spec"]["template"]["resources"]
+    return resources
+
+
+def test_the_stack_is_one_that_the_api_takes() -> None:
+    """Its own models say so."""
+    result = assemble("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+
+    assert result.stack["metadata"] == {"name": "shop"}
+    assert stack.StackSpec.model_validate(result.stack["spec"]).template is not None
+
+
+def test_a_namespace_is_stated_where_it_is_known() -> None:
+    """Then the file applies to nowhere else."""
+    result = assemble("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", namespace="prod")
+
+    assert result.stack["metadata"] == {"name": "shop", "namespace": "prod"}
+
+
+def test_resources_stand_in_the_order_of_the_files() -> None:
+    """So that the two can be read side by side."""
+    assert list(find_resources(USER, CLAIM % "disk")) == ["user", "data"]
+
+
+@pytest.mark.parametrize(
+    ("documents", "is_ready_at_once"),
+    [
+        pytest.param([CLAIM % "disk", USER], True, id="used, and nobody knows its class"),
+        pytest.param([CLAIM % "disk", USER, STORAGE_CLASS % "WaitForFirstConsumer"], True, id="its class waits"),
+        pytest.param([CLAIM % "disk", USER, STORAGE_CLASS % "Immediate"], False, id="its class binds at once"),
+        pytest.param([CLAIM % "disk"], False, id="nobody uses it"),
+    ],
+)
+def test_a_claim_that_waits_for_its_pod_is_not_waited_for(documents: list[str], *, is_ready_at_once: bool) -> None:
+    """Else each would wait for the other, for ever."""
+    claim = find_resources(*documents)["data"]
+
+    assert claim.get("readyWhen") == (["true"] if is_ready_at_once else None)
+
+
+def test_a_cycle_is_opened_and_told() -> None:
+    """No kind that we know makes one, but custom ones may."""
+    scaler = "{{apiVersion: keda.sh/v1, kind: ScaledObject, metadata: {{name: {0}}}, spec: {{scaleTargetRef: {{apiVersion: keda.sh/v1, kind: ScaledObject, name: {1}}}}}}}\n"
+
+    result = assemble(scaler.format("a", "b"), scaler.format("b", "a"))
+
+    resources = result.stack["spec"]["template"]["resources"]
+    assert ["dependsOn" in resources[name] for name in ("a", "b")] == [False, True]
+    assert result.warnings == ("a → b → a wait for each other; a now does not wait for b",)
+
+
+@pytest.mark.parametrize(
+    ("document", "warning"),
+    [
+        pytest.param(
+            "{apiVersion: batch/v1, kind: Job, metadata: {generateName: migrate-}}",
+            "a.yaml, document 1 (line 1): Job has no name; its object will be called after the Stack and the resource",
+            id="no name",
+        ),
+        pytest.param(
+            "{apiVersion: v1, kind: Pod, metadata: {name: a, ownerReferences: [{controller: true}]}}",
+            "a.yaml, document 1 (line 1): Pod a belongs to another object, which made it; leave it out",
+            id="owned",
+        ),
+        pytest.param(
+            "{apiVersion: v1, kind: Pod, metadata: {name: a, annotations: {helm.sh/hook: test}}}",
+            "a.yaml, document 1 (line 1): Pod a is a hook of Helm; here it is a resource like any other",
+            id="hook",
+        ),
+        pytest.param(
+            "{apiVersion: v1, kind: Namespace, metadata: {name: prod}}",
+            "a.yaml, document 1 (line 1): Namespace prod is the namespace of the Stack itself, which would be deleted "
+            "with it; leave it out",
+            id="own namespace",
+        ),
+    ],
+)
+def test_what_may_not_be_meant_is_told(document: str, warning: str) -> None:
+    """And imported all the same."""
+    result = assemble(document, namespace="prod")
+
+    assert result.warnings == (warning,)
+    assert len(result.stack["spec"]["template"]["resources"]) == 1
+
+
+def test_more_manifests_than_a_stack_holds_are_refused() -> None:
+    """Before the API server does, and with the way out."""
+    many = [f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{number}}}}}\n" for number in range(5_001)]
+
+    with pytest.raises(errors.InvalidDefinition) as caught:
+        assemble(*many)
+
+    assert (
+        str(caught.value)
+        == "a.yaml: 5001 manifests are too many for one Stack, which holds 5000; import fewer files at once"
+    )

@@ -1,0 +1,154 @@
+"""Texts as manifests: what is taken apart, and what is told of mistakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.cli.importing import documents
+from hearth.cli.importing.documents import Document, Text
+from hearth.model import errors
+
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+
+
+def read(*contents: str, namespace: str = "default") -> list[Document]:
+    texts = [Text(source=f"{number}.yaml", content=content) for number, content in enumerate(contents, start=1)]
+    return documents.read_all(texts, default_namespace=namespace)
+
+
+def find_mistakes(*contents: str) -> list[str]:
+    with pytest.raises(errors.InvalidDefinition) as caught:
+        read(*contents)
+    return [str(mistake) for mistake in caught.value.mistakes]
+
+
+def test_every_document_of_every_file_is_taken_in_order() -> None:
+    """And knows where it stands."""
+    found = read(f"{CONFIG}---\n---\napiVersion: apps/v1\nkind: Deployment\n", CONFIG.replace("a}", "b}"))
+
+    assert [(document.kind, document.group, document.name, document.place) for document in found] == [
+        ("ConfigMap", "", "a", "1.yaml, document 1 (line 1)"),
+        ("Deployment", "apps", "", "1.yaml, document 3 (line 6)"),
+        ("ConfigMap", "", "b", "2.yaml, document 1 (line 1)"),
+    ]
+
+
+def test_a_list_is_taken_apart() -> None:
+    """As `kubectl get -o yaml` gives it, a list within a list too."""
+    inner = '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Secret"}]}'
+    found = read(f"apiVersion: v1\nkind: List\nitems:\n- {{apiVersion: v1, kind: Service}}\n- {inner}\n")
+
+    assert [(document.kind, document.place) for document in found] == [
+        ("Service", "1.yaml, document 1 (line 1), item 1"),
+        ("Secret", "1.yaml, document 1 (line 1), item 2, item 1"),
+    ]
+
+
+def test_items_of_a_typed_list_take_their_kind_from_it() -> None:
+    """Since the API server leaves it out of them."""
+    found = read("apiVersion: apps/v1\nkind: DeploymentList\nitems: [{metadata: {name: web}}]")
+
+    assert [(document.api_version, document.kind, document.name) for document in found] == [
+        ("apps/v1", "Deployment", "web")
+    ]
+
+
+def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
+    """Without items it is an object like any other."""
+    assert [document.kind for document in read("apiVersion: example.org/v1\nkind: WishList\n")] == ["WishList"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(
+            f"{CONFIG}---\nkind: Service\n",
+            "1.yaml, document 2 (line 5): apiVersion must be a text, there is none; every manifest begins with apiVersion and kind",
+            id="no apiVersion",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: 12\n",
+            "1.yaml, document 1 (line 1): kind must be a text, found the number 12; every manifest begins with apiVersion and kind",
+            id="kind is no text",
+        ),
+        pytest.param(
+            "- a\n",
+            "1.yaml, document 1 (line 1): must be a mapping, found a list; every manifest begins with apiVersion and kind",
+            id="no mapping",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: List\nitems: [hello]\n",
+            "1.yaml, document 1 (line 1), item 1: must be a mapping, found a text; every manifest begins with apiVersion and kind",
+            id="item is no mapping",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: 12}\n",
+            "1.yaml, document 1 (line 1): metadata.name must be a text, found the number 12; put it in quotes",
+            id="name is a number",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: [a]\n",
+            "1.yaml, document 1 (line 1): metadata must be a mapping, found a list",
+            id="metadata is a list",
+        ),
+        pytest.param(
+            "a: [1\n",
+            "1.yaml: is no YAML: line 2, column 1: while parsing a flow sequence: did not find expected ',' or ']'",
+            id="no YAML",
+        ),
+        pytest.param("# nothing\n", "1.yaml: holds no manifest", id="empty"),
+    ],
+)
+def test_a_mistake_tells_file_document_and_next_step(content: str, message: str) -> None:
+    """So that nobody has to count dashes."""
+    assert find_mistakes(content) == [message]
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    """Of all files, what is behind an error of YAML excepted."""
+    found = find_mistakes("kind: Service\n---\na: [\n---\nkind: Pod\n", "apiVersion: v1\n")
+
+    assert [message.split(": ")[0] for message in found] == [
+        "1.yaml, document 1 (line 1)",
+        "1.yaml",
+        "2.yaml, document 1 (line 1)",
+    ]
+
+
+def test_two_manifests_of_one_object_are_refused() -> None:
+    """With both places; that one states the namespace which the other only has makes no difference."""
+    same = CONFIG.replace("{name: a}", "{name: a, namespace: default}")
+
+    (mistake,) = find_mistakes(CONFIG, same)
+    assert mistake == (
+        "2.yaml, document 1 (line 1): configmap/a in namespace default stands already in 1.yaml, document 1 (line 1); "
+        "leave one of the two out"
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        CONFIG.replace("{name: a}", "{name: a, namespace: other}"),
+        CONFIG.replace("ConfigMap", "Secret"),
+        CONFIG.replace("v1", "example.org/v1"),
+    ],
+    ids=["namespace", "kind", "group"],
+)
+def test_objects_that_differ_in_anything_may_share_a_name(other: str) -> None:
+    """What counts is what the API server tells apart."""
+    assert len(read(CONFIG, other)) == 2
+
+
+def test_objects_without_a_name_are_no_duplicates() -> None:
+    """The server, or Hearth, will give each its own."""
+    nameless = "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: migrate-}\n"
+
+    assert len(read(nameless, nameless)) == 2
+
+
+def test_cluster_wide_objects_have_no_namespace() -> None:
+    """Whatever somebody wrote into them."""
+    (document,) = read("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast, namespace: shop}\n")
+
+    assert document.locate("default").namespace == ""
