@@ -86,7 +86,7 @@ clean: ## Remove what was made in this folder; programs, cached outside of it, a
 
 $(INSTALLED): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python is too old: Hearth needs 3.11 or newer; name one by make PYTHON=…")'
-	@echo "setting up $(VENV) from requirements.lock"
+	@echo "setting up $(VENV) from requirements.lock: about a minute and a half"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

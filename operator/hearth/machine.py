@@ -169,6 +169,7 @@ class KubeMachine:
             clock=LoopClock(),
             hashes=hasher,
             inbox=self._inbox,
+            only_namespace=self._settings.namespace or "",
             patience=Patience(max_backoff=self._settings.max_backoff.total_seconds(), chance=random.random),
         )
         return Engine(services=services, observer=self._observer, concurrency=self._settings.concurrency)

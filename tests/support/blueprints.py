@@ -171,7 +171,19 @@ def make_child(
     return parse_child(raw, kind=kind, paths=[("status",), ("data",)])
 
 
-def make_board(blueprint: Blueprint, *, kinds: ServedKinds | None = None, unwatched: Collection[Kind] = ()) -> Board:
+def make_board(
+    blueprint: Blueprint,
+    *,
+    kinds: ServedKinds | None = None,
+    unwatched: Collection[Kind] = (),
+    only_namespace: str = "",
+) -> Board:
     """A board that has not looked at anything."""
-    served = kinds or ServedKinds(CONFIG_MAP, GADGET)
-    return Board(blueprint=blueprint, stack=STACK, kinds=served, hashes=HASHER, unwatched=unwatched)
+    return Board(
+        blueprint=blueprint,
+        stack=STACK,
+        kinds=kinds or ServedKinds(CONFIG_MAP, GADGET),
+        hashes=HASHER,
+        unwatched=unwatched,
+        only_namespace=only_namespace,
+    )

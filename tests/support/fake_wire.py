@@ -33,8 +33,8 @@ class FakeWire:
         self.server = server
         self.traffic = log
         self.latency = latency
-        self.delay = 0.0
-        """Seconds by which events arrive late."""
+        self.delay = 2 * latency
+        """Seconds that events travel: a little more than answers; with none they come before them, as some really do."""
         self._is_alive = True
         self._is_held = False
         self._is_pumping = False

@@ -154,6 +154,7 @@ class Runner:
             kinds=self._services.cluster.kinds,
             hashes=self._services.hashes,
             unwatched=self._unwatched.keys(),
+            only_namespace=self._services.only_namespace,
         )
         self._is_fresh = True
         self._blind_until = self._services.clock.monotonic() + FIRST_LOOK

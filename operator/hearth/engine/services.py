@@ -22,6 +22,8 @@ class Services:
     hashes: Hashes
     inbox: Inbox
     patience: Patience
+    only_namespace: str = ""
+    """The one that is served; "" for all."""
 
     def mark_later(self, delay: float, stack_uid: str, what: str) -> None:
         """Have a Stack looked at after `delay` seconds."""

@@ -32,11 +32,13 @@ class Board:
         kinds: Kinds,
         hashes: Hashes,
         unwatched: Collection[Kind],
+        only_namespace: str = "",
     ) -> None:
         """An empty board: `refresh` with every name fills it.
 
         unwatched: the kinds whose caches are not complete yet, so that their silence about an object means nothing;
-        the collection is looked at whenever it matters, so whoever gave it may take kinds out.
+        the collection is looked at whenever it matters, so whoever gave it may take kinds out;
+        only_namespace: the one that children may lie in besides cluster scope, "" for any.
         """
         self.blueprint = blueprint
         self.standings: dict[str, Standing] = {}
@@ -48,7 +50,12 @@ class Board:
         self.cleanup = Cleanup()
         self.unwatched = unwatched
         self._resolver = resolve.Resolver(
-            blueprint=blueprint, stack=stack, kinds=kinds, hashes=hashes, unwatched=unwatched
+            blueprint=blueprint,
+            stack=stack,
+            kinds=kinds,
+            hashes=hashes,
+            unwatched=unwatched,
+            only_namespace=only_namespace,
         )
         self._obsolete: dict[str, tuple[Child, ...]] = {}
         self._order = tuple(blueprint.resources)

@@ -31,9 +31,11 @@ class Resolver:
         kinds: Kinds,
         hashes: Hashes,
         unwatched: Collection[Kind],
+        only_namespace: str,
     ) -> None:
         """Nothing is evaluated before it is asked for."""
         self._unwatched = unwatched
+        self._only_namespace = only_namespace
         self._blueprint = blueprint
         self._stack = stack
         self._kinds = kinds
@@ -62,6 +64,9 @@ class Resolver:
         outcome = self._evaluate(resource, standings)
         if not isinstance(outcome, Desired):
             return _told(outcome, child=current)
+        if self._only_namespace and outcome.ref.namespace not in ("", self._only_namespace):
+            message = f"lies in namespace {outcome.ref.namespace}, and this operator serves {self._only_namespace} only"
+            return Standing(state=State.FAILED, reason="NamespaceNotServed", message=message, ref=outcome.ref)
         other = self._claims.setdefault(outcome.ref, name)
         if other != name:
             message = f"names the object that resource {other!r} stands for; give it another name or namespace"

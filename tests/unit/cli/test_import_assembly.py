@@ -9,7 +9,7 @@ import pytest
 from hearth.cli.importing import assembly
 from hearth.cli.importing.assembly import Import
 from hearth.cli.importing.documents import Text
-from hearth.model import errors, stack
+from hearth.model import errors
 
 CLAIM = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {storageClassName: %s}}\n"
 USER = (
@@ -28,12 +28,17 @@ def find_resources(*documents: str) -> dict[str, Any]:
     return resources
 
 
-def test_the_stack_is_one_that_the_api_takes() -> None:
-    """Its own models say so."""
+def test_every_manifest_becomes_a_resource() -> None:
+    """And nothing else is in the Stack: what applies it says where it goes."""
     result = assemble("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
 
-    assert result.stack["metadata"] == {"name": "shop"}
-    assert stack.StackSpec.model_validate(result.stack["spec"]).template is not None
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    assert result.stack == {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "metadata": {"name": "shop"},
+        "spec": {"template": {"resources": {"a": {"manifest": manifest}}}},
+    }
 
 
 def test_a_namespace_is_stated_where_it_is_known() -> None:

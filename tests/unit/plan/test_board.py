@@ -169,6 +169,15 @@ def test_two_resources_that_name_one_object_do_not_fight() -> None:
     assert board.standings["b"].reason == "DuplicateObject"
 
 
+def test_a_child_where_the_operator_does_not_look_is_refused() -> None:
+    """It could be neither watched nor cleaned up."""
+    elsewhere = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "other"}})
+    blueprint = blueprints.make_blueprint({"a": [], "b": []}, manifests={"b": elsewhere})
+    world, board = World(), blueprints.make_board(blueprint, only_namespace="default")
+    assert world.refresh(board) == ["a"]
+    assert board.standings["b"].reason == "NamespaceNotServed"
+
+
 def test_a_kind_that_is_not_served_is_waited_for_and_named() -> None:
     """It goes on as soon as it is served."""
     kinds = ServedKinds()

@@ -1,0 +1,134 @@
+"""What was measured, as values, and the figures that follow from it.
+
+Pure; must not know how anything is measured, nor how it is shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+READS = frozenset({"get", "list"})
+"""The verbs that change nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """How many objects a second a bare loop writes."""
+
+    create: float
+    change: float
+    delete: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One piece of work, done by the operator; CPU in seconds."""
+
+    benchmark: str
+    name: str
+    stacks: int
+    objects: int
+    """Children that the work was about."""
+    seconds: float
+    """From the user's first request until every Stack says that it is as wanted, or is gone."""
+    written_seconds: float | None = None
+    """Until the last change of a child; what comes after is telling the user."""
+    ceiling: float | None = None
+    """Objects a second of the bare loop, for the same kind of request."""
+    operator_cpu: float
+    control_plane_cpu: float | None
+    """API server and etcd; None where they are not on this machine."""
+    others_share: float
+    """Of the machine's CPU time that went to processes which have nothing to do with this."""
+    peak_rss: int
+    """Bytes, since the operator's start."""
+    requests: Mapping[str, int]
+    """The operator's, by `verb kind`, and by code as well where it was refused."""
+
+    @property
+    def rate(self) -> float:
+        """Objects a second."""
+        return self.objects / self.seconds
+
+    @property
+    def ratio(self) -> float | None:
+        """The rate as a part of the ceiling."""
+        return None if self.ceiling is None else self.rate / self.ceiling
+
+    @property
+    def written_ratio(self) -> float | None:
+        """The same, by the time until the last child changed."""
+        if self.ceiling is None or not self.written_seconds:
+            return None
+        return self.objects / self.written_seconds / self.ceiling
+
+    @property
+    def operator_ms(self) -> float:
+        """Milliseconds of the operator's CPU for one object."""
+        return 1000 * self.operator_cpu / self.objects
+
+    @property
+    def control_plane_ms(self) -> float | None:
+        """The same of the control plane."""
+        return None if self.control_plane_cpu is None else 1000 * self.control_plane_cpu / self.objects
+
+    @property
+    def requests_per_stack(self) -> float:
+        """Events apart, which tell people and change nothing."""
+        return sum(count for name, count in self.requests.items() if not is_event(name)) / self.stacks
+
+    @property
+    def writes(self) -> int:
+        """Requests that may have changed something."""
+        return sum(count for name, count in self.requests.items() if name.partition(" ")[0] not in READS)
+
+
+DERIVED = (
+    "rate",
+    "ratio",
+    "written_ratio",
+    "operator_ms",
+    "control_plane_ms",
+    "requests_per_stack",
+    "writes",
+)
+
+
+def is_event(request: str) -> bool:
+    """Whether that is an Event posted about a Stack."""
+    return request.partition(" ")[2].startswith("Event")
+
+
+def mean(one: Ceiling, other: Ceiling) -> Ceiling:
+    """What lies between two measurements."""
+    return Ceiling(
+        create=(one.create + other.create) / 2,
+        change=(one.change + other.change) / 2,
+        delete=(one.delete + other.delete) / 2,
+    )
+
+
+def describe(phase: Phase) -> dict[str, Any]:
+    """The phase for JSON: what was measured, and what follows from it, as exact as it makes sense."""
+    figures = asdict(phase) | {name: getattr(phase, name) for name in DERIVED}
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in figures.items()}
+
+
+def parse(figures: Mapping[str, Any]) -> Phase:
+    """The phase that `describe` made this of."""
+    return Phase(**{name: value for name, value in figures.items() if name not in DERIVED})
+
+
+def count_requests(exposition: str) -> Counter[str]:
+    """By `verb kind` what an operator's page of metrics says it has sent."""
+    found: Counter[str] = Counter()
+    for line in exposition.splitlines():
+        if line.startswith("hearth_requests_total{"):
+            labels, _, number = line[len("hearth_requests_total{") :].rpartition("} ")
+            words = dict(part.split("=", 1) for part in labels.split(","))
+            verb, kind, code = (words[name].strip('"') for name in ("verb", "kind", "code"))
+            found[f"{verb} {kind}" if code == "200" else f"{verb} {kind} ({code})"] += int(float(number))
+    return found

@@ -1,0 +1,169 @@
+"""Stacks to measure with, and the very objects that they lead to, for whoever writes these without an operator.
+
+Pure: the objects are evaluated and signed by the operator's own code, so that they are the same to the last label.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.kube import requests
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.plan import desired
+from hearth.plan.desired import Standpoint
+from hearth.plan.hashing import Hasher
+from hearth.template import compiler
+from hearth.template.blueprint import Definition, Known, ResourceBlueprint, StackIdentity
+
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+SERVICE_ACCOUNT = Kind(group="", version="v1", name="ServiceAccount", plural="serviceaccounts", namespaced=True)
+ROLE = Kind(group="rbac.authorization.k8s.io", version="v1", name="Role", plural="roles", namespaced=True)
+ROLE_BINDING = Kind(
+    group="rbac.authorization.k8s.io", version="v1", name="RoleBinding", plural="rolebindings", namespaced=True
+)
+HASHES = Hasher(b"only as long as any other key")
+NOTE = "example.com/value"
+"""An annotation, where a kind has no field of its own that may change."""
+
+
+class SomeKinds:
+    """What these workloads are made of; without schemas, which only tell of mistakes."""
+
+    generation = 0
+    _known = {(kind.api_version, kind.name): kind for kind in (CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)}
+
+    def find(self, api_version: str, kind: str) -> Kind | None:
+        """The kind, if it is one of them."""
+        return self._known.get((api_version, kind))
+
+    def all(self) -> Collection[Kind]:
+        """Every one of them."""
+        return self._known.values()
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        """None."""
+        return None
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
+        """None."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """An object, ready to be sent."""
+
+    path: str
+    manifest: Object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Stacks and what becomes of them."""
+
+    template: Object
+    stacks: int
+
+    def make_stacks(self, namespace: str) -> list[Object]:
+        """What the user creates."""
+        return [make_stack(f"stack-{number}", namespace, self.template) for number in range(self.stacks)]
+
+    def make_children(self, namespace: str, *, value: str) -> list[Target]:
+        """What stands there in the end, when the Stacks' parameter has that value."""
+        return [
+            target
+            for number, stack in enumerate(self.make_stacks(namespace))
+            for target in evaluate(with_value(stack, value), uid=str(uuid.UUID(int=number)))
+        ]
+
+    @property
+    def objects(self) -> int:
+        """How many children."""
+        return self.stacks * len(self.template["resources"])
+
+
+def make_stack(name: str, namespace: str, template: Object) -> Object:
+    """A Stack with that template."""
+    return {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "Stack",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"parameters": {"value": "one"}, "template": template},
+    }
+
+
+def make_change(value: str) -> Object:
+    """The merge patch that changes one field of each child of a Stack."""
+    return {"spec": {"parameters": {"value": value}}}
+
+
+def with_value(stack: Object, value: str) -> Object:
+    """The Stack after that change."""
+    return {**stack, "spec": {**stack["spec"], "parameters": {"value": value}}}
+
+
+def make_small_template() -> Object:
+    """Four objects, as an application's own corner of a namespace has them; the last one names two others."""
+    note = {NOTE: "${params.value}"}
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["${params.value}"], "verbs": ["get"]}
+    subject = {"kind": "ServiceAccount", "name": "${account.metadata.name}", "namespace": "${stack.namespace}"}
+    role = {"apiGroup": ROLE.group, "kind": "Role", "name": "${role.metadata.name}"}
+    manifests = {
+        "settings": make_manifest(CONFIG_MAP, data={"value": "${params.value}", "greeting": "hello", "colour": "blue"}),
+        "account": make_manifest(SERVICE_ACCOUNT, metadata={"annotations": note}),
+        "role": make_manifest(ROLE, rules=[rule]),
+        "binding": make_manifest(ROLE_BINDING, metadata={"annotations": note}, roleRef=role, subjects=[subject]),
+    }
+    return make_template(manifests)
+
+
+def make_flat_template(count: int) -> Object:
+    """ConfigMaps that have nothing to do with each other."""
+    data = {"value": "${params.value}", "greeting": "hello", "colour": "blue"}
+    return make_template({f"settings{number}": make_manifest(CONFIG_MAP, data=data) for number in range(count)})
+
+
+def make_manifest(kind: Kind, **fields: Any) -> Object:
+    """An object of that kind."""
+    return {"apiVersion": kind.api_version, "kind": kind.name, **fields}
+
+
+def make_template(manifests: Mapping[str, Object]) -> Object:
+    """A template with one parameter, `value`."""
+    return {
+        "parameters": {"value": {"type": "string"}},
+        "resources": {name: {"manifest": manifest} for name, manifest in manifests.items()},
+    }
+
+
+def evaluate(stack: Object, *, uid: str) -> list[Target]:
+    """The children of a Stack with that UID, as the operator would write them."""
+    metadata, spec = stack["metadata"], stack["spec"]
+    identity = StackIdentity(name=metadata["name"], namespace=metadata["namespace"], uid=uid)
+    definition = Definition(template=spec["template"], parameters=spec["parameters"])
+    blueprint = compiler.compile_template(definition, stack=identity, kinds=SomeKinds())
+    written: dict[str, Object] = {}
+    targets = []
+    for resource in blueprint.resources.values():
+        target = write_out(resource, identity, written)
+        written[resource.name] = target.manifest
+        targets.append(target)
+    return targets
+
+
+def write_out(resource: ResourceBlueprint, stack: StackIdentity, written: Mapping[str, Object]) -> Target:
+    """One child, given those that came before it."""
+    kind = SomeKinds().find(resource.api_version, resource.kind)
+    outcome = resource.manifest.evaluate(written)
+    assert kind is not None
+    assert isinstance(outcome, Known), outcome
+    requires = tuple(f"{name}/1" for name in resource.requires)
+    whose = Standpoint(stack=stack, resource=resource.name, incarnation=1, requires=requires)
+    child = desired.complete(outcome.value, whose, kind=kind, hashes=HASHES)
+    manifest = {"apiVersion": kind.api_version, "kind": kind.name, **child.manifest}
+    return Target(path=requests.object_path(kind, child.ref.namespace, child.ref.name), manifest=manifest)
