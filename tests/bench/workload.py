@@ -165,5 +165,4 @@ def write_out(resource: ResourceBlueprint, stack: StackIdentity, written: Mappin
     requires = tuple(f"{name}/1" for name in resource.requires)
     whose = Standpoint(stack=stack, resource=resource.name, incarnation=1, requires=requires)
     child = desired.complete(outcome.value, whose, kind=kind, hashes=HASHES)
-    manifest = {"apiVersion": kind.api_version, "kind": kind.name, **child.manifest}
-    return Target(path=requests.object_path(kind, child.ref.namespace, child.ref.name), manifest=manifest)
+    return Target(path=requests.object_path(kind, child.ref.namespace, child.ref.name), manifest=child.manifest)

@@ -154,12 +154,12 @@ class Bench:
             assert time.monotonic() < latest, "it never came to hold"
             await asyncio.sleep(POLL)
 
-    async def quiet(self) -> None:
-        """Wait until every event so far has arrived: those of a kind that nobody else touches come after it."""
-        await self.follow(CONFIG_MAP)
-        marker = self.config(f"marker-{len(self.ears.children)}")
-        await self.user.create(marker)
-        await self.until(lambda: (STACK_UID, marker["metadata"]["name"]) in self.ears.children)
+    async def settle(self, kind: Kind) -> None:
+        """Wait until every event of a followed kind so far has arrived, and forget what was told."""
+        marker = f"marker-{len(self.ears.children)}"
+        await self.user.create(self.manifest(kind, marker))
+        await self.until(lambda: (STACK_UID, marker) in self.ears.children)
+        self.ears.children.clear()
 
 
 async def refused(request: Awaitable[Any]) -> Refusal:

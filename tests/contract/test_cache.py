@@ -39,7 +39,7 @@ async def test_own_writes_are_shown_at_once(bench: Bench) -> None:
     await bench.follow(CONFIG_MAP, ("data",))
     child = await bench.apply(bench.config(a="1"))
     assert bench.cached("web") == child
-    await bench.quiet()
+    await bench.settle(CONFIG_MAP)
     assert bench.cached("web") == child
 
 
@@ -61,6 +61,7 @@ async def test_status_that_nobody_reads_is_not_told(bench: Bench) -> None:
     manifest = bench.probe(value=1)
     await bench.follow(PROBE, ("spec", "value"))
     await bench.apply(manifest)
+    await bench.settle(PROBE)
     await bench.user.patch_status(Address.of(manifest), {"ready": True})
     # The change after it is told, so the one before would have been heard by then.
     await bench.user.patch(Address.of(manifest), {"spec": {"value": 2}})
@@ -75,6 +76,7 @@ async def test_status_that_is_read_is_told(bench: Bench) -> None:
     manifest = bench.probe(value=1)
     await bench.follow(PROBE, ("status", "ready"))
     await bench.apply(manifest)
+    await bench.settle(PROBE)
     await bench.user.patch_status(Address.of(manifest), {"ready": True})
     await bench.until(lambda: bool(bench.ears.children))
     child = bench.cached("web")
@@ -126,7 +128,7 @@ async def test_delete(bench: Bench) -> None:
     child = await bench.apply(bench.config(a="1"))
     is_gone = await bench.cluster.delete(child)
     at_once = bench.cached("web")
-    await bench.quiet()
+    await bench.settle(CONFIG_MAP)
     assert (is_gone, at_once, bench.cached("web")) == (True, None, None)
 
 
@@ -162,6 +164,7 @@ async def test_deletion_by_others_is_told(bench: Bench) -> None:
     """At once."""
     await bench.follow(CONFIG_MAP)
     await bench.apply(bench.config(a="1"))
+    await bench.settle(CONFIG_MAP)
     await bench.user.delete(Address.of(bench.config()))
     await bench.until(lambda: bench.cached("web") is None)
     assert bench.ears.children == [(STACK_UID, "web")]
@@ -173,7 +176,7 @@ async def test_created_anew_under_the_same_name(bench: Bench) -> None:
     first = await bench.apply(bench.config(a="1"))
     await bench.cluster.delete(first)
     second = await bench.apply(bench.config(a="1"))
-    await bench.quiet()
+    await bench.settle(CONFIG_MAP)
     shown = bench.cached("web")
     assert shown is not None
     assert (shown.uid == second.uid, second.uid == first.uid) == (True, False)

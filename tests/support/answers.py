@@ -45,6 +45,14 @@ def cause(field: str, message: str, *, reason: str = "FieldValueInvalid") -> Cau
     return {"reason": reason, "message": message, "field": field}
 
 
+RULES_NOT_RUN = cause(
+    "<nil>",
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation",
+)
+"""What is added to mistakes of types where the kind has rules in CEL besides."""
+
+
 def unknown_kind() -> errors.Refused:
     """The server does not serve that path: plain text, no `Status`."""
     return errors.Refused(code=404, status=None)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from hearth.model import names
+from hearth.model import crd, names
 from hearth.model.kinds import Kind
 from support import answers
 from support.field_sets import Shape
@@ -47,6 +47,8 @@ class ServedKind:
     guard: Guard = accept
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What a new object has besides what was stated: a status, if anything."""
+    has_rules: bool = False
+    """Whether its schema has rules in CEL."""
     is_tracked: bool = True
     """Whether it is kept who owns which field; for our own kinds nobody asks, and nearly all writes are theirs."""
 
@@ -137,7 +139,9 @@ def hearth_kind(name: str, plural: str) -> ServedKind:
     """One of our own kinds, whose specs are free-form."""
     kind = Kind(group=names.GROUP, version=names.VERSION, name=name, plural=plural, namespaced=True)
     shape = Shape(kind=name, is_custom=True, free=(("spec",), ("status", "outputs")))
-    return ServedKind(kind=kind, shape=shape, is_tracked=False)
+    version = crd.make_stack_crd()["spec"]["versions"][0]
+    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+    return ServedKind(kind=kind, shape=shape, defaults={"status": status["default"]}, is_tracked=False)
 
 
 STACK = hearth_kind("Stack", "stacks")
@@ -187,6 +191,7 @@ def custom_kind(definition: Mapping[str, Any]) -> ServedKind:
         schema=schema,
         guard=guard,
         defaults={"status": status["default"]} if has_status and "default" in status else {},
+        has_rules=bool(locked),
     )
 
 

@@ -139,6 +139,7 @@ class FakeServer:
         live = self.find(kind, namespace, name)
         check_preconditions(kind, live, metadata)
         wanted = managers.apply(live, manifest, served.shape, manager=manager, force=force, time=self._time())
+        check_nulls(served, manifest, wanted)
         if live is None:
             self._admit_new(kind, namespace, name)
             check(served, None, wanted)
@@ -314,6 +315,8 @@ def check(served: ServedKind, live: Object | None, wanted: Object) -> None:
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         raise answers.bad_request(f"strict decoding error: {listed}")
     causes = [misfit.cause for misfit in misfits] or ([] if live is None else served.guard(live, wanted))
+    if served.has_rules and any(misfit.is_mistyped for misfit in misfits):
+        causes.append(answers.RULES_NOT_RUN)
     if causes:
         raise answers.invalid(served.kind, wanted["metadata"]["name"], causes)
 
@@ -323,6 +326,17 @@ def check_patch(served: ServedKind, manifest: Object, namespace: str, name: str)
     for misfit in validation.find_misfits(validated_part(manifest), served.schema or {}):
         if misfit.in_patch:
             raise answers.unreadable_patch(served.kind, namespace, name, misfit.in_patch)
+
+
+def check_nulls(served: ServedKind, manifest: Object, wanted: Object) -> None:
+    """Refuse a map of a custom kind that is stated empty after its last key was dropped: it would become null."""
+    if not served.shape.is_custom:
+        return
+    emptied = [key for key, value in validated_part(manifest).items() if value == {} and key not in wanted]
+    causes = [validation.mistyped(key, "object", None).cause for key in emptied]
+    if causes:
+        rest = [answers.RULES_NOT_RUN] if served.has_rules else []
+        raise answers.invalid(served.kind, wanted["metadata"]["name"], [*causes, *rest])
 
 
 def validated_part(raw: Mapping[str, Any]) -> Object:
@@ -343,7 +357,8 @@ def check_preconditions(kind: Kind, live: Object | None, stated: Mapping[str, An
         raise answers.stale(kind, name)
     if uid not in (None, live["metadata"]["uid"]):
         cause = answers.cause("metadata.uid", f'Invalid value: "{uid}": field is immutable')
-        raise answers.invalid(kind, name, [cause])
+        # Twice, as real servers do.
+        raise answers.invalid(kind, name, [cause, cause])
 
 
 def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Object:

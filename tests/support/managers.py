@@ -135,7 +135,7 @@ def apply(live: Object | None, manifest: Object, shape: Shape, *, manager: str, 
     merged = prune(merged, last - stated, [mine, *others], shape)
     still = frozenset(field_sets.flatten(merged, shape))
     others = [replace(entry, fields=narrow(entry, still)) for entry in others]
-    return refuse_nulls(with_entries(merged, [mine, *others]), manifest, shape)
+    return with_entries(merged, [mine, *others])
 
 
 def narrow(entry: Manager, still: FieldSet) -> FieldSet:
@@ -174,30 +174,3 @@ def prune(merged: Object, dropped: FieldSet, entries: list[Manager], shape: Shap
         if not any(other[: len(path)] == path for other in owned):
             merged = field_sets.remove(merged, path, shape)
     return merged
-
-
-def refuse_nulls(wanted: Object, manifest: Object, shape: Shape) -> Object:
-    """Refuse what real servers refuse: an empty map of a custom kind whose last key an apply dropped becomes null."""
-    if not shape.is_custom:
-        return wanted
-    nulls = [
-        key
-        for key, value in manifest.items()
-        if key not in {"metadata", "status"} and value == {} and key not in wanted
-    ]
-    if nulls:
-        causes = [
-            answers.cause(
-                key,
-                f'Invalid value: "null": {key} in body must be of type object: "null"',
-                reason="FieldValueTypeInvalid",
-            )
-            for key in nulls
-        ]
-        raise answers.refuse(
-            422,
-            "Invalid",
-            f'{shape.kind} "{manifest["metadata"]["name"]}" is invalid: {causes[0]["field"]}: {causes[0]["message"]}',
-            details={"name": manifest["metadata"]["name"], "kind": shape.kind, "causes": causes},
-        )
-    return wanted

@@ -139,6 +139,11 @@ class TypedKinds:
         namespaced = kind not in CLUSTER_WIDE
         return Kind(group=group, version=version, name=kind, plural=f"{kind.lower()}s", namespaced=namespaced)
 
+    def all(self) -> tuple[Kind, ...]:
+        """Every kind that is served."""
+        pairs = [(f"{group}/{version}".lstrip("/"), kind) for group, version, kind in SERVED]
+        return tuple(found for pair in pairs if (found := self.find(*pair)) is not None)
+
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
         """Its schema."""
         return DEFINITIONS[SERVED[kind.group, kind.version, kind.name]] if self.has_schemas else None

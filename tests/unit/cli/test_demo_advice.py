@@ -13,7 +13,7 @@ from hearth.cli.demonstration.advice import Surroundings
 from hearth.cli.demonstration.view import Row, State, View
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "guestbook.yaml"
-HERE = Surroundings(kubeconfig="/tmp/k", kubectl=None)
+HERE = Surroundings(kubeconfig="/k", kubectl=None)
 
 
 def make_stack(parameters: Any = None, **given: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def test_the_example_gives_all_five() -> None:
 
     lines = advice.advise(stack, make_view("configmap/a", "deployment/web", "service/web"), HERE)
 
-    assert lines[2] == "  export KUBECONFIG=/tmp/k"
+    assert lines[2] == "  export KUBECONFIG=/k"
     kubectl = "kubectl -n prod"
     assert [line.split("   ")[-1].strip() for line in lines[4:]] == [
         f"""{kubectl} patch stack shop --type=merge -p '{{"spec":{{"parameters":{{"frontendReplicas":5}}}}}}'""",

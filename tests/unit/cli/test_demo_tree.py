@@ -127,4 +127,4 @@ def test_on_a_terminal_the_tree_is_drawn_anew() -> None:
     assert written.getvalue().count("CreateInProgress") >= 1
     assert written.getvalue().count("CreateComplete") >= 1
     assert "a command that is longer than the line is never broken\n" in written.getvalue()
-    assert "persistentvolumec…" in written.getvalue()
+    assert "persistentvolumeclaim…" in written.getvalue()

@@ -1,0 +1,104 @@
+"""The API server with nothing in between: what a bare client does, and what the measuring itself costs.
+
+Knows paths and bytes; must not use the operator's own client, beside which it stands as the measure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
+from urllib import parse
+
+import aiohttp
+import orjson
+import yarl
+
+from hearth.kube import credentials, wire
+from hearth.model.child import Object
+
+JSON = "application/json"
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+IN_FLIGHT = 32
+"""Both cores of a small API server are full with that many."""
+STREAM_SECONDS = 3600
+APPLY_QUERY = "fieldManager=bench&force=true&fieldValidation=Strict"
+
+Item = TypeVar("Item")
+
+
+class Disturbed(Exception):
+    """A measurement came to nothing; the text says why."""
+
+
+class BareApi:
+    """Requests to one API server; anything but 2xx ends the measurement."""
+
+    def __init__(self, session: aiohttp.ClientSession, server: str) -> None:
+        self._session = session
+        self._server = server
+
+    async def send(self, method: str, path: str, *, body: Object | None = None, content_type: str = JSON) -> bytes:
+        """The answer, unparsed."""
+        data = None if body is None else orjson.dumps(body)
+        url = yarl.URL(self._server + path, encoded=True)
+        async with self._session.request(method, url, data=data, headers={"Content-Type": content_type}) as response:
+            answer = await response.read()
+        if response.status >= 300:
+            raise Disturbed(f"{method} {path} was answered with {response.status}: {answer[:300].decode()}")
+        return answer
+
+    async def apply(self, path: str, manifest: Object) -> None:
+        """Server-side apply."""
+        await self.send("PATCH", f"{path}?{APPLY_QUERY}", body=manifest, content_type=APPLY)
+
+    async def list(self, path: str) -> Object:
+        """A collection, parsed."""
+        found: Object = orjson.loads(await self.send("GET", path))
+        return found
+
+    async def watch(self, path: str, *, version: str, selector: str = "", accept: str = JSON) -> AsyncIterator[Object]:
+        """The events of a collection since that version."""
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(STREAM_SECONDS)}
+        if selector:
+            query["labelSelector"] = selector
+        url = yarl.URL(f"{self._server}{path}?{parse.urlencode(query)}", encoded=True)
+        limits = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(url, headers={"Accept": accept}, timeout=limits) as response:
+            if response.status >= 300:
+                raise Disturbed(f"cannot watch {path}: {response.status}")
+            rest = b""
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield orjson.loads(line)
+
+
+@contextlib.asynccontextmanager
+async def connected(kubeconfig: str) -> AsyncIterator[BareApi]:
+    """A client for the cluster that a kubeconfig names."""
+    source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
+    found = await asyncio.to_thread(source.load)
+    context = await asyncio.to_thread(wire.make_context, found)
+    headers = {"Authorization": found.authorization} if found.authorization else {}
+    connector = aiohttp.TCPConnector(limit=0, ssl=context or True)
+    async with aiohttp.ClientSession(
+        connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
+    ) as session:
+        yield BareApi(session, found.server)
+
+
+async def for_each(items: Iterable[Item], do: Callable[[Item], Awaitable[object]], *, in_flight: int = IN_FLIGHT) -> None:
+    """Do it with each of them, so many at a time."""
+    left = iter(items)
+
+    async def work() -> None:
+        for item in left:
+            await do(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(in_flight):
+            group.create_task(work())

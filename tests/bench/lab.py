@@ -1,0 +1,164 @@
+"""What a benchmark works with: its namespaces, the operator, what the user sees, and how a piece of work is measured."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import bare_api
+import operator_run
+import place
+import usage
+import watches
+from bare_api import BareApi
+from figures import Phase
+from operator_run import Operator
+from watches import Children, Stacks
+
+from hearth.model.kinds import Kind
+
+PATIENCE = 900.0
+"""Seconds for one piece of work, on a machine that is busy with something else."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user wants of a run."""
+
+    kubeconfig: str
+    quick: bool
+    """A few objects only: to see that it works, not how fast."""
+    profiles: Path | None
+    """A folder for profiles of the operator; making them slows it down by half."""
+    say: Say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What had happened up to then; CPU in seconds."""
+
+    time: float
+    machine_cpu: float
+    known_cpu: float
+    """Of the operator, of the whole control plane, and our own."""
+    control_plane_cpu: float
+    operator_cpu: float
+    requests: Counter[str]
+    """The operator's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is to be measured."""
+
+    name: str
+    stacks: int
+    objects: int
+    ceiling: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """Everything that a benchmark needs; made by `opened`."""
+
+    benchmark: str
+    wish: Wish
+    api: BareApi
+    namespace: str
+    ceiling_namespace: str
+    stacks: Stacks
+    children: Children
+    servers: list[int]
+    """The processes of the API server and its store; none where they are not on this machine."""
+    rest_of_control_plane: list[int]
+
+    def say(self, sentence: str) -> None:
+        """Tell whoever waits how it goes."""
+        self.wish.say(f"{self.benchmark}: {sentence}")
+
+    def operator(self) -> AbstractAsyncContextManager[Operator]:
+        """A life of the operator."""
+        folder = self.wish.profiles
+        profile = folder / f"{self.benchmark}.prof" if folder else None
+        return operator_run.running(self.wish.kubeconfig, namespace=self.namespace, profile=profile)
+
+    async def look(self, operator: Operator | None) -> Moment:
+        """How things stand. None: it is not there yet."""
+        control_plane_cpu = usage.read_cpu(self.servers)
+        operator_cpu = usage.read_cpu([operator.number]) if operator else 0.0
+        ours = usage.read_cpu([os.getpid(), *self.rest_of_control_plane])
+        return Moment(
+            time=time.perf_counter(),
+            machine_cpu=usage.read_machine_cpu(),
+            known_cpu=ours + control_plane_cpu + operator_cpu,
+            control_plane_cpu=control_plane_cpu,
+            operator_cpu=operator_cpu,
+            requests=await operator.get_requests() if operator else Counter(),
+        )
+
+    async def measure(self, task: Task, operator: Operator, work: Callable[[], Awaitable[object]]) -> Phase:
+        """What the operator took while the work was done, and until it had nothing more to do."""
+        before = await self.look(operator)
+        async with asyncio.timeout(PATIENCE):
+            await work()
+        return await self.finish(task, operator, before)
+
+    async def finish(self, task: Task, operator: Operator, before: Moment) -> Phase:
+        """The figures of work that is done this very moment."""
+        done = await self.look(operator)
+        await operator.wait_quiet()
+        after = await self.look(operator)
+        written = self.children.last_change - before.time
+        phase = Phase(
+            benchmark=self.benchmark,
+            name=task.name,
+            stacks=task.stacks,
+            objects=task.objects,
+            seconds=done.time - before.time,
+            written_seconds=written if written > 0 else None,
+            ceiling=task.ceiling,
+            operator_cpu=after.operator_cpu - before.operator_cpu,
+            control_plane_cpu=after.control_plane_cpu - before.control_plane_cpu if self.servers else None,
+            others_share=find_others_share(before, done),
+            peak_rss=usage.read_peak_memory(operator.number),
+            requests=dict(sorted((after.requests - before.requests).items())),
+        )
+        self.say(f"{phase.name}: {phase.objects} objects in {phase.seconds:.1f} s")
+        return phase
+
+
+def find_others_share(before: Moment, after: Moment) -> float:
+    """Which part of the machine's CPU time processes took that have nothing to do with the benchmark."""
+    machine = after.machine_cpu - before.machine_cpu
+    known = after.known_cpu - before.known_cpu
+    return min(1.0, max(0.0, 1 - known / machine)) if machine > 0 else 0.0
+
+
+@contextlib.asynccontextmanager
+async def opened(wish: Wish, benchmark: str, *, kinds: list[Kind]) -> AsyncIterator[Lab]:
+    """A lab for one benchmark. kinds: of the children that it makes."""
+    folder = Path(wish.kubeconfig).resolve().parent
+    async with contextlib.AsyncExitStack() as parts:
+        api = await parts.enter_async_context(bare_api.connected(wish.kubeconfig))
+        await place.install(api)
+        namespace = await parts.enter_async_context(place.namespace(api, benchmark))
+        yield Lab(
+            benchmark=benchmark,
+            wish=wish,
+            api=api,
+            namespace=namespace,
+            ceiling_namespace=await parts.enter_async_context(place.namespace(api, f"{benchmark}-ceiling")),
+            stacks=await parts.enter_async_context(watches.watching_stacks(api, namespace)),
+            children=await parts.enter_async_context(watches.watching_children(api, namespace, kinds)),
+            servers=usage.find_processes(usage.SERVERS, folder=folder),
+            rest_of_control_plane=usage.find_processes(usage.REST_OF_CONTROL_PLANE, folder=folder),
+        )

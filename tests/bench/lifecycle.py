@@ -1,0 +1,43 @@
+"""The life of a workload, measured: all Stacks created, then a field of each child changed, then all Stacks deleted."""
+
+from __future__ import annotations
+
+import ceiling
+import figures
+import lab as lab_module
+import user
+from figures import Ceiling, Phase
+from lab import Lab, Task, Wish
+from workload import Workload
+
+
+async def measure(wish: Wish, benchmark: str, workload: Workload) -> list[Phase]:
+    """Three phases, each beside the ceiling that was measured right before and right after."""
+    async with lab_module.opened(wish, benchmark, kinds=workload.kinds) as lab:
+        before = await measure_ceiling(lab, workload, "before")
+        phases = await live(lab, workload)
+        after = await measure_ceiling(lab, workload, "after")
+    return with_ceiling(phases, figures.mean(before, after))
+
+
+async def measure_ceiling(lab: Lab, workload: Workload, when: str) -> Ceiling:
+    """What a bare loop achieves."""
+    found = await ceiling.measure(lab.api, workload, namespace=lab.ceiling_namespace)
+    lab.say(
+        f"ceiling {when}, objects a second: {found.create:.0f} created, "
+        f"{found.change:.0f} changed, {found.delete:.0f} deleted"
+    )
+    return found
+
+
+async def live(lab: Lab, workload: Workload) -> list[Phase]:
+    """The phases, without a ceiling yet."""
+    async with lab.operator() as operator:
+        return [
+            await lab.measure(Task(name=name, stacks=workload.stacks, objects=workload.objects), operator, work)
+            for name, work in (
+                ("created", lambda: user.create(lab, workload)),
+                ("changed", lambda: user.change(lab, workload)),
+                ("deleted", lambda: user.delete(lab, workload)),
+            )
+        ]

@@ -1,0 +1,105 @@
+"""The operator as a process of its own, as it runs anywhere else, and what it tells of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import bare_api
+import figures
+
+from hearth.cli.demonstration import operator_process
+
+HOST = "127.0.0.1"
+LOOK = 0.02
+"""Seconds between two looks at whether it has begun."""
+QUIET = 1.5
+"""Seconds without a request after which it has nothing more to do: longer than statuses are held back."""
+START_TIMEOUT = 120.0
+LINES_SHOWN = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """The running operator."""
+
+    process: asyncio.subprocess.Process
+    log: Path
+    pages: aiohttp.ClientSession
+
+    @property
+    def number(self) -> int:
+        """Of its process."""
+        return self.process.pid
+
+    async def get_requests(self) -> Counter[str]:
+        """By `verb kind` what it has sent since its start."""
+        async with self.pages.get("/metrics") as answer:
+            return figures.count_requests(await answer.text())
+
+    async def wait_ready(self) -> None:
+        """Until it has had its first look at everything."""
+        async with asyncio.timeout(START_TIMEOUT):
+            while not await self._is_ready():
+                await asyncio.sleep(LOOK)
+
+    async def wait_quiet(self) -> None:
+        """Until it sends nothing more."""
+        before, now = None, await self.get_requests()
+        while before != now:
+            await asyncio.sleep(QUIET)
+            before, now = now, await self.get_requests()
+
+    async def wait_ended(self) -> None:
+        """Until it has ended, which nobody asked for."""
+        code = await self.process.wait()
+        raise bare_api.Disturbed("\n".join([f"the operator ended with {code}; its last words:", *self.read_last_words()]))
+
+    def read_last_words(self) -> list[str]:
+        """The end of its log."""
+        return self.log.read_text(errors="replace").splitlines()[-LINES_SHOWN:]
+
+    async def _is_ready(self) -> bool:
+        try:
+            async with self.pages.get("/readyz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+
+@contextlib.asynccontextmanager
+async def running(kubeconfig: str, *, namespace: str, profile: Path | None = None) -> AsyncIterator[Operator]:
+    """The operator for one namespace, from its start to its end. profile: where to write one of all its calls."""
+    address = f"{HOST}:{operator_process.find_free_port()}"
+    handle, name = tempfile.mkstemp(prefix="hearth-bench-", suffix=".log")
+    with os.fdopen(handle, "wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, *(("-m", "cProfile", "-o", str(profile)) if profile else ()), "-m", "hearth", "run"),
+            *("--kubeconfig", kubeconfig, "--namespace", namespace, "--operator-namespace", namespace),
+            *("--http-address", address, "--log-level", "warning"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # What is set for other operators on this machine is not for this one.
+            env={name: value for name, value in os.environ.items() if not name.startswith("HEARTH_")},
+            # A Ctrl-C at the terminal is for us; the operator ends when we say so.
+            start_new_session=True,
+        )
+    async with aiohttp.ClientSession(f"http://{address}") as pages, asyncio.TaskGroup() as group:
+        operator = Operator(process=process, log=Path(name), pages=pages)
+        watching = group.create_task(operator.wait_ended())
+        try:
+            await operator.wait_ready()
+            yield operator
+        finally:
+            watching.cancel()
+            await operator_process.end(process)
+    Path(name).unlink()

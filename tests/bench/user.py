@@ -1,0 +1,48 @@
+"""What a user does with the Stacks of a benchmark, all of them at once, and waits for."""
+
+from __future__ import annotations
+
+import bare_api
+import workload as workload_module
+from lab import Lab
+from workload import Workload
+
+from hearth.kube import requests
+from hearth.kube.stack_cache import STACK
+from hearth.model.child import Object
+
+
+async def create(lab: Lab, workload: Workload) -> None:
+    """Create every Stack; returns when all say that they are as wanted."""
+    path = requests.collection_path(STACK, lab.namespace)
+
+    async def send(stack: Object) -> None:
+        await lab.api.send("POST", path, body=stack)
+
+    await bare_api.for_each(workload.make_stacks(lab.namespace), send)
+    await lab.stacks.wait_settled(workload.stacks, generation=1)
+
+
+async def change(lab: Lab, workload: Workload) -> None:
+    """Change one field of each child; returns when all Stacks say that they are as wanted."""
+
+    async def send(stack: Object) -> None:
+        await lab.api.send("PATCH", path_of(stack), body=workload_module.make_change("two"), content_type=bare_api.MERGE)
+
+    await bare_api.for_each(workload.make_stacks(lab.namespace), send)
+    await lab.stacks.wait_settled(workload.stacks, generation=2)
+
+
+async def delete(lab: Lab, workload: Workload) -> None:
+    """Delete every Stack; returns when all are gone."""
+
+    async def send(stack: Object) -> None:
+        await lab.api.send("DELETE", path_of(stack))
+
+    await bare_api.for_each(workload.make_stacks(lab.namespace), send)
+    await lab.stacks.wait_gone()
+
+
+def path_of(stack: Object) -> str:
+    """Where the Stack is."""
+    return requests.object_path(STACK, stack["metadata"]["namespace"], stack["metadata"]["name"])

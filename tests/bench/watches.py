@@ -1,0 +1,124 @@
+"""What a user sees while the operator works: which Stacks are as wanted, and when a child last changed.
+
+By watches, since polling lists of a thousand Stacks would disturb what is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+
+import bare_api
+from bare_api import BareApi
+
+from hearth.kube import requests
+from hearth.kube.stack_cache import STACK
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+
+class Stacks:
+    """The Stacks of one namespace, and the generation that each has reached."""
+
+    def __init__(self) -> None:
+        self._reached: dict[str, int] = {}
+        """By name; 0: it is there, and not as wanted."""
+        self._numbers: Counter[int] = Counter()
+        """By generation how many have reached it: to count all of them at each event would disturb what is measured."""
+        self._is_enough: Callable[[], bool] = lambda: False
+        self._enough = asyncio.Event()
+
+    def take(self, event: Object) -> None:
+        """Hear of a change."""
+        raw = event["object"]
+        name = raw["metadata"]["name"]
+        before = self._reached.pop(name, None)
+        if before is not None:
+            self._numbers[before] -= 1
+        if event["type"] != "DELETED":
+            self._reached[name] = find_reached(raw)
+            self._numbers[self._reached[name]] += 1
+        if self._is_enough():
+            self._enough.set()
+
+    def count_settled(self, generation: int) -> int:
+        """How many are as that generation, or a later one, wants them."""
+        return sum(number for reached, number in self._numbers.items() if reached >= generation)
+
+    async def wait_settled(self, count: int, *, generation: int) -> None:
+        """Until so many Stacks are as that generation wants them."""
+        await self._wait(lambda: self.count_settled(generation) >= count)
+
+    async def wait_gone(self) -> None:
+        """Until there is none."""
+        await self._wait(lambda: not self._reached)
+
+    async def _wait(self, is_enough: Callable[[], bool]) -> None:
+        self._is_enough = is_enough
+        self._enough.clear()
+        if not is_enough():
+            await self._enough.wait()
+
+
+def find_reached(stack: Object) -> int:
+    """The generation that a Stack is as wanted in, 0 if it is not."""
+    status, generation = stack.get("status") or {}, stack["metadata"]["generation"]
+    is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
+    return int(generation) if is_ready and status.get("observedGeneration") == generation else 0
+
+
+class Children:
+    """The children in one namespace, of which only the time of the last change is of interest."""
+
+    def __init__(self) -> None:
+        self.last_change = 0.0
+        """By `time.perf_counter`."""
+
+    def take(self, event: Object) -> None:
+        """Hear of a change."""
+        self.last_change = time.perf_counter()
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    api: BareApi, kind: Kind, namespace: str, take: Callable[[Object], None], *, selector: str = ""
+) -> AsyncIterator[None]:
+    """Have `take` hear of every change meanwhile. A selector means that only metadata are of interest."""
+    path = requests.collection_path(kind, namespace)
+    version = (await api.list(f"{path}?limit=1"))["metadata"]["resourceVersion"]
+
+    async def follow() -> None:
+        accept = bare_api.METADATA if selector else bare_api.JSON
+        async for event in api.watch(path, version=version, selector=selector, accept=accept):
+            if event["type"] == "ERROR":
+                raise bare_api.Disturbed(f"the watch of {path} broke: {event['object'].get('message')}")
+            take(event)
+        raise bare_api.Disturbed(f"the watch of {path} ended")
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(follow())
+        yield
+        task.cancel()
+
+
+@contextlib.asynccontextmanager
+async def watching_stacks(api: BareApi, namespace: str) -> AsyncIterator[Stacks]:
+    """The Stacks of a namespace, kept up to date."""
+    stacks = Stacks()
+    async with watching(api, STACK, namespace, stacks.take):
+        yield stacks
+
+
+@contextlib.asynccontextmanager
+async def watching_children(api: BareApi, namespace: str, kinds: list[Kind]) -> AsyncIterator[Children]:
+    """The children of these kinds in a namespace."""
+    children = Children()
+    async with contextlib.AsyncExitStack() as watches:
+        for kind in kinds:
+            selector = names.LABEL_STACK_UID
+            await watches.enter_async_context(watching(api, kind, namespace, children.take, selector=selector))
+        yield children
