@@ -26,7 +26,9 @@ async def measure(api: BareApi, workload: Workload, *, namespace: str) -> Ceilin
         await api.send("DELETE", f"{target.path}?propagationPolicy=Background")
 
     return Ceiling(
-        create=await find_rate(first, apply), change=await find_rate(second, apply), delete=await find_rate(second, delete)
+        created=await find_rate(first, apply),
+        changed=await find_rate(second, apply),
+        deleted=await find_rate(second, delete),
     )
 
 

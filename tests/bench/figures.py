@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 READS = frozenset({"get", "list"})
@@ -18,9 +18,9 @@ READS = frozenset({"get", "list"})
 class Ceiling:
     """How many objects a second a bare loop writes."""
 
-    create: float
-    change: float
-    delete: float
+    created: float
+    changed: float
+    deleted: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +105,15 @@ def is_event(request: str) -> bool:
 def mean(one: Ceiling, other: Ceiling) -> Ceiling:
     """What lies between two measurements."""
     return Ceiling(
-        create=(one.create + other.create) / 2,
-        change=(one.change + other.change) / 2,
-        delete=(one.delete + other.delete) / 2,
+        created=(one.created + other.created) / 2,
+        changed=(one.changed + other.changed) / 2,
+        deleted=(one.deleted + other.deleted) / 2,
     )
+
+
+def with_ceiling(phase: Phase, ceiling: Ceiling) -> Phase:
+    """The phase beside what a bare loop achieves with the requests that it is about."""
+    return replace(phase, ceiling=getattr(ceiling, phase.name))
 
 
 def describe(phase: Phase) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from bare_api import BareApi
 from figures import Phase
 from operator_run import Operator
 from watches import Children, Stacks
+from workload import Workload
 
 from hearth.model.kinds import Kind
 
@@ -54,16 +55,6 @@ class Moment:
     operator_cpu: float
     requests: Counter[str]
     """The operator's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """What is to be measured."""
-
-    name: str
-    stacks: int
-    objects: int
-    ceiling: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,27 +96,27 @@ class Lab:
             requests=await operator.get_requests() if operator else Counter(),
         )
 
-    async def measure(self, task: Task, operator: Operator, work: Callable[[], Awaitable[object]]) -> Phase:
+    async def measure(
+        self, operator: Operator, name: str, workload: Workload, work: Callable[[], Awaitable[object]]
+    ) -> Phase:
         """What the operator took while the work was done, and until it had nothing more to do."""
         before = await self.look(operator)
         async with asyncio.timeout(PATIENCE):
             await work()
-        return await self.finish(task, operator, before)
+        return await self.finish(operator, name, workload, before=before, done=await self.look(operator))
 
-    async def finish(self, task: Task, operator: Operator, before: Moment) -> Phase:
-        """The figures of work that is done this very moment."""
-        done = await self.look(operator)
+    async def finish(self, operator: Operator, name: str, workload: Workload, *, before: Moment, done: Moment) -> Phase:
+        """The figures of work that was done by a moment, with all that the operator did for it since."""
         await operator.wait_quiet()
         after = await self.look(operator)
         written = self.children.last_change - before.time
         phase = Phase(
             benchmark=self.benchmark,
-            name=task.name,
-            stacks=task.stacks,
-            objects=task.objects,
+            name=name,
+            stacks=workload.stacks,
+            objects=workload.objects,
             seconds=done.time - before.time,
             written_seconds=written if written > 0 else None,
-            ceiling=task.ceiling,
             operator_cpu=after.operator_cpu - before.operator_cpu,
             control_plane_cpu=after.control_plane_cpu - before.control_plane_cpu if self.servers else None,
             others_share=find_others_share(before, done),

@@ -7,7 +7,7 @@ import figures
 import lab as lab_module
 import user
 from figures import Ceiling, Phase
-from lab import Lab, Task, Wish
+from lab import Lab, Wish
 from workload import Workload
 
 
@@ -17,15 +17,16 @@ async def measure(wish: Wish, benchmark: str, workload: Workload) -> list[Phase]
         before = await measure_ceiling(lab, workload, "before")
         phases = await live(lab, workload)
         after = await measure_ceiling(lab, workload, "after")
-    return with_ceiling(phases, figures.mean(before, after))
+    between = figures.mean(before, after)
+    return [figures.with_ceiling(phase, between) for phase in phases]
 
 
 async def measure_ceiling(lab: Lab, workload: Workload, when: str) -> Ceiling:
     """What a bare loop achieves."""
     found = await ceiling.measure(lab.api, workload, namespace=lab.ceiling_namespace)
     lab.say(
-        f"ceiling {when}, objects a second: {found.create:.0f} created, "
-        f"{found.change:.0f} changed, {found.delete:.0f} deleted"
+        f"ceiling {when}, objects a second: {found.created:.0f} created, "
+        f"{found.changed:.0f} changed, {found.deleted:.0f} deleted"
     )
     return found
 
@@ -34,10 +35,6 @@ async def live(lab: Lab, workload: Workload) -> list[Phase]:
     """The phases, without a ceiling yet."""
     async with lab.operator() as operator:
         return [
-            await lab.measure(Task(name=name, stacks=workload.stacks, objects=workload.objects), operator, work)
-            for name, work in (
-                ("created", lambda: user.create(lab, workload)),
-                ("changed", lambda: user.change(lab, workload)),
-                ("deleted", lambda: user.delete(lab, workload)),
-            )
+            await lab.measure(operator, name, workload, lambda act=act: act(lab, workload))
+            for name, act in (("created", user.create), ("changed", user.change), ("deleted", user.delete))
         ]

@@ -86,6 +86,12 @@ class Workload:
         """How many children."""
         return self.stacks * len(self.template["resources"])
 
+    @property
+    def kinds(self) -> list[Kind]:
+        """Of the children."""
+        named = {resource["manifest"]["kind"] for resource in self.template["resources"].values()}
+        return [kind for kind in SomeKinds().all() if kind.name in named]
+
 
 def make_stack(name: str, namespace: str, template: Object) -> Object:
     """A Stack with that template."""

@@ -34,6 +34,8 @@ VARIABLE = "HEARTH_TEST_KUBECONFIG"
 LOOK = 0.25
 """Seconds between two looks."""
 TIMEOUT = 180.0
+START = 60.0
+"""Seconds for the operator to begin, on a busy machine."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,7 +106,7 @@ class Trial:
         """The operator at work; where it can, in the Stack's namespace alone, so that it disturbs nobody."""
         namespace = None if import_world.leaves_namespace(stack) else stack["metadata"]["namespace"]
         async with operator_process.running(self.kubeconfig, namespace=namespace) as operator:
-            await self.wait_until(operator.is_ready, "the operator is ready")
+            await wait_until(operator.is_ready, "the operator is ready", seconds=START)
             yield
 
     async def run(self, stack: Any, report: Report) -> None:
@@ -126,35 +128,36 @@ class Trial:
             return import_world.explain(await self.cluster.find_stack(namespace, name))
 
         try:
-            took = await self.wait_until(is_ready, "the Stack is Ready", explain=explain)
+            took = await wait_until(is_ready, "the Stack is Ready", seconds=self.seconds, explain=explain)
             report.parts.append(f"Ready after {took:.1f} s")
         finally:
             await self.world.delete(STACK, namespace, name)
-            took = await self.wait_until(is_gone, "the Stack is gone", explain=explain)
+            took = await wait_until(is_gone, "the Stack is gone", seconds=self.seconds, explain=explain)
         report.parts.append(f"deleted after {took:.1f} s")
         # What is left, the report says by name.
         with contextlib.suppress(failure.Impossible):
-            await self.wait_until(is_clean, "nothing is left")
+            await wait_until(is_clean, "nothing is left", seconds=self.seconds)
         left = await self.world.find_left(namespace, stack_uid=uid)
         report.parts.append(f"left: {', '.join(left.claims) or 'nothing'}")
         if left.others:
             raise failure.Impossible(f"not deleted: {', '.join(left.others)}")
 
-    async def wait_until(
-        self,
-        is_reached: Callable[[], Awaitable[bool]],
-        what: str,
-        *,
-        explain: Callable[[], Awaitable[str]] | None = None,
-    ) -> float:
-        """The seconds that it took. Raises Impossible where it is not in time."""
-        began = time.monotonic()
-        while not await is_reached():
-            if time.monotonic() - began > self.seconds:
-                reason = f": {await explain()}" if explain is not None else ""
-                raise failure.Impossible(f"waited {self.seconds:.0f} s until {what}{reason}")
-            await asyncio.sleep(LOOK)
-        return time.monotonic() - began
+
+async def wait_until(
+    is_reached: Callable[[], Awaitable[bool]],
+    what: str,
+    *,
+    seconds: float,
+    explain: Callable[[], Awaitable[str]] | None = None,
+) -> float:
+    """The seconds that it took. Raises Impossible where it is not in time."""
+    began = time.monotonic()
+    while not await is_reached():
+        if time.monotonic() - began > seconds:
+            reason = f": {await explain()}" if explain is not None else ""
+            raise failure.Impossible(f"waited {seconds:.0f} s until {what}{reason}")
+        await asyncio.sleep(LOOK)
+    return time.monotonic() - began
 
 
 async def import_file(file: str, namespace: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,11 @@ def command(kubeconfig: Path, namespace: str, *arguments: str, example: Path = E
     ]
 
 
-def find_operators(namespace: str) -> list[str]:
-    """The command lines of the operators that serve the namespace."""
-    listing = subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True, check=True)
-    return [line for line in listing.stdout.splitlines() if "hearth run" in line and namespace in line]
+def find_operators(namespace: str) -> list[int]:
+    """The operators that serve the namespace."""
+    listing = subprocess.run(["ps", "-axww", "-o", "pid=,args="], capture_output=True, text=True, check=True)
+    lines = [line for line in listing.stdout.splitlines() if "hearth run" in line and namespace in line]
+    return [int(line.split()[0]) for line in lines]
 
 
 def test_without_a_terminal_it_tells_what_changes_and_ends(kubeconfig: Path, namespace: str) -> None:
@@ -79,20 +82,29 @@ def read_until(terminal: int, text: bytes) -> bytes:
     return shown
 
 
-@pytest.mark.parametrize("ending", ["Ctrl-C", "SIGTERM"])
-def test_on_a_terminal_it_stays_until_it_is_told_to_end(kubeconfig: Path, namespace: str, ending: str) -> None:
-    """With a tree and with things to try; the operator ends with it."""
+@contextlib.contextmanager
+def on_a_terminal(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The running program, and the terminal that it is shown on."""
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        command(kubeconfig, namespace), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    ) as demo:
-        os.close(theirs)
-        shown = read_until(ours, b"Ctrl-C ends it.")
+    try:
+        with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as program:
+            os.close(theirs)
+            yield program, ours
+    finally:
+        os.close(ours)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_on_a_terminal_it_stays_until_it_is_told_to_end(
+    kubeconfig: Path, namespace: str, number: signal.Signals
+) -> None:
+    """With a tree and with things to try; the operator ends with it."""
+    with on_a_terminal(command(kubeconfig, namespace)) as (demo, terminal):
+        shown = read_until(terminal, b"Ctrl-C ends it.")
         served = find_operators(namespace)
-        demo.send_signal(signal.SIGINT if ending == "Ctrl-C" else signal.SIGTERM)
-        read_until(ours, b"stay in the cluster")
+        demo.send_signal(number)
+        read_until(terminal, b"stay in the cluster")
         code = demo.wait(PATIENCE_SECONDS)
-    os.close(ours)
 
     assert code == 0
     assert "├─ ".encode() in shown
@@ -100,3 +112,16 @@ def test_on_a_terminal_it_stays_until_it_is_told_to_end(kubeconfig: Path, namesp
     assert b"delete deployment/guestbook-frontend" in shown
     assert len(served) == 1
     assert find_operators(namespace) == []
+
+
+def test_that_the_operator_ended_by_itself_is_told(kubeconfig: Path, namespace: str) -> None:
+    """Else somebody would go on waiting for what never comes."""
+    with on_a_terminal(command(kubeconfig, namespace)) as (demo, terminal):
+        read_until(terminal, b"Ctrl-C ends it.")
+        (operator,) = find_operators(namespace)
+        os.kill(operator, signal.SIGKILL)
+        shown = read_until(terminal, b"started")
+        code = demo.wait(PATIENCE_SECONDS)
+
+    assert code == 1
+    assert b"the operator has ended by itself; its last lines:" in shown

@@ -42,7 +42,7 @@ def test_what_does_not_become_ready_is_reported(kubeconfig: Path, tmp_path: Path
     """With the reason, and everything is deleted again all the same."""
     file = tmp_path / "broken.yaml"
     file.write_text("{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 123456}]}}")
-    command = [sys.executable, str(TESTS / "cluster" / "import_files.py"), "--timeout=20", str(file)]
+    command = [sys.executable, str(TESTS / "cluster" / "import_files.py"), "--timeout=5", str(file)]
 
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | {VARIABLE: str(kubeconfig)}

@@ -105,7 +105,7 @@ def shape(of: Kind, **body: object) -> tuple[Kind, Object]:
     return of, {"apiVersion": of.api_version, "kind": of.name, "metadata": metadata, **body}
 
 
-def template(pod: dict[str, object]) -> dict[str, object]:
+def template(pod: Mapping[str, object]) -> dict[str, object]:
     """A pod template."""
     return {"metadata": {"labels": LABELS}, "spec": pod}
 

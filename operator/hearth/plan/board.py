@@ -120,6 +120,7 @@ class Board:
             standing = self._resolver.judge(name, self.standings, children.of(name), memory=memory, now=now)
             self._record(name, standing)
             self._sort_out(name, chosen=standing.child, children=children.of(name))
+            self._claim(standing.child, children)
             if before is not None and before.signature == standing.signature:
                 continue
             for dependent in self.blueprint.resources[name].dependents:
@@ -158,6 +159,14 @@ class Board:
             self._obsolete[name] = after
         else:
             self._obsolete.pop(name, None)
+
+    def _claim(self, child: Child | None, children: Children) -> None:
+        """Keep an object from the clean-up that stood for another resource until it was relabelled."""
+        obsolete = self.cleanup.children.get(child.uid) if child is not None else None
+        if obsolete is not None:
+            standing = self.standings.get(obsolete.resource)
+            chosen = standing.child if standing is not None else None
+            self._sort_out(obsolete.resource, chosen=chosen, children=children.of(obsolete.resource))
 
     def _refresh_cleanup(self, *, memory: Memory, now: float) -> None:
         changed, self.cleanup.changed = self.cleanup.changed, set()

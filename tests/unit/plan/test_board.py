@@ -227,6 +227,23 @@ def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
     assert board.take(uid) is None
 
 
+def test_an_object_whose_resource_is_renamed_is_kept() -> None:
+    """Under a pinned name the new resource names the very object, which our own apply relabels."""
+    pinned = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pinned"}})
+    world, _ = settled(blueprints.make_blueprint({"old": []}, manifests={"old": pinned}))
+    board = blueprints.make_board(blueprints.make_blueprint({"new": []}, manifests={"new": pinned}))
+    world.refresh(board)
+    step = board.take("new")
+    assert isinstance(step, Apply)
+    uid = only(world.of("old")).uid
+    world.children["old"] = []
+    relabelled = blueprints.make_child(step.manifest, uid=uid, version=99)
+    world.children["new"] = [relabelled]
+    world.memory.whole[uid] = (step.hash, ownership.digest(relabelled.ownership))
+    assert world.refresh(board, "new") == []
+    assert board.is_complete
+
+
 def test_an_object_with_a_copied_label_is_left_alone() -> None:
     """The identity annotation must name the very object."""
     world, board = settled(blueprints.make_blueprint({"a": []}))

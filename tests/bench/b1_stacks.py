@@ -1,0 +1,33 @@
+"""B1: many small Stacks of four objects (ConfigMap, ServiceAccount, Role, RoleBinding), created, changed and deleted.
+
+It shows what a Stack costs beside its children: reading it, compiling its template, its revision and its status.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import lifecycle
+import workload
+from benchmark import Benchmark
+from figures import Phase
+from lab import Wish
+from workload import Workload
+
+QUICK = 20
+
+
+async def measure(wish: Wish, name: str, *, stacks: int) -> list[Phase]:
+    """The phases of so many Stacks."""
+    number = QUICK if wish.quick else stacks
+    return await lifecycle.measure(wish, name, Workload(template=workload.make_small_template(), stacks=number))
+
+
+BENCHMARKS = (
+    Benchmark(
+        id="B1-100",
+        work="100 Stacks of 4 objects, created; a field of each object changed; deleted",
+        measure=functools.partial(measure, stacks=100),
+    ),
+    Benchmark(id="B1", work="the same with 1,000 Stacks", measure=functools.partial(measure, stacks=1000)),
+)

@@ -1,0 +1,58 @@
+"""B9: nothing to do. Stacks that are as wanted, at rest for a while; then the operator ends and is started again.
+
+Both ask for no write at all. The first shows what mere presence costs, the second what a restart does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import lab as lab_module
+import user
+import workload
+from benchmark import Benchmark
+from figures import Phase
+from lab import Lab, Wish
+from workload import Workload
+
+STACKS = 1000
+QUICK = 20
+REST = 30.0
+"""Seconds."""
+AFTER_RESTART = 10.0
+"""Seconds in which a restarted operator might begin to write, after it has called itself ready."""
+
+
+async def measure(wish: Wish, name: str) -> list[Phase]:
+    """Two phases."""
+    work = Workload(template=workload.make_small_template(), stacks=QUICK if wish.quick else STACKS)
+    async with lab_module.opened(wish, name, kinds=work.kinds) as lab:
+        async with lab.operator() as operator:
+            lab.say(f"creating {work.stacks} Stacks")
+            await user.create(lab, work)
+            await operator.wait_quiet()
+            lab.say(f"resting for {REST:.0f} s")
+            at_rest = await lab.measure(operator, "at rest", work, lambda: asyncio.sleep(REST))
+        restarted = await restart(lab, work)
+    return [at_rest, restarted]
+
+
+async def restart(lab: Lab, work: Workload) -> Phase:
+    """A second life of the operator, measured from the start of its process; then the Stacks are deleted."""
+    before = await lab.look(None)
+    async with lab.operator() as operator:
+        done = await lab.look(operator)
+        await asyncio.sleep(AFTER_RESTART)
+        phase = await lab.finish(operator, "restarted", work, before=before, done=done)
+        lab.say("deleting the Stacks")
+        await user.delete(lab, work)
+    return phase
+
+
+BENCHMARKS = (
+    Benchmark(
+        id="B9",
+        work=f"{STACKS:,} Stacks of 4 objects at rest for {REST:.0f} s; then the operator restarted (until ready)",
+        measure=measure,
+    ),
+)

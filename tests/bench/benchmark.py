@@ -1,0 +1,20 @@
+"""What every benchmark is: a name, a sentence, and how it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from figures import Phase
+from lab import Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """One of the catalogue."""
+
+    id: str
+    work: str
+    """In words."""
+    measure: Callable[[Wish, str], Awaitable[list[Phase]]]
+    """Given what is wished and the name of the benchmark."""

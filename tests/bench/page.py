@@ -1,0 +1,62 @@
+"""`docs/performance.md`, made of the runs that are kept. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tables
+from results import Run
+from tables import Rows
+
+HEAD = """\
+# How fast it is
+
+Made by `tests/bench/run.py --write-docs` of the runs in `tests/bench/history/`; `make bench` makes another one.
+
+A rate means something only beside what the machine can do at all: single runs differ by half, machines by twice. So
+each figure stands beside the **ceiling**, a bare loop (asyncio, aiohttp, uvloop, orjson) that writes the very same
+objects, to the last label, into another namespace with as many requests in flight; it runs right before and right after,
+and the mean of both counts. *Ratio* is the operator's rate as a part of that.
+
+- *seconds*: from the user's first request until every Stack says that it is as wanted, or is gone. Statuses are written
+  once a second at most, which weighs on short phases: *until written* ends with the last change of a child.
+- *ms/object*: CPU, user and system, of the operator, and of API server and etcd. Requests on Stacks, revisions and
+  Events are part of it, as are the user's own.
+- *requests/stack*: all but Events. *Writes* are counted with them.
+- *others' CPU*: the part of the machine's CPU that went to what has nothing to do with it. Above a tenth or so the rates
+  are disturbed; CPU per object is less so.
+"""
+DISTURBED = 0.15
+"""The part of the CPU from which on the page says so itself."""
+
+
+def make(runs: Sequence[Run]) -> str:
+    """The page; the newest run comes last in `runs`."""
+    run = runs[-1]
+    parts = [
+        HEAD,
+        f"## The newest run, {run.begun}\n",
+        ", ".join(f"{name} {value}" for name, value in run.circumstances.items()) + ".\n",
+        "\n".join(f"- **{name}**: {work}" for name, work in run.works.items()) + "\n",
+        tables.as_markdown(tables.make_figures(run.phases)) + "\n",
+        *name_disturbed(run),
+        "What the operator sent:\n",
+        tables.as_markdown(tables.make_requests(run.phases)) + "\n",
+    ]
+    if len(runs) > 1:
+        parts += ["## Ratio, run by run\n", tables.as_markdown(make_history(runs)) + "\n"]
+    return "\n".join(parts)
+
+
+def name_disturbed(run: Run) -> list[str]:
+    """A sentence about the phases in which the machine had much else to do."""
+    names = [f"{each.benchmark} {each.name}" for each in run.phases if each.others_share > DISTURBED]
+    return [f"Disturbed by other work on the machine: {', '.join(names)}.\n"] if names else []
+
+
+def make_history(runs: Sequence[Run]) -> Rows:
+    """By phase the ratio in each run."""
+    by_run = [{(each.benchmark, each.name): each.ratio for each in run.phases} for run in runs]
+    phases = [phase for phase, ratio in by_run[-1].items() if ratio is not None]
+    head = ["benchmark", "phase", *(run.begun for run in runs)]
+    return [head, *([*phase, *(tables.number(ratios.get(phase), 2) for ratios in by_run)] for phase in phases)]

@@ -1,0 +1,44 @@
+"""One run's results: as a value, as JSON, and from JSON again. Pure; must not know how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import figures
+import orjson
+from figures import Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What came of one run."""
+
+    begun: str
+    """Day and time, UTC."""
+    circumstances: Mapping[str, str]
+    """Of the machine and of what ran: versions, cores, load."""
+    works: Mapping[str, str]
+    """By benchmark what it does."""
+    phases: Sequence[Phase]
+    is_quick: bool = False
+    """Such figures show that everything works, and say nothing of speed."""
+
+
+def to_json(run: Run) -> bytes:
+    """For people and programs to read."""
+    document = {
+        "begun": run.begun,
+        "circumstances": dict(run.circumstances),
+        "works": dict(run.works),
+        "is_quick": run.is_quick,
+        "phases": [figures.describe(phase) for phase in run.phases],
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def from_json(text: bytes) -> Run:
+    """The run that `to_json` wrote down."""
+    document = orjson.loads(text)
+    phases = [figures.parse(each) for each in document.pop("phases")]
+    return Run(phases=phases, **document)
