@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
