@@ -14,6 +14,13 @@ def test_story(told: Story) -> None:
     fake_world.run(lambda world: story_runner.Play(told, world).perform())
 
 
+@pytest.mark.parametrize("delay", [pytest.param(0.0, id="early"), pytest.param(3.0, id="late")])
+@pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
+def test_story_with_events_out_of_time(told: Story, delay: float) -> None:
+    """Events that come before the answers to the writes that they tell of, and others that come seconds after."""
+    interruptions.perform(told, delay=delay)
+
+
 @pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
 def test_story_disturbed_at_every_write(told: Story) -> None:
     """Killed before or after any write, an answer lost, or a write refused: the same end, and nothing made twice."""

@@ -21,6 +21,7 @@ from hearth.kube.connection import Connection
 from hearth.kube.credentials import CredentialSource
 from hearth.kube.stack_cache import StackCache
 from hearth.model import names
+from hearth.serve import logs
 
 SETTLE = 2.0
 """Seconds until whatever goes on behind an event has come to rest."""
@@ -53,7 +54,7 @@ class Count:
         print(time.process_time() - begun, flush=True)
 
 
-class Listening(Protocol):
+class Listen(Protocol):
     """One of the two ways."""
 
     async def __call__(self, source: CredentialSource, namespace: str, count: Count) -> None:
@@ -99,7 +100,7 @@ async def listen_by_cache(source: CredentialSource, namespace: str, count: Count
         await asyncio.get_running_loop().create_future()
 
 
-async def run(listen: Listening, kubeconfig: str, namespace: str, *, stacks: int, rounds: int) -> None:
+async def run(listen: Listen, kubeconfig: str, namespace: str, *, stacks: int, rounds: int) -> None:
     """Listen, and print."""
     source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
     count = Count(stacks)
@@ -115,6 +116,8 @@ async def run(listen: Listening, kubeconfig: str, namespace: str, *, stacks: int
 def main() -> None:
     """Do as the module says."""
     way, kubeconfig, namespace, stacks, rounds = sys.argv[1:]
+    # To the standard error: whoever measures reads our lines.
+    logs.configure(format_="text", level="warning")
     listen, make_loop = {
         # As in the operator: kopf has a loop of its own, of the usual kind.
         "kopf": (listen_by_kopf, asyncio.new_event_loop),

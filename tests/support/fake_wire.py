@@ -65,11 +65,14 @@ class FakeWire:
                 self._die()
             await self.travel()
             raise refusal
+        self.traffic.acting = request
         try:
             answer = act()
         except errors.Refused as error:
+            self.traffic.acting = None
             await self.travel()
             raise error from None
+        self.traffic.acting = None
         if how == "kill-after":
             self._die()
         await self.travel()

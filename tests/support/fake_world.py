@@ -23,6 +23,7 @@ from support.fake_user import FakeUser
 from support.fake_wire import FakeWire
 from support.traffic import Traffic
 from support.virtual_time import VirtualClock
+from support.witness import Witness
 from support.world import Check
 
 QUIET = 30.0
@@ -52,7 +53,7 @@ class SilentObserver:
 
 
 class InternalError(AssertionError):
-    """An operator logged an error: a mistake of its own."""
+    """Something that must never happen, whatever the world does."""
 
 
 @contextlib.contextmanager
@@ -75,10 +76,15 @@ def diary() -> Iterator[list[str]]:
 
 
 def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
-    """Run a test in a fake world of its own. Raises InternalError where an operator made a mistake."""
+    """Run a test in a fake world of its own.
+
+    Raises InternalError where an operator logged one, or where something happened that must never happen.
+    """
 
     async def in_world() -> None:
-        await test(FakeWorld())
+        world = FakeWorld()
+        await test(world)
+        mistakes.extend(world.witness.wrong)
 
     with diary() as mistakes:
         virtual_time.run(in_world)
@@ -132,11 +138,14 @@ class FakeWorld:
         self._clock = VirtualClock()
         self.server = FakeServer(self._clock.now)
         self.controller: Controller | None = None
+        self.event_delay: float | None = None
+        """Seconds that events travel to operators that start from now on; None: as usual."""
         self.user = FakeUser(self.server)
         self._player = probe_player.Player(self.user, now=self._now)
         self._change = asyncio.Event()
         self._changes = 0
-        self.server.watchers.append(self._on_change)
+        self.witness = Witness(self.traffic)
+        self.server.watchers += [self._on_change, self.witness.on_change]
         self.server.create(probe_player.definition(), manager=fake_user.MANAGER)
 
     def _now(self) -> datetime.datetime:
@@ -161,6 +170,8 @@ class FakeWorld:
     async def start_controller(self) -> None:
         """As the protocol says."""
         self.controller = Controller(self.server, self.traffic)
+        if self.event_delay is not None:
+            self.controller.wire.delay = self.event_delay
         await self.controller.start()
 
     async def kill_controller(self) -> None:

@@ -98,6 +98,8 @@ class Traffic:
     """Writes of children, finalizers and revisions that were accepted."""
     events: list[tuple[str, str, str, str]] = field(default_factory=list)
     """Of every Event posted: the Stack's name, type, reason and message."""
+    acting: Request | None = None
+    """The request that is taking effect at this very moment."""
     troubles: list[Trouble] = field(default_factory=list)
     interruption: Interruption | None = None
     kill: Callable[[], None] = lambda: None

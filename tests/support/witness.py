@@ -1,0 +1,91 @@
+"""Sees every change of a fake cluster, and notes what must never happen at any moment, whatever is going on.
+
+Must not know of steps or stories.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.model import names, phases
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support import expectations, fake_kinds
+from support.traffic import Traffic
+
+
+class Witness:
+    """What was made, and what was wrong."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self._there: dict[str, Object] = {}
+        """By UID the children that exist."""
+        self.made: Counter[tuple[str, str]] = Counter()
+        """How many objects were made, by Stack and resource."""
+        self.wrong: list[str] = []
+
+    def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """The server's watcher."""
+        if kind == fake_kinds.STACK.kind:
+            self._look_at_phase(before, after)
+        elif kind != fake_kinds.CONTROLLER_REVISION.kind:
+            self._look_at_child(before, after)
+
+    def _look_at_phase(self, before: Object | None, after: Object | None) -> None:
+        """Every phase may follow the one before."""
+        old, new = (phases.find(expectations.status_of(raw).get("phase")) for raw in (before, after))
+        if new is not None and not phases.is_legal(old, new):
+            self.wrong.append(f"{new} was written after {old}")
+
+    def _look_at_child(self, before: Object | None, after: Object | None) -> None:
+        """No resource has two objects, and nothing goes before what depends on it."""
+        raw = after if after is not None else before
+        if raw is None or names.LABEL_RESOURCE not in labels_of(raw):
+            return
+        if before is None:
+            self.made[whose(raw)] += 1
+            twins = [each for each in self._there.values() if whose(each) == whose(raw)]
+            if twins:
+                self.wrong.append(f"{'/'.join(whose(raw))} has two objects at the same time")
+        if self._is_deleted_now(before, after):
+            self._look_at_dependents(raw)
+        if after is None:
+            self._there.pop(raw["metadata"]["uid"], None)
+        else:
+            self._there[raw["metadata"]["uid"]] = after
+
+    def _is_deleted_now(self, before: Object | None, after: Object | None) -> bool:
+        """Whether this change is a deletion by an operator."""
+        acting = self._traffic.acting
+        if before is None or acting is None or acting.verb != "delete":
+            return False
+        return "deletionTimestamp" not in before["metadata"] and (
+            after is None or "deletionTimestamp" in after["metadata"]
+        )
+
+    def _look_at_dependents(self, raw: Object) -> None:
+        """Nobody else of the Stack was evaluated against what is being deleted."""
+        name, number = whose(raw)[1], annotations_of(raw).get(names.ANNOTATION_INCARNATION, "1")
+        for each in self._there.values():
+            required = annotations_of(each).get(names.ANNOTATION_REQUIRES, "").split(",")
+            if whose(each)[0] == whose(raw)[0] and f"{name}/{number}" in required and whose(each) != whose(raw):
+                self.wrong.append(f"{name} was deleted before {whose(each)[1]}, which requires it")
+
+
+def labels_of(raw: Object) -> Mapping[str, Any]:
+    """An object's labels."""
+    return raw["metadata"].get("labels") or {}
+
+
+def annotations_of(raw: Object) -> Mapping[str, Any]:
+    """An object's annotations."""
+    return raw["metadata"].get("annotations") or {}
+
+
+def whose(raw: Object) -> tuple[str, str]:
+    """The Stack and the resource that an object stands for."""
+    found = labels_of(raw)
+    return found.get(names.LABEL_STACK_UID, ""), found.get(names.LABEL_RESOURCE, "")
