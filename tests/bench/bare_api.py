@@ -91,7 +91,9 @@ async def connected(kubeconfig: str) -> AsyncIterator[BareApi]:
         yield BareApi(session, found.server)
 
 
-async def for_each(items: Iterable[Item], do: Callable[[Item], Awaitable[object]], *, in_flight: int = IN_FLIGHT) -> None:
+async def for_each(
+    items: Iterable[Item], do: Callable[[Item], Awaitable[object]], *, in_flight: int = IN_FLIGHT
+) -> None:
     """Do it with each of them, so many at a time."""
     left = iter(items)
 

@@ -61,7 +61,9 @@ class Operator:
     async def wait_ended(self) -> None:
         """Until it has ended, which nobody asked for."""
         code = await self.process.wait()
-        raise bare_api.Disturbed("\n".join([f"the operator ended with {code}; its last words:", *self.read_last_words()]))
+        raise bare_api.Disturbed(
+            "\n".join([f"the operator ended with {code}; its last words:", *self.read_last_words()])
+        )
 
     def read_last_words(self) -> list[str]:
         """The end of its log."""

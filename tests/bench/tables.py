@@ -42,7 +42,10 @@ def make_figures(phases: Sequence[Phase]) -> Rows:
 
 def make_requests(phases: Sequence[Phase]) -> Rows:
     """A row for each phase: what the operator sent."""
-    return [["benchmark", "phase", "requests"], *([phase.benchmark, phase.name, name_requests(phase)] for phase in phases)]
+    return [
+        ["benchmark", "phase", "requests"],
+        *([phase.benchmark, phase.name, name_requests(phase)] for phase in phases),
+    ]
 
 
 def name_requests(phase: Phase) -> str:

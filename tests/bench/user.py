@@ -27,7 +27,9 @@ async def change(lab: Lab, workload: Workload) -> None:
     """Change one field of each child; returns when all Stacks say that they are as wanted."""
 
     async def send(stack: Object) -> None:
-        await lab.api.send("PATCH", path_of(stack), body=workload_module.make_change("two"), content_type=bare_api.MERGE)
+        await lab.api.send(
+            "PATCH", path_of(stack), body=workload_module.make_change("two"), content_type=bare_api.MERGE
+        )
 
     await bare_api.for_each(workload.make_stacks(lab.namespace), send)
     await lab.stacks.wait_settled(workload.stacks, generation=2)

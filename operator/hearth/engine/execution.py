@@ -124,6 +124,7 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
         message=f"cannot {verb} {ref}: {reaction.message}",
         is_final=isinstance(reaction, FINAL),
         after=after,
+        immutable=", ".join(reaction.fields) if isinstance(reaction, refusals.MaybeImmutable) else "",
     )
 
 
