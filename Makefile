@@ -25,7 +25,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-fast check format cluster cluster-down crds bench soak test-import clean
+.PHONY: help run kind test test-fast check format cluster cluster-down crds bench test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -62,11 +62,8 @@ test-import: $(INSTALLED) ## Import plain manifests and run them as Stacks: make
 	@test -n "$(FILES)" || { echo 'which files? make test-import FILES="a.yaml b.yaml"'; exit 2; }
 	@$(ON_CLUSTER) $(BIN)/python tests/cluster/import_files.py $(FILES)
 
-bench: $(INSTALLED) ## Measure the speed, beside a bare loop over the same objects
-	@$(ON_CLUSTER) $(BIN)/python bench/run.py
-
-soak: $(INSTALLED) ## Run for a long time under changes and faults
-	@$(ON_CLUSTER) $(BIN)/python bench/soak.py
+bench: $(INSTALLED) ## Measure the speed, beside a bare loop over the same objects: make bench BENCH="B1 --profile"
+	@$(ON_CLUSTER) $(BIN)/python tests/bench/run.py $(BENCH)
 
 ## ---- tend it
 
@@ -81,7 +78,7 @@ crds: $(INSTALLED) ## Write crds/ from the models
 	@$(BIN)/python -m hearth crds > crds/.new && mv crds/.new crds/stacks.hearth.dev.yaml
 
 clean: ## Remove what was made in this folder; programs, cached outside of it, and a control plane stay
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache bench/results
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/bench/results
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml requirements.lock

@@ -34,6 +34,15 @@ class Disturbed(Exception):
     """A measurement came to nothing; the text says why."""
 
 
+def find_reasons(error: Exception) -> list[str]:
+    """Why a measurement came to nothing. What is nobody's fault but ours is raised again."""
+    if isinstance(error, ExceptionGroup):
+        return [reason for inner in error.exceptions for reason in find_reasons(inner)]
+    if not isinstance(error, Disturbed | TimeoutError | aiohttp.ClientError):
+        raise error
+    return [str(error) or type(error).__name__]
+
+
 class BareApi:
     """Requests to one API server; anything but 2xx ends the measurement."""
 

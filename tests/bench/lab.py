@@ -15,6 +15,7 @@ from pathlib import Path
 import bare_api
 import operator_run
 import place
+import profiles
 import usage
 import watches
 from bare_api import BareApi
@@ -35,7 +36,8 @@ Say = Callable[[str], None]
 class Wish:
     """What the user wants of a run."""
 
-    kubeconfig: str
+    kubeconfig: Path
+    """Absolute."""
     quick: bool
     """A few objects only: to see that it works, not how fast."""
     profiles: Path | None
@@ -79,8 +81,8 @@ class Lab:
     def operator(self) -> AbstractAsyncContextManager[Operator]:
         """A life of the operator."""
         folder = self.wish.profiles
-        profile = folder / f"{self.benchmark}.prof" if folder else None
-        return operator_run.running(self.wish.kubeconfig, namespace=self.namespace, profile=profile)
+        profile = profiles.path_of(folder, self.benchmark) if folder else None
+        return operator_run.running(str(self.wish.kubeconfig), namespace=self.namespace, profile=profile)
 
     async def look(self, operator: Operator | None) -> Moment:
         """How things stand. None: it is not there yet."""
@@ -137,9 +139,9 @@ def find_others_share(before: Moment, after: Moment) -> float:
 @contextlib.asynccontextmanager
 async def opened(wish: Wish, benchmark: str, *, kinds: list[Kind]) -> AsyncIterator[Lab]:
     """A lab for one benchmark. kinds: of the children that it makes."""
-    folder = Path(wish.kubeconfig).resolve().parent
+    folder = wish.kubeconfig.parent
     async with contextlib.AsyncExitStack() as parts:
-        api = await parts.enter_async_context(bare_api.connected(wish.kubeconfig))
+        api = await parts.enter_async_context(bare_api.connected(str(wish.kubeconfig)))
         await place.install(api)
         namespace = await parts.enter_async_context(place.namespace(api, benchmark))
         yield Lab(

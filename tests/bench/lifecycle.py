@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import ceiling
 import figures
 import lab as lab_module
@@ -35,6 +37,6 @@ async def live(lab: Lab, workload: Workload) -> list[Phase]:
     """The phases, without a ceiling yet."""
     async with lab.operator() as operator:
         return [
-            await lab.measure(operator, name, workload, lambda act=act: act(lab, workload))
+            await lab.measure(operator, name, workload, functools.partial(act, lab, workload))
             for name, act in (("created", user.create), ("changed", user.change), ("deleted", user.delete))
         ]

@@ -19,6 +19,7 @@ import figures
 from hearth.cli.demonstration import operator_process
 
 HOST = "127.0.0.1"
+PROFILED = Path(__file__).resolve().parent / "profiled.py"
 LOOK = 0.02
 """Seconds between two looks at whether it has begun."""
 QUIET = 1.5
@@ -48,7 +49,7 @@ class Operator:
     async def wait_ready(self) -> None:
         """Until it has had its first look at everything."""
         async with asyncio.timeout(START_TIMEOUT):
-            while not await self._is_ready():
+            while not await self._is_ready():  # noqa: ASYNC110 -- it is another process that we wait for
                 await asyncio.sleep(LOOK)
 
     async def wait_quiet(self) -> None:
@@ -81,27 +82,31 @@ class Operator:
 async def running(kubeconfig: str, *, namespace: str, profile: Path | None = None) -> AsyncIterator[Operator]:
     """The operator for one namespace, from its start to its end. profile: where to write one of all its calls."""
     address = f"{HOST}:{operator_process.find_free_port()}"
-    handle, name = tempfile.mkstemp(prefix="hearth-bench-", suffix=".log")
-    with os.fdopen(handle, "wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, *(("-m", "cProfile", "-o", str(profile)) if profile else ()), "-m", "hearth", "run"),
-            *("--kubeconfig", kubeconfig, "--namespace", namespace, "--operator-namespace", namespace),
-            *("--http-address", address, "--log-level", "warning"),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            # What is set for other operators on this machine is not for this one.
-            env={name: value for name, value in os.environ.items() if not name.startswith("HEARTH_")},
-            # A Ctrl-C at the terminal is for us; the operator ends when we say so.
-            start_new_session=True,
-        )
-    async with aiohttp.ClientSession(f"http://{address}") as pages, asyncio.TaskGroup() as group:
-        operator = Operator(process=process, log=Path(name), pages=pages)
-        watching = group.create_task(operator.wait_ended())
+    program = (str(PROFILED), str(profile)) if profile else ("-m", "hearth")
+    words = ("--kubeconfig", kubeconfig, "--namespace", namespace, "--operator-namespace", namespace)
+    command = (*program, "run", *words, "--http-address", address, "--log-level", "warning")
+    with tempfile.NamedTemporaryFile(prefix="hearth-bench-", suffix=".log") as log:
+        process = await spawn(command, log=log.fileno())
         try:
-            await operator.wait_ready()
-            yield operator
+            async with aiohttp.ClientSession(f"http://{address}") as pages, asyncio.TaskGroup() as group:
+                operator = Operator(process=process, log=Path(log.name), pages=pages)
+                watching = group.create_task(operator.wait_ended())
+                await operator.wait_ready()
+                yield operator
+                watching.cancel()
         finally:
-            watching.cancel()
             await operator_process.end(process)
-    Path(name).unlink()
+
+
+async def spawn(command: tuple[str, ...], *, log: int) -> asyncio.subprocess.Process:
+    """Python with that command line."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, *command),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        # What is set for other operators on this machine is not for this one.
+        env={name: value for name, value in os.environ.items() if not name.startswith("HEARTH_")},
+        # A Ctrl-C at the terminal is for us; the operator ends when we say so.
+        start_new_session=True,
+    )

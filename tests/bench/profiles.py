@@ -1,40 +1,59 @@
-"""What took the time in a profile of the operator: the first few functions, by their own time and with all they called."""
+"""What took the time in a profile of the operator: the first few functions by their own time, and with all they called."""
 
 from __future__ import annotations
 
 import pstats
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import hearth
+
+Function: TypeAlias = tuple[str, int, str]
+"""File, line, name."""
+Figures: TypeAlias = tuple[Any, ...]
+"""Calls without recursion, calls, own time, time with all that was called, callers."""
 
 SHOWN = 5
+OWN, WHOLE = 2, 3
+OURS = str(Path(hearth.__file__).parent)
+FRAME = ("__main__.py", "wiring.py", "cli")
+"""All the rest happens within these, so that they tell nothing."""
+
+
+def path_of(folder: Path, benchmark: str) -> Path:
+    """Where a benchmark's profile is; of several lives of the operator that of the last one."""
+    return folder / f"{benchmark}.prof"
 
 
 def describe(profile: Path, *, shown: int = SHOWN) -> str:
     """Two lists."""
     stats: Any = pstats.Stats(str(profile))
-    total = stats.total_tt
-    own = rank(stats.stats, column=2, shown=shown)
-    whole = rank(stats.stats, column=3, shown=shown)
+    functions: dict[Function, Figures] = stats.stats
+    ours = {function: figures for function, figures in functions.items() if is_telling(function)}
     return "\n".join(
         [
-            f"{profile}: {total:.2f} s",
+            f"{profile}: {stats.total_tt:.2f} s of CPU",
             "own time:",
-            *(f"  {line}" for line in own),
-            "with all that is called:",
-            *(f"  {line}" for line in whole),
+            *rank(functions, OWN, shown=shown),
+            "our own functions, with all that they call:",
+            *rank(ours, WHOLE, shown=shown),
         ]
     )
 
 
-def rank(stats: dict[tuple[str, int, str], tuple[Any, ...]], *, column: int, shown: int) -> list[str]:
-    """The functions with the highest figures in that column: 2 is their own time, 3 includes what they call."""
-    ordered = sorted(stats.items(), key=lambda pair: pair[1][column], reverse=True)
-    return [f"{values[column]:8.3f} s {values[1]:9,} calls  {name_function(key)}" for key, values in ordered[:shown]]
+def rank(functions: dict[Function, Figures], column: int, *, shown: int) -> list[str]:
+    """A line for each of the functions with the highest figures in that column."""
+    ordered = sorted(functions.items(), key=lambda pair: pair[1][column], reverse=True)[:shown]
+    return [f"  {figures[column]:8.3f} s {figures[1]:9,} calls  {name(function)}" for function, figures in ordered]
 
 
-def name_function(key: tuple[str, int, str]) -> str:
+def is_telling(function: Function) -> bool:
+    """Whether it is one of the operator's own, and not the frame around all of them."""
+    file = Path(function[0])
+    return file.is_relative_to(OURS) and not set(file.parts) & set(FRAME)
+
+
+def name(function: Function) -> str:
     """Where a function stands, without the folders above its package."""
-    file, line, function = key
-    if file == "~":
-        return function
-    return f"{function}  ({'/'.join(Path(file).parts[-3:])}:{line})"
+    file, line, called = function
+    return called if file == "~" else f"{called}  ({'/'.join(Path(file).parts[-3:])}:{line})"

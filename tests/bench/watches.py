@@ -92,12 +92,14 @@ async def watching(
     version = (await api.list(f"{path}?limit=1"))["metadata"]["resourceVersion"]
 
     async def follow() -> None:
-        accept = bare_api.METADATA if selector else bare_api.JSON
-        async for event in api.watch(path, version=version, selector=selector, accept=accept):
-            if event["type"] == "ERROR":
-                raise bare_api.Disturbed(f"the watch of {path} broke: {event['object'].get('message')}")
-            take(event)
-        raise bare_api.Disturbed(f"the watch of {path} ended")
+        seen, accept = version, bare_api.METADATA if selector else bare_api.JSON
+        # A server ends a watch whenever it likes, at the latest when a definition of the kind was changed.
+        while True:
+            async for event in api.watch(path, version=seen, selector=selector, accept=accept):
+                if event["type"] == "ERROR":
+                    raise bare_api.Disturbed(f"the watch of {path} broke: {event['object'].get('message')}")
+                seen = event["object"]["metadata"]["resourceVersion"]
+                take(event)
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(follow())

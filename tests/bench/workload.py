@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from hearth.kube import requests
 from hearth.model import names
@@ -35,7 +35,9 @@ class SomeKinds:
     """What these workloads are made of; without schemas, which only tell of mistakes."""
 
     generation = 0
-    _known = {(kind.api_version, kind.name): kind for kind in (CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)}
+    _known: ClassVar = {
+        (kind.api_version, kind.name): kind for kind in (CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
+    }
 
     def find(self, api_version: str, kind: str) -> Kind | None:
         """The kind, if it is one of them."""

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -105,9 +106,10 @@ class Trial:
     async def operator(self, stack: Any) -> AsyncIterator[None]:
         """The operator at work; where it can, in the Stack's namespace alone, so that it disturbs nobody."""
         namespace = None if import_world.leaves_namespace(stack) else stack["metadata"]["namespace"]
-        async with operator_process.running(self.kubeconfig, namespace=namespace) as operator:
-            await wait_until(operator.is_ready, "the operator is ready", seconds=START)
-            yield
+        with tempfile.TemporaryDirectory() as folder:
+            async with operator_process.running(self.kubeconfig, namespace=namespace, folder=folder) as operator:
+                await wait_until(operator.is_ready, "the operator is ready", seconds=START)
+                yield
 
     async def run(self, stack: Any, report: Report) -> None:
         """Apply the Stack, wait for it, delete it, and look what is left."""

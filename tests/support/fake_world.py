@@ -124,6 +124,8 @@ class Controller:
 class FakeWorld:
     """The protocol `World`; made inside a virtual loop."""
 
+    has_virtual_time = True
+
     def __init__(self, *, namespace: str = "default") -> None:
         self.namespace = namespace
         self.traffic = Traffic(kill=self._on_death)

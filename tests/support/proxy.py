@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import aiohttp
 import orjson
@@ -158,6 +158,9 @@ class FaultProxy:
             self.pulse.beat()
 
 
+Proxy = TypeVar("Proxy", bound=FaultProxy)
+
+
 def make_refusal(refusal: Refusal) -> web.Response:
     """The answer, with a Status as a real server gives it."""
     headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
@@ -175,8 +178,15 @@ def keep(headers: aiohttp.typedefs.LooseHeaders) -> dict[str, str]:
 @contextlib.asynccontextmanager
 async def run_proxy(credentials: Credentials, *, pulse: Pulse) -> AsyncIterator[FaultProxy]:
     """A proxy to that server, on a free port of this machine; as yet it does no harm."""
+    async with run_proxy_of(FaultProxy, credentials, pulse=pulse) as proxy:
+        yield proxy
+
+
+@contextlib.asynccontextmanager
+async def run_proxy_of(made: type[Proxy], credentials: Credentials, *, pulse: Pulse) -> AsyncIterator[Proxy]:
+    """The same for a proxy of one's own class."""
     session = wire.make_session(credentials, wire.make_context(credentials))
-    proxy = FaultProxy(session, credentials.server, pulse)
+    proxy = made(session, credentials.server, pulse)
     proxy.flow.set()
     runner = web.ServerRunner(web.Server(proxy.handle), shutdown_timeout=0.1)
     await runner.setup()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 import orjson
@@ -62,7 +62,8 @@ class RealUser:
         try:
             page = await self.connection.request("GET", path, query=query)
         except errors.Refused as refused:
-            if refused.code != 404:
+            # 429: the kind came this very moment.
+            if refused.code not in {404, 429}:
                 raise
             return []
         return [{"apiVersion": kind.api_version, "kind": kind.name, **raw} for raw in page.get("items") or ()]
@@ -74,12 +75,12 @@ class RealUser:
         return await self.connection.request("POST", path, body=manifest)
 
     async def replace_spec(self, address: Address, spec: Object) -> None:
-        """As `kubectl replace`, of the spec alone; without a version, so that a new status is no conflict."""
-        live = await self.connection.request("GET", object_path(address))
-        metadata = {
-            key: live["metadata"][key] for key in live["metadata"].keys() - {"managedFields", "resourceVersion"}
-        }
-        await self.connection.request("PUT", object_path(address), body={**live, "metadata": metadata, "spec": spec})
+        """As `kubectl replace`, of the spec alone; whatever was written to the status meanwhile is no conflict."""
+        change = orjson.dumps([{"op": "replace", "path": "/spec", "value": spec}])
+        query = {"fieldManager": MANAGER}
+        await self.connection.request(
+            "PATCH", object_path(address), query=query, body=change, content_type="application/json-patch+json"
+        )
 
     async def patch(self, address: Address, patch: Object, *, subresource: str = "") -> Object:
         """As `kubectl patch --type=merge`."""
@@ -120,13 +121,21 @@ class RealUser:
 
     async def show_probes(self, kind: Kind, player: Player) -> None:
         """Show the player every probe of the namespace, for as long as this runs."""
+
+        def show(event: str, probe: Object) -> None:
+            if event == "DELETED":
+                player.forget(probe["metadata"]["uid"])
+            else:
+                player.show(probe)
+
+        await self.follow(kind, show)
+
+    async def follow(self, kind: Kind, on_event: Callable[[str, Object], None]) -> None:
+        """Tell of every object of a kind in the namespace and of every change, for as long as this runs."""
         while True:
             with contextlib.suppress(errors.Refused, errors.Unreachable):
-                async for event, probe in self.watch(kind):
-                    if event == "DELETED":
-                        player.forget(probe["metadata"]["uid"])
-                    else:
-                        player.show(probe)
+                async for event, raw in self.watch(kind):
+                    on_event(event, raw)
             await asyncio.sleep(RETRY)
 
     async def watch(self, kind: Kind) -> AsyncIterator[tuple[str, Object]]:

@@ -25,13 +25,14 @@ from support.world import Check
 POLL = 0.05
 """Seconds between two looks."""
 QUIET = 1.6
-"""Seconds without a request after which nothing moves any more: longer than statuses are held back."""
+"""Seconds without a change after which nothing moves any more: longer than statuses are held back."""
 TIMEOUT = 60.0
 """Seconds for anything that a story waits for, on a machine that is busy with other tests."""
 LONGEST_PAUSE = 1.0
 """What is left of a wait, where time cannot be skipped."""
 MAX_BACKOFF = datetime.timedelta(seconds=2)
-READY_TIMEOUT = 30.0
+READY_TIMEOUT = 120.0
+"""Seconds from the start of an operator until it converges: two of them where the machine is free."""
 
 
 class Operator(Protocol):
@@ -79,6 +80,8 @@ class InProcess:
 
 class RealWorld:
     """The protocol `World`."""
+
+    has_virtual_time = False
 
     def __init__(self, user: RealUser, source: CredentialSource) -> None:
         self.namespace = user.namespace
@@ -137,9 +140,9 @@ class RealWorld:
         latest = time.monotonic() + TIMEOUT
         while True:
             wrong = await self.wait_until(check)
-            before = len(self.traffic.requests)
+            before = self.traffic.settled
             await asyncio.sleep(QUIET)
             wrong = await check()
-            is_quiet = len(self.traffic.requests) == before
+            is_quiet = self.traffic.settled == before
             if (not wrong and is_quiet) or time.monotonic() > latest:
                 return wrong

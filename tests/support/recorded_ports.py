@@ -25,6 +25,7 @@ async def pass_on(log: Traffic, request: Request, send: Callable[[], Awaitable[A
     if refusal is not None and not isinstance(refusal, traffic.Lost):
         raise refusal
     answer = await send()
+    log.settle(request)
     if refusal is not None:
         raise errors.Unreachable("the connection was closed before an answer came")
     return answer

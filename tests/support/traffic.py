@@ -94,6 +94,8 @@ class Traffic:
 
     requests: list[Request] = field(default_factory=list)
     writes: int = 0
+    settled: int = 0
+    """Writes of children, finalizers and revisions that were accepted."""
     events: list[tuple[str, str, str, str]] = field(default_factory=list)
     """Of every Event posted: the Stack's name, type, reason and message."""
     troubles: list[Trouble] = field(default_factory=list)
@@ -111,6 +113,11 @@ class Traffic:
         self.writes += 1
         planned = self.interruption
         return planned.how if planned is not None and planned.write == self.writes else None
+
+    def settle(self, request: Request) -> None:
+        """A request was accepted."""
+        if request.verb in WRITES and request.verb != "status":
+            self.settled += 1
 
     def find_refusal(self, request: Request, how: str | None) -> Exception | None:
         """What this request is to be answered with, or None where it may pass."""

@@ -76,6 +76,9 @@ class World(Protocol):
     traffic: Traffic
     """What the operator sends, and what is to fail of it."""
 
+    has_virtual_time: bool
+    """Whether time passes only for what the story tells, so that even the number of retries is known."""
+
     @property
     def user(self) -> User:
         """Whoever does what the story tells."""

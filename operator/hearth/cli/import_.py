@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -71,6 +70,3 @@ def name_after(file: str) -> str:
     """A name for a Stack from the name of a file: `online-boutique` of `data/Online_Boutique.yaml`."""
     words = re.findall(r"[a-z0-9]+", Path(file).stem.lower())
     return "-".join(words)[:63].strip("-") or UNNAMED
-
-
-__all__: Sequence[str] = ("import_",)

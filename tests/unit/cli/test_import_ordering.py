@@ -24,7 +24,7 @@ def find_required(dependent: str, *others: str) -> list[str]:
 
 def named(kind: str, name: str = "x", *, group: str = "", **fields: Any) -> str:
     """A manifest of that kind and name."""
-    manifest = {"kind": kind, "metadata": {"name": name}, **fields}
+    manifest = {"kind": kind, "metadata": {"name": name}} | fields
     return yaml.safe_dump({"apiVersion": f"{group}/v1", **manifest} if group else manifest)
 
 
@@ -227,6 +227,20 @@ def test_a_webhook_waits_for_those_that_answer_it() -> None:
     other = named("Deployment", "other", group=APPS, spec={"template": {**template, "metadata": {"labels": {}}}})
 
     assert find_required(webhook, service, answering, other) == ["Service/x", "Deployment/answering"]
+    # A Service without a selector leads to no pods, not to all.
+    assert find_required(webhook, named("Service"), answering, other) == ["Service/x"]
+
+
+def test_a_mention_may_state_another_namespace() -> None:
+    """Then the object of that name which stands beside is not meant."""
+    binding = (
+        f"{{apiVersion: {RBAC}/v1, kind: ClusterRoleBinding, "
+        "subjects: [{kind: ServiceAccount, name: x, namespace: elsewhere}]}"
+    )
+    elsewhere = named("ServiceAccount", metadata={"name": "x", "namespace": "elsewhere"})
+
+    assert find_required(binding, named("ServiceAccount")) == []
+    assert find_required(binding, named("ServiceAccount"), elsewhere) == ["ServiceAccount/x"]
 
 
 def test_nothing_waits_for_itself() -> None:

@@ -51,10 +51,15 @@ class Operator:
 
 
 @contextlib.asynccontextmanager
-async def running(kubeconfig: str, *, namespace: str | None = None) -> AsyncIterator[Operator]:
-    """The operator, from its start to its end. namespace: the only one that it serves; None for all."""
+async def running(
+    kubeconfig: str, *, namespace: str | None = None, folder: str | None = None
+) -> AsyncIterator[Operator]:
+    """The operator, from its start to its end.
+
+    namespace: the only one that it serves; None for all. folder: where its log goes; None for the usual one.
+    """
     port = find_free_port()
-    handle, name = tempfile.mkstemp(prefix="hearth-operator-", suffix=".log")
+    handle, name = tempfile.mkstemp(prefix="hearth-operator-", suffix=".log", dir=folder)
     with os.fdopen(handle, "wb") as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hearth", "run"),

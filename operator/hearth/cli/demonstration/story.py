@@ -77,7 +77,7 @@ async def tell(plan: Plan, screen: Screen) -> int:
             code = await play(watch)
             screen.say(["ending the operator"])
         if await cluster.find_stack(plan.namespace, plan.name) is not None:
-            screen.say([f"stack/{plan.name} and its objects stay in the cluster; the next run takes them up again"])
+            screen.say([f"stack/{plan.name} and its objects are left in the cluster; the next run on it takes them up"])
     return code
 
 

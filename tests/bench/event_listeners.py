@@ -1,0 +1,128 @@
+"""Two ways to hear of Stacks, each as a process of its own: `event_listeners.py kopf|cache KUBECONFIG NAMESPACE STACKS ROUNDS`.
+
+Prints a line when all Stacks are known, one whenever each of them has changed once more, and in the end the seconds of
+CPU that it took since they were known. Each listener gets the Stack parsed, as a handler or a pass does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import kopf
+import uvloop
+
+from hearth.handlers import configuration, login
+from hearth.kube import credentials
+from hearth.kube.connection import Connection
+from hearth.kube.credentials import CredentialSource
+from hearth.kube.stack_cache import StackCache
+from hearth.model import names
+
+SETTLE = 2.0
+"""Seconds until whatever goes on behind an event has come to rest."""
+
+
+@dataclass(slots=True)
+class Count:
+    """Of the events of a round; printed when it is complete."""
+
+    stacks: int
+    heard: int = 0
+    rounds: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
+
+    def add(self) -> None:
+        """One more."""
+        self.heard += 1
+        if self.heard % self.stacks == 0:
+            self.rounds.put_nowait(None)
+
+    async def tell(self, rounds: int) -> None:
+        """Print what the module says."""
+        await self.rounds.get()
+        await asyncio.sleep(SETTLE)
+        begun = time.process_time()
+        print("known", flush=True)
+        for _ in range(rounds):
+            await self.rounds.get()
+            print("round", flush=True)
+        await asyncio.sleep(SETTLE)
+        print(time.process_time() - begun, flush=True)
+
+
+class Listening(Protocol):
+    """One of the two ways."""
+
+    async def __call__(self, source: CredentialSource, namespace: str, count: Count) -> None:
+        """Listen until cancelled."""
+
+
+async def listen_by_kopf(source: CredentialSource, namespace: str, count: Count) -> None:
+    """By an event handler, with the settings that the frame has."""
+    registry = kopf.OperatorRegistry()
+
+    async def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return login.make_connection_info(await asyncio.to_thread(source.load))
+
+    async def hear(**_: Any) -> None:
+        count.add()
+
+    kopf.on.login(id="log-in", registry=registry)(log_in)
+    kopf.on.event(names.GROUP, names.VERSION, "stacks", id="hear", registry=registry)(hear)
+    settings = configuration.make_settings()
+    await kopf.operator(registry=registry, settings=settings, standalone=True, namespaces=[namespace])
+
+
+class PassingListener:
+    """Does what a pass does first."""
+
+    def __init__(self, count: Count) -> None:
+        self._count = count
+        self.cache: StackCache | None = None
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack came, changed or went."""
+        assert self.cache is not None
+        self.cache.find_stack(uid)
+        self._count.add()
+
+
+async def listen_by_cache(source: CredentialSource, namespace: str, count: Count) -> None:
+    """By the engine's own cache."""
+    listener = PassingListener(count)
+    async with Connection(source) as connection:
+        listener.cache = StackCache(connection, listener, namespace=namespace)
+        listener.cache.start()
+        await asyncio.get_running_loop().create_future()
+
+
+async def run(listen: Listening, kubeconfig: str, namespace: str, *, stacks: int, rounds: int) -> None:
+    """Listen, and print."""
+    source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
+    count = Count(stacks)
+    listening = asyncio.ensure_future(listen(source, namespace, count))
+    telling = asyncio.create_task(count.tell(rounds))
+    done, _ = await asyncio.wait({listening, telling}, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+    listening.cancel()
+    await asyncio.wait({listening})
+
+
+def main() -> None:
+    """Do as the module says."""
+    way, kubeconfig, namespace, stacks, rounds = sys.argv[1:]
+    listen, make_loop = {
+        # As in the operator: kopf has a loop of its own, of the usual kind.
+        "kopf": (listen_by_kopf, asyncio.new_event_loop),
+        "cache": (listen_by_cache, uvloop.new_event_loop),
+    }[way]
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(run(listen, kubeconfig, namespace, stacks=int(stacks), rounds=int(rounds)))
+
+
+if __name__ == "__main__":
+    main()

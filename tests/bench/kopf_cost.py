@@ -1,0 +1,95 @@
+"""What an event of a Stack costs in CPU: kopf with an event handler, beside the engine's own cache of Stacks.
+
+The figures are in docs/decisions/0001-engine-watches-stacks.md. Both hear of the same number of changes of statuses,
+each in a process of its own (`event_listeners.py`), round by round, so that kopf folds no two changes into one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import bare_api
+import place
+import user
+import uvloop
+import workload
+from bare_api import BareApi
+from workload import Workload
+
+from hearth.kube import requests
+from hearth.kube.stack_cache import STACK
+from hearth.model.child import Object
+
+VARIABLE = "HEARTH_TEST_KUBECONFIG"
+LISTENERS = Path(__file__).resolve().parent / "event_listeners.py"
+
+
+def main() -> int:
+    """Print a line for each way and the ratio; the exit code."""
+    parser = argparse.ArgumentParser(description="Measure what an event of a Stack costs kopf, and the engine's cache.")
+    parser.add_argument("--stacks", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=5, help="how often each of them changes")
+    arguments = parser.parse_args()
+    kubeconfig = os.environ.get(VARIABLE)
+    if kubeconfig is None:
+        print(f"error: {VARIABLE} names no cluster", file=sys.stderr)
+        return 2
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        costs = runner.run(measure(kubeconfig, stacks=arguments.stacks, rounds=arguments.rounds))
+    events = arguments.stacks * arguments.rounds
+    for way, seconds in costs.items():
+        print(f"{way:6} {1e6 * seconds / events:6.0f} µs of CPU per event ({events:,} events, {seconds:.2f} s)")
+    print(f"ratio  {costs['kopf'] / costs['cache']:6.1f}")
+    return 0
+
+
+async def measure(kubeconfig: str, *, stacks: int, rounds: int) -> dict[str, float]:
+    """By way the seconds of CPU."""
+    work = Workload(template=workload.make_small_template(), stacks=stacks)
+    async with bare_api.connected(kubeconfig) as api:
+        await place.install(api)
+        async with place.namespace(api, "kopf-cost") as namespace:
+            names = await create(api, work, namespace)
+            costs = {}
+            for way in ("cache", "kopf"):
+                command = [str(LISTENERS), way, kubeconfig, namespace, str(stacks), str(rounds)]
+                process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=PIPE)
+                costs[way] = await make_changes(api, names, process, mark=way, rounds=rounds)
+            return costs
+
+
+async def create(api: BareApi, work: Workload, namespace: str) -> list[str]:
+    """The paths of Stacks as a user makes them, which nobody converges."""
+    made = work.make_stacks(namespace)
+    path = requests.collection_path(STACK, namespace)
+
+    async def send(stack: Object) -> None:
+        await api.send("POST", path, body=stack)
+
+    await bare_api.for_each(made, send)
+    return [user.path_of(stack) for stack in made]
+
+
+async def make_changes(api: BareApi, paths: list[str], listener: Process, *, mark: str, rounds: int) -> float:
+    """The seconds of CPU that a listener took to hear of so many rounds of changes."""
+    assert listener.stdout is not None
+    await listener.stdout.readline()
+    for number in range(rounds):
+
+        async def send(path: str, text: str = f"{mark} {number}") -> None:
+            await api.send("PATCH", f"{path}/status", body={"status": {"summary": text}}, content_type=bare_api.MERGE)
+
+        await bare_api.for_each(paths, send)
+        await listener.stdout.readline()
+    seconds = float(await listener.stdout.readline())
+    await listener.wait()
+    return seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

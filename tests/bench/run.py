@@ -1,0 +1,152 @@
+"""The benchmarks: `run.py [ID …]`. Each stands in a module of its own; `catalogue.py` names them.
+
+Needs a cluster that may be filled and emptied at will, which HEARTH_TEST_KUBECONFIG names; `make bench` sets it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import bare_api
+import catalogue
+import orjson
+import page
+import profiles
+import results
+import tables
+import usage
+import uvloop
+from benchmark import Benchmark
+from lab import Wish
+from results import Run
+
+import hearth
+
+VARIABLE = "HEARTH_TEST_KUBECONFIG"
+HERE = Path(__file__).resolve().parent
+HISTORY = HERE / "history"
+PROFILES = HERE / "results"
+PAGE = HERE.parents[1] / "docs" / "performance.md"
+
+
+def main() -> int:
+    """Do what the command line says; the exit code."""
+    arguments = make_parser().parse_args()
+    if arguments.write_docs:
+        write_page()
+        return 0
+    try:
+        chosen = catalogue.choose(arguments.names)
+        wish = make_wish(arguments)
+    except (catalogue.NoSuchBenchmark, bare_api.Disturbed) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            run = runner.run(measure_all(wish, chosen))
+    except (ExceptionGroup, bare_api.Disturbed) as error:
+        print(*(f"error: {reason}" for reason in bare_api.find_reasons(error)), sep="\n", file=sys.stderr)
+        return 1
+    tell(run, wish)
+    keep(run, arguments)
+    return 0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The words of the command line."""
+    parser = argparse.ArgumentParser(description="Measure the operator beside a bare loop over the same objects.")
+    names = ", ".join(each.id for each in catalogue.ALL)
+    parser.add_argument("names", nargs="*", metavar="ID", help=f"which benchmarks (all): {names}")
+    parser.add_argument("--quick", action="store_true", help="with a few objects: to see that it works, not how fast")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there as well")
+    parser.add_argument("--keep", action="store_true", help="add the results to history/, and write the page of them")
+    parser.add_argument("--write-docs", action="store_true", help="only write the page of what is in history/")
+    parser.add_argument("--profile", action="store_true", help=f"profile the operator, into {PROFILES.name}/; slower")
+    return parser
+
+
+def make_wish(arguments: argparse.Namespace) -> Wish:
+    """What is wished for. Raises Disturbed where this machine cannot grant it."""
+    kubeconfig = os.environ.get(VARIABLE)
+    if kubeconfig is None:
+        raise bare_api.Disturbed(f"{VARIABLE} names no cluster; `make bench` sets it")
+    if not usage.PROC.exists():
+        raise bare_api.Disturbed("CPU and memory are read from /proc, which only Linux has")
+    if arguments.profile:
+        PROFILES.mkdir(exist_ok=True)
+    profiles = PROFILES if arguments.profile else None
+    return Wish(kubeconfig=Path(kubeconfig).resolve(), quick=arguments.quick, profiles=profiles, say=say)
+
+
+async def measure_all(wish: Wish, chosen: Sequence[Benchmark]) -> Run:
+    """The results of the chosen benchmarks, one after the other."""
+    begun = datetime.datetime.now(tz=datetime.UTC)
+    circumstances = await describe_circumstances(wish)
+    phases = []
+    for each in chosen:
+        say(f"{each.id}: {each.work}")
+        phases += await each.measure(wish, each.id)
+    return Run(
+        begun=begun.strftime("%Y-%m-%d %H:%M"),
+        circumstances=circumstances,
+        works={each.id: each.work for each in chosen},
+        phases=phases,
+        is_quick=wish.quick,
+    )
+
+
+async def describe_circumstances(wish: Wish) -> dict[str, str]:
+    """What the results depend on besides our code."""
+    async with bare_api.connected(str(wish.kubeconfig)) as api:
+        version = orjson.loads(await api.send("GET", "/version"))["gitVersion"]
+    return {
+        "Hearth": hearth.__version__,
+        "Kubernetes": version,
+        "Python": platform.python_version(),
+        "cores": str(os.cpu_count()),
+        "load before": f"{os.getloadavg()[0]:.1f}",
+    }
+
+
+def tell(run: Run, wish: Wish) -> None:
+    """Print the results."""
+    print(tables.as_text(tables.make_figures(run.phases)))
+    print()
+    print(tables.as_text(tables.make_requests(run.phases)))
+    if run.is_quick:
+        print("\nquick: this shows that everything works, and says nothing of speed")
+    for name in run.works if wish.profiles else ():
+        print(f"\n{profiles.describe(profiles.path_of(PROFILES, name))}")
+
+
+def keep(run: Run, arguments: argparse.Namespace) -> None:
+    """Write the results where they are wished for."""
+    if arguments.json:
+        arguments.json.write_bytes(results.to_json(run))
+    if arguments.keep:
+        HISTORY.mkdir(exist_ok=True)
+        (HISTORY / f"{run.begun.replace(' ', '-').replace(':', '')}.json").write_bytes(results.to_json(run))
+        write_page()
+
+
+def write_page() -> None:
+    """Make the page of all runs that are kept, in the order of their dates."""
+    runs = [results.from_json(file.read_bytes()) for file in sorted(HISTORY.glob("*.json"))]
+    PAGE.write_text(page.make(runs))
+    say(f"wrote {PAGE}")
+
+
+def say(sentence: str) -> None:
+    """Print one line for whoever waits, apart from the results."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

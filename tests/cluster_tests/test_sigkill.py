@@ -1,0 +1,111 @@
+"""The operator killed (SIGKILL) at every single write, on a real API server, and started again: same end, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hearth.kube import credentials
+from hearth.kube.connection import Connection
+from hearth.kube.credentials import CredentialSource
+from hearth.model import crd, names
+from support import fake_kinds, operator_process, probe_player, proxy, real_user, story, story_runner
+from support.operator_process import CountingProxy, ProcessWorld
+from support.pulse import Pulse
+from support.real_user import RealUser
+from support.world import Address
+
+AT_ONCE = 3
+"""Performances side by side: each starts two processes, and there are few cores."""
+TOLD = story.load(story.FOLDER / "create-and-delete.yaml")
+
+
+@pytest.fixture
+def source(kubeconfig: Path) -> CredentialSource:
+    """The administrator's credentials, for the user and the proxy; the operator has none."""
+    return credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+
+
+@pytest.fixture
+async def connection(source: CredentialSource) -> AsyncIterator[Connection]:
+    """The user's own way to the server, past the proxy."""
+    async with Connection(source) as opened:
+        user = RealUser(opened, "default")
+        await real_user.install(user, [crd.make_stack_crd(), probe_player.definition()])
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def make_namespace(connection: Connection) -> AsyncIterator[str]:
+    """A fresh namespace, deleted in the end."""
+    kind = fake_kinds.NAMESPACE.kind
+    user = RealUser(connection, "")
+    made = await user.create(
+        {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"generateName": "sigkill-"}}
+    )
+    yield str(made["metadata"]["name"])
+    await user.delete(Address.of({"apiVersion": kind.api_version, "kind": kind.name, "metadata": made["metadata"]}))
+
+
+class Witness:
+    """Sees every object of a namespace that is made for a resource."""
+
+    def __init__(self, user: RealUser) -> None:
+        self._user = user
+        self.made: dict[str, set[str]] = {}
+
+    async def watch(self) -> None:
+        """See them for as long as this runs."""
+        kinds = (probe_player.kind_of(), fake_kinds.CONFIG_MAP.kind)
+        await asyncio.gather(*(self._user.follow(kind, self._see) for kind in kinds))
+
+    def _see(self, event: str, raw: dict[str, object]) -> None:
+        metadata = raw["metadata"]
+        assert isinstance(metadata, dict)
+        resource = (metadata.get("labels") or {}).get(names.LABEL_RESOURCE)
+        if resource is not None:
+            self.made.setdefault(resource, set()).add(metadata["uid"])
+
+
+async def perform(connection: Connection, source: CredentialSource, folder: Path, *, write: int, after: bool) -> bool:
+    """Play the story with the operator killed at that write; False where it has no such write."""
+    async with contextlib.AsyncExitStack() as parts:
+        namespace = await parts.enter_async_context(make_namespace(connection))
+        between = await parts.enter_async_context(proxy.run_proxy_of(CountingProxy, source.load(), pulse=Pulse()))
+        between.fatal_write, between.is_kill_after = write, after
+        user = RealUser(connection, namespace)
+        kubeconfig = operator_process.write_kubeconfig(folder / f"{namespace}.json", between.url)
+        world = ProcessWorld(user, source, between, kubeconfig)
+        world.open()
+        parts.push_async_callback(world.close)
+        witness = Witness(user)
+        watching = asyncio.create_task(witness.watch())
+        parts.callback(watching.cancel)
+        await story_runner.Play(TOLD, world, is_strict=False).perform()
+        assert {name: len(uids) for name, uids in witness.made.items()} == {"a": 1, "b": 1, "c": 1}
+        return world.deaths > 0
+
+
+@pytest.mark.parametrize("after", [pytest.param(False, id="before"), pytest.param(True, id="after")])
+async def test_killed_at_every_write(
+    after: bool, connection: Connection, source: CredentialSource, tmp_path: Path
+) -> None:
+    """Before it reaches the server, or after it took effect and before its answer came."""
+    killed = 0
+    for first in itertools.count(1, AT_ONCE):
+        outcomes = await asyncio.gather(
+            *(
+                perform(connection, source, tmp_path, write=write, after=after)
+                for write in range(first, first + AT_ONCE)
+            )
+        )
+        killed += sum(outcomes)
+        if not all(outcomes):
+            break
+    # The key, the finalizer, the revision, a status, three applies, a status, three deletions, the finalizer again.
+    assert killed >= 12

@@ -1,0 +1,36 @@
+"""A template in a ConfigMap: read as kubectl reads it, and refused with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.model.errors import InvalidDefinition
+from hearth.template import source
+
+
+def test_a_template_is_read() -> None:
+    """With the values that kubectl would see."""
+    text = "resources: {a: {manifest: {data: {day: 2024-01-01, mode: 0o644}}}}"
+    assert source.parse_template(text, place="(x)") == {
+        "resources": {"a": {"manifest": {"data": {"day": "2024-01-01", "mode": 420}}}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("resources: {", "is no YAML"),
+        ("", "found 0 documents"),
+        ("a: 1\n---\nb: 2", "found 2 documents"),
+        ("just words", "must hold one mapping"),
+        ("a: 1\na: 2", "is no YAML"),
+    ],
+    ids=["unterminated", "nothing", "two documents", "no mapping", "a key twice"],
+)
+def test_what_is_no_template_is_refused_with_its_place(text: str, message: str) -> None:
+    """As one mistake among others would be."""
+    with pytest.raises(InvalidDefinition) as caught:
+        source.parse_template(text, place="(configmap/shop template.yaml)")
+    [mistake] = caught.value.mistakes
+    assert mistake.path == "(configmap/shop template.yaml)"
+    assert message in mistake.message
