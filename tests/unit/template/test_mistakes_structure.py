@@ -29,8 +29,8 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
             [
                 (
                     f"{A}.deletionPolicy",
-                    "'deletionPolicy' is not known; a resource has manifest, dependsOn, when, readyWhen, failedWhen and "
-                    "updatePolicy",
+                    "'deletionPolicy' is not known; "
+                    "a resource has manifest, dependsOn, when, readyWhen, failedWhen and updatePolicy",
                 )
             ],
         ),
