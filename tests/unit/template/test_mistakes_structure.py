@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hearth.template import checks
 from support.mistaken_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_resource
 
 NAME_RULE = "names begin with a small letter and have at most 40 letters and digits, e.g. redisMaster"
@@ -29,8 +30,7 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
             [
                 (
                     f"{A}.deletionPolicy",
-                    "'deletionPolicy' is not known; "
-                    "a resource has manifest, dependsOn, when, readyWhen, failedWhen and updatePolicy",
+                    f"'deletionPolicy' is not known; a resource has {', '.join(checks.RESOURCE_WORDS[:-1])} and updatePolicy",
                 )
             ],
         ),
