@@ -74,6 +74,11 @@ class FakeCluster:
         request = describe("dry-run", kind, manifest)
         await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER, dry_run=True))
 
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        request = Request(verb="dry-run", kind=kind, namespace=ref.namespace, name=ref.name)
+        await self._wire.send(request, lambda: self._server.check_change(kind, ref.namespace, ref.name, copy(patch)))
+
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """As the port says."""
         request = Request(verb="get", kind=kind, namespace=ref.namespace, name=ref.name)

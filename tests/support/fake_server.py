@@ -119,6 +119,12 @@ class FakeServer:
             raise answers.stale(kind, name)
         return self._change(served, live, keep_system_fields(live, merge_patch(live, patch), served), manager=manager)
 
+    def check_change(self, kind: Kind, namespace: str, name: str, patch: Object) -> None:
+        """A dry-run merge patch: refused as the patch itself would be, and nothing is stored."""
+        served = self._served(kind)
+        live = self.get(kind, namespace, name)
+        check(served, live, keep_system_fields(live, merge_patch(live, patch), served))
+
     def patch_status(self, kind: Kind, namespace: str, name: str, status: Object, *, manager: str) -> Object:
         """A JSON merge patch of the subresource `status`."""
         served = self._served(kind)

@@ -172,6 +172,11 @@ def dotted(path: FieldPath) -> str:
     return text
 
 
+def is_key(path: FieldPath) -> bool:
+    """Whether a leaf is one of the fields by which its list item is known."""
+    return len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:])
+
+
 def merge(live: Any, wanted: Any, shape: Shape, names: tuple[str, ...] = ()) -> Any:
     """`live` with everything that `wanted` states put into it; neither is changed."""
     if isinstance(live, dict) and isinstance(wanted, dict) and not (names and is_atomic_map(shape, names)):

@@ -54,6 +54,11 @@ class RecordedCluster:
         request = fake_cluster.describe("dry-run", kind, manifest)
         await pass_on(self._log, request, lambda: self._inner.create_dry_run(manifest, kind=kind))
 
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        request = Request(verb="dry-run", kind=kind, namespace=ref.namespace, name=ref.name)
+        await pass_on(self._log, request, lambda: self._inner.change_dry_run(ref, patch, kind=kind))
+
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """As the port says."""
         request = Request(verb="get", kind=kind, namespace=ref.namespace, name=ref.name)

@@ -23,8 +23,10 @@ class Witness:
         self._traffic = traffic
         self._there: dict[str, Object] = {}
         """By UID the children that exist."""
-        self.made: Counter[tuple[str, str]] = Counter()
-        """How many objects were made, by Stack and resource."""
+        self._specs: dict[str, Object] = {}
+        """By UID what the Stacks want."""
+        self.made: Counter[tuple[str, ...]] = Counter()
+        """How many objects were made, by Stack, resource and incarnation."""
         self.wrong: list[str] = []
 
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
@@ -36,20 +38,21 @@ class Witness:
 
     def _look_at_phase(self, before: Object | None, after: Object | None) -> None:
         """Every phase may follow the one before."""
+        if after is not None:
+            self._specs[after["metadata"]["uid"]] = after["spec"]
         old, new = (phases.find(expectations.status_of(raw).get("phase")) for raw in (before, after))
         if new is not None and not phases.is_legal(old, new):
             self.wrong.append(f"{new} was written after {old}")
 
     def _look_at_child(self, before: Object | None, after: Object | None) -> None:
-        """No resource has two objects, and nothing goes before what depends on it."""
+        """No incarnation has two objects, and nothing goes before what depends on it."""
         raw = after if after is not None else before
         if raw is None or names.LABEL_RESOURCE not in labels_of(raw):
             return
         if before is None:
-            self.made[whose(raw)] += 1
-            twins = [each for each in self._there.values() if whose(each) == whose(raw)]
-            if twins:
-                self.wrong.append(f"{'/'.join(whose(raw))} has two objects at the same time")
+            self.made[which(raw)] += 1
+            if any(which(each) == which(raw) for each in self._there.values()):
+                self.wrong.append(f"{'/'.join(which(raw))} has two objects at the same time")
         if self._is_deleted_now(before, after):
             self._look_at_dependents(raw)
         if after is None:
@@ -68,11 +71,21 @@ class Witness:
 
     def _look_at_dependents(self, raw: Object) -> None:
         """Nobody else of the Stack was evaluated against what is being deleted."""
-        name, number = whose(raw)[1], annotations_of(raw).get(names.ANNOTATION_INCARNATION, "1")
+        _, name, number = which(raw)
+        is_standing = any(whose(each) == whose(raw) and which(each) != which(raw) for each in self._there.values())
+        if is_standing or self._goes_first(raw):
+            # Another object of the resource stands for it, or the user wants it so.
+            return
         for each in self._there.values():
             required = annotations_of(each).get(names.ANNOTATION_REQUIRES, "").split(",")
             if whose(each)[0] == whose(raw)[0] and f"{name}/{number}" in required and whose(each) != whose(raw):
                 self.wrong.append(f"{name} was deleted before {whose(each)[1]}, which requires it")
+
+    def _goes_first(self, raw: Object) -> bool:
+        """Whether the Stack wants that resource's object deleted before the next is made."""
+        stack, name = whose(raw)
+        resource = (self._specs.get(stack, {}).get("template") or {}).get("resources", {}).get(name) or {}
+        return (resource.get("updatePolicy") or {}).get("replace") == "DeleteFirst"
 
 
 def labels_of(raw: Object) -> Mapping[str, Any]:
@@ -89,3 +102,8 @@ def whose(raw: Object) -> tuple[str, str]:
     """The Stack and the resource that an object stands for."""
     found = labels_of(raw)
     return found.get(names.LABEL_STACK_UID, ""), found.get(names.LABEL_RESOURCE, "")
+
+
+def which(raw: Object) -> tuple[str, str, str]:
+    """The Stack, the resource and the incarnation that an object stands for."""
+    return (*whose(raw), annotations_of(raw).get(names.ANNOTATION_INCARNATION, "1"))

@@ -124,7 +124,7 @@ class Engine:
             return
         manager = names.manager(stack.namespace, stack.name)
         result = await execution.take(step, cluster=self._services.cluster, manager=manager)
-        each.finish(step, result)
+        each.finish(key, step, result)
 
     def _look_for_kinds(self) -> None:
         """Ask for new kinds from time to time while somebody waits for one."""

@@ -13,7 +13,7 @@ from hearth.model import names
 from hearth.model.child import Child, Object
 from hearth.model.errors import Refused, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan import owners, refusals
+from hearth.plan import differences, owners, refusals
 from hearth.plan.attempts import Trouble
 from hearth.plan.steps import Apply, Delete, Step
 
@@ -111,6 +111,9 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
             reaction = refusals.after_access_review(reaction, is_allowed=is_allowed)
         elif isinstance(reaction, refusals.AskDryRun | refusals.MaybeImmutable) and isinstance(step, Apply):
             reaction = refusals.after_dry_run(reaction, await _probe(step, cluster=cluster))
+            if isinstance(reaction, refusals.MaybeImmutable) and not await _is_immutable(step, cluster=cluster):
+                # What others added stands in the way, or a map that an apply would empty: no reason for another object.
+                reaction = refusals.Denied(message=reaction.message)
         elif isinstance(reaction, refusals.KindGone):
             await cluster.refresh_kinds()
     except (Refused, Unreachable) as unanswered:
@@ -124,6 +127,7 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
         message=f"cannot {verb} {ref}: {reaction.message}",
         is_final=isinstance(reaction, FINAL),
         after=after,
+        immutable=", ".join(reaction.fields) if isinstance(reaction, refusals.MaybeImmutable) else "",
     )
 
 
@@ -150,3 +154,14 @@ async def _probe(step: Apply, *, cluster: Cluster) -> refusals.Reaction | None:
     except Refused as error:
         return _classify(error, step)
     return None
+
+
+async def _is_immutable(step: Apply, *, cluster: Cluster) -> bool:
+    """Whether the server refuses the mere change of what is stated, whoever owns what else is there."""
+    live = await cluster.get(step.ref, kind=step.kind)
+    change = differences.find_change(step.manifest, live)
+    try:
+        await cluster.change_dry_run(step.ref, change, kind=step.kind)
+    except Refused as error:
+        return error.code in (400, 422)
+    return False

@@ -68,6 +68,9 @@ class Cluster(Protocol):
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
         """A strict dry-run create under a generated name: returns where the definition is acceptable."""
 
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
+        """A dry-run merge patch of the live object: returns where the server would take it."""
+
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """The live object, whole. `Refused` with code 404 where there is none."""
 

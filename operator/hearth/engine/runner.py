@@ -19,7 +19,7 @@ from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
-from hearth.plan import attempts, ownership, report, steps, watching
+from hearth.plan import attempts, ownership, report, resolve, steps, watching
 from hearth.plan.attempts import Trouble
 from hearth.plan.board import Board
 from hearth.plan.steps import Apply, Step
@@ -67,6 +67,7 @@ class Runner:
             self._is_fresh = False
         marks -= {EVERYTHING, STACK}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
+        self._count_failures(board)
         self._arm_timer(board)
         if self.intake.is_deleting and board.is_complete:
             self._tasks.run("part", self._part)
@@ -120,21 +121,24 @@ class Runner:
             self.memory.in_flight.add(key)
         return step
 
-    def finish(self, step: Step, result: execution.Result) -> None:
+    def finish(self, key: str, step: Step, result: execution.Result) -> None:
         """Remember what came of a step, and look again."""
-        key = steps.key(step)
         self.memory.in_flight.discard(key)
         match result, step:
+            case Trouble(immutable=field), Apply(uid=str(uid)) if field:
+                # No failure yet: what is to be done about it, the resource's policy says.
+                self.memory.immutable[uid] = (step.hash, field)
             case Trouble(), _:
-                self._remember(key, step, result)
+                self._remember(key, result, subject=steps.subject(step))
             case execution.Done(child), Apply() if child is not None:
-                self.memory.attempts.pop(key, None)
+                self.memory.succeed(key, steps.subject(step))
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
                 self.memory.whole[child.uid] = (step.hash, ownership.digest(child.ownership))
+                if step.uid is None:
+                    self.memory.made.add(child.uid)
             case _:
-                self.memory.attempts.pop(key, None)
-                self.memory.whole.pop(key, None)
-        for what in steps.touches(step):
+                self.memory.succeed(key, steps.subject(step))
+        for what in (key, *steps.touches(step)):
             self._services.inbox.mark(self.uid, what)
 
     def close(self) -> None:
@@ -179,11 +183,21 @@ class Runner:
     async def _part(self) -> None:
         self._blocked = await farewell.part(self.uid, self._services)
 
-    def _remember(self, key: str, step: Step, trouble: Trouble) -> None:
+    def _count_failures(self, board: Board) -> None:
+        """An object that failed for good counts as one attempt at its resource."""
+        for name in board.newly_failed:
+            standing = board.standings[name]
+            if standing.child is not None:
+                self.memory.failed.add(standing.child.uid)
+                trouble = Trouble(reason=standing.reason, message=standing.message)
+                self._remember(name, trouble, subject=resolve.failure_subject(standing.child))
+                self._services.inbox.mark(self.uid, name)
+
+    def _remember(self, key: str, trouble: Trouble, *, subject: str) -> None:
         self.memory.attempts[key] = attempts.after_failure(
             self.memory.attempts.get(key),
             trouble,
-            subject=steps.subject(step),
+            subject=subject,
             now=self._services.clock.monotonic(),
             patience=self._services.patience,
         )

@@ -105,6 +105,11 @@ class KubeCluster:
         body = requests.generated(manifest)
         await self._sender.send("create", kind, path, query=requests.DRY_RUN_QUERY, body=body)
 
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
+        """A dry-run merge patch of the live object: returns where the server would take it."""
+        path = requests.object_path(kind, ref.namespace, ref.name)
+        await self._sender.send("patch", kind, path, query=requests.DRY_RUN_QUERY, body=patch)
+
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """The live object, whole."""
         return await self._sender.send("get", kind, requests.object_path(kind, ref.namespace, ref.name))

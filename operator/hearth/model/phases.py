@@ -55,10 +55,14 @@ FAILED = Saying(ready="False", reconciling=False, stalled=True, reason=None)
 DELETING = Saying(ready="False", reconciling=True, stalled=False, reason="Deleting")
 DELETED = Saying(ready="False", reconciling=False, stalled=False, reason="Deleted")
 
-FIRST = (Phase.CREATE_IN_PROGRESS, Phase.CREATE_FAILED, Phase.DELETE_IN_PROGRESS)
-"""Where a Stack begins: the last where it is deleted before it was ever seen."""
-NEW_WISH = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_FAILED, Phase.DELETE_IN_PROGRESS)
-"""Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused."""
+FIRST = (Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.DELETE_IN_PROGRESS)
+"""Where a Stack begins: complete at once where all was ready before the first status could be written, the last where it
+is deleted before it was ever seen.
+"""
+NEW_WISH = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.DELETE_IN_PROGRESS)
+"""Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused,
+`…Complete` at once if nothing had to be done for it.
+"""
 
 TABLE: Mapping[Phase, Row] = {
     Phase.CREATE_IN_PROGRESS: Row(
@@ -84,7 +88,7 @@ TABLE: Mapping[Phase, Row] = {
     Phase.UPDATE_COMPLETE: Row(
         meaning="All resources of the newest revision are ready, and nothing obsolete is left.",
         says=DONE,
-        next=NEW_WISH,
+        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_FAILED, Phase.DELETE_IN_PROGRESS),
     ),
     Phase.UPDATE_FAILED: Row(
         meaning="The new definition was refused, or a resource has used up its attempts; trying goes on.",

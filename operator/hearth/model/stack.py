@@ -32,6 +32,7 @@ RESERVED_NAMES = (
 
 Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=EXPRESSION_LIMIT)]
 ResourceName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
+FieldPath: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=256)]
 Counter: TypeAlias = Annotated[int, pydantic.Field(ge=0, json_schema_extra={"format": "int64"})]
 Timestamp: TypeAlias = Annotated[str, pydantic.Field(json_schema_extra={"format": "date-time"})]
 PRESERVE: JsonDict = {"x-kubernetes-preserve-unknown-fields": True}
@@ -107,6 +108,19 @@ class Manifest(ApiModel):
     """The child's kind, as in `Deployment`. May use parameters, but no other resource."""
 
 
+class UpdatePolicy(ApiModel):
+    """What happens where the child cannot be changed in place."""
+
+    replace: Literal["CreateFirst", "DeleteFirst", "Never"] | None = None
+    """`CreateFirst`: another object is made, those that use it are moved over, the old one goes last. `DeleteFirst`: the old
+    one goes first, the only way where `metadata.name` is stated. `Never`: the change fails. Without it, kinds that are known
+    to hold nothing (Deployments, ConfigMaps, Services and so on) are replaced with CreateFirst, all others never."""
+    replace_on: list[FieldPath] | None = pydantic.Field(
+        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """Fields whose change means another object even where the API server would take it: `spec.storageClassName`."""
+
+
 class Resource(ApiModel):
     """One entry of a template, known by its name there; it stands for one object, its child."""
 
@@ -127,6 +141,8 @@ class Resource(ApiModel):
         default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """Expressions, without `${}`; the child has failed as soon as one of them is true: `job.status.failed > 3`."""
+    update_policy: UpdatePolicy | None = None
+    """What happens where the child cannot be changed in place."""
 
 
 class Output(ApiModel):

@@ -45,6 +45,8 @@ class Trouble:
     """Whether no retry can mend it."""
     after: float = 0.0
     """Seconds that the server asked to wait."""
+    immutable: str = ""
+    """The field that cannot be changed in place, where that is what stands in the way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,8 @@ class Board:
         self._obsolete: dict[str, tuple[Child, ...]] = {}
         self._order = tuple(blueprint.resources)
         self._planned: list[str] = []
+        self.newly_failed: list[str] = []
+        """The resources whose objects failed for good since nobody counted that yet, as of the last refresh."""
         self._was_ready = False
 
     @property
@@ -92,6 +94,7 @@ class Board:
         The result: the keys whose steps are to be taken since.
         """
         self._planned = []
+        self.newly_failed = []
         self._refresh_resources(dirty, children=children, memory=memory, now=now)
         if self.is_ready != self._was_ready:
             self._was_ready = self.is_ready
@@ -118,7 +121,7 @@ class Board:
             name = self._order[heapq.heappop(queue)]
             before = self.standings.get(name)
             standing = self._resolver.judge(name, self.standings, children.of(name), memory=memory, now=now)
-            self._record(name, standing)
+            self._record(name, standing, memory)
             self._sort_out(name, chosen=standing.child, children=children.of(name))
             self._claim(standing.child, children)
             if before is not None and before.signature == standing.signature:
@@ -129,12 +132,16 @@ class Board:
                     queued.add(index)
                     heapq.heappush(queue, index)
 
-    def _record(self, name: str, standing: Standing) -> None:
+    def _record(self, name: str, standing: Standing, memory: Memory) -> None:
         before = self.standings.get(name)
         if before is not None and before.state is not standing.state:
             del self.by_state[before.state][name]
         self.by_state[standing.state][name] = None
         self.standings[name] = standing
+        if standing.is_ready and standing.child is not None:
+            memory.note_ready(name, standing.child.uid)
+        if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.failed:
+            self.newly_failed.append(name)
         self._plan(name, step=standing.step, wake_at=standing.wake_at)
 
     def _plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:

@@ -1,8 +1,8 @@
-"""From an evaluated manifest to the complete object that is applied: name, namespace, labels, annotations, hash."""
+"""From an evaluated manifest to the complete objects that may stand for it: named, labelled, annotated, hashed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from hearth.model import names
@@ -22,65 +22,91 @@ class Hashes(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standpoint:
+    """Whose child something is, as its labels and annotations tell."""
+
+    stack: StackIdentity
+    resource: str
+    requires: tuple[str, ...]
+    """`name/incarnation` of each resource that the manifest was evaluated against."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """What one resource's child is to be."""
+    """What one resource's child is to be, as one of its incarnations."""
 
     kind: Kind
     ref: ObjectRef
+    incarnation: int
     manifest: Object
     """Complete: shared by every pass, never changed in place."""
     hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standpoint:
-    """Whose child something is, as its labels and annotations tell."""
+class Wanted:
+    """An evaluated definition, whichever incarnation comes to carry it."""
 
-    stack: StackIdentity
-    resource: str
-    incarnation: int
-    requires: tuple[str, ...]
-    """`name/incarnation` of each resource that the manifest was evaluated against."""
+    kind: Kind
+    manifest: Object
+    """As the user means it: nothing of ours in it. Shared, never changed in place."""
+    hash: str
+    """Of the manifest: our labels and a name of ours name the wish, and a change of theirs alone is no reason to write."""
+    whose: Standpoint
+    _incarnations: dict[int, Desired] = field(default_factory=dict)
+
+    @property
+    def is_name_pinned(self) -> bool:
+        """Whether every incarnation has the same name."""
+        return bool((self.manifest.get("metadata") or {}).get("name"))
+
+    def at(self, incarnation: int) -> Desired:
+        """The complete object of that incarnation."""
+        found = self._incarnations.get(incarnation)
+        if found is None:
+            found = self._incarnations[incarnation] = complete(self, incarnation=incarnation)
+        return found
 
 
-def complete(manifest: Object, whose: Standpoint, *, kind: Kind, hashes: Hashes) -> Desired:
-    """The object to apply for an evaluated `manifest`, which is taken over and changed in place."""
-    stack = whose.stack
-    metadata = manifest.setdefault("metadata", {})
-    namespace = metadata.setdefault("namespace", stack.namespace) if kind.namespaced else ""
-    name = metadata.setdefault(
-        "name",
-        names.child_name(
-            stack=stack.name,
-            stack_namespace=stack.namespace,
-            stack_uid=stack.uid,
-            resource=whose.resource,
-            incarnation=whose.incarnation,
-            namespace=namespace,
-        ),
-    )
-    # The hash comes before our labels: they name the wish, and a change of theirs alone is no reason to write.
-    hashed = hashes.hash(manifest)
+def complete(wanted: Wanted, *, incarnation: int) -> Desired:
+    """The object to apply."""
+    kind, whose = wanted.kind, wanted.whose
+    metadata = dict(wanted.manifest.get("metadata") or {})
+    namespace = metadata.setdefault("namespace", whose.stack.namespace) if kind.namespaced else ""
+    name = metadata.setdefault("name", make_name(whose, incarnation=incarnation, namespace=namespace))
     ref = ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=name)
-    sign(metadata, whose, ref=ref, hashed=hashed)
-    return Desired(kind=kind, ref=ref, manifest=manifest, hash=hashed)
+    sign(metadata, wanted, ref=ref, incarnation=incarnation)
+    manifest = {**wanted.manifest, "metadata": metadata}
+    return Desired(kind=kind, ref=ref, incarnation=incarnation, manifest=manifest, hash=wanted.hash)
 
 
-def sign(metadata: Object, whose: Standpoint, *, ref: ObjectRef, hashed: str) -> None:
+def make_name(whose: Standpoint, *, incarnation: int, namespace: str) -> str:
+    """The name of a child whose manifest does not state one."""
+    return names.child_name(
+        stack=whose.stack.name,
+        stack_namespace=whose.stack.namespace,
+        stack_uid=whose.stack.uid,
+        resource=whose.resource,
+        incarnation=incarnation,
+        namespace=namespace,
+    )
+
+
+def sign(metadata: Object, wanted: Wanted, *, ref: ObjectRef, incarnation: int) -> None:
     """Write into `metadata` whose child this is: all that a restarted controller must know of it."""
-    stack = whose.stack
+    stack = wanted.whose.stack
     metadata["labels"] = {
         **(metadata.get("labels") or {}),
         names.LABEL_STACK_UID: stack.uid,
         names.LABEL_STACK: names.stack_label(stack.name),
-        names.LABEL_RESOURCE: whose.resource,
+        names.LABEL_RESOURCE: wanted.whose.resource,
     }
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
         names.ANNOTATION_IDENTITY: names.identity(
             stack_uid=stack.uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name
         ),
-        names.ANNOTATION_INCARNATION: str(whose.incarnation),
-        names.ANNOTATION_HASH: hashed,
-        names.ANNOTATION_REQUIRES: ",".join(whose.requires),
+        names.ANNOTATION_INCARNATION: str(incarnation),
+        names.ANNOTATION_HASH: wanted.hash,
+        names.ANNOTATION_REQUIRES: ",".join(wanted.whose.requires),
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 from hearth.model.child import Object
 from hearth.model.phases import Phase
-from hearth.plan import conditions, resolve
+from hearth.plan import conditions, readiness, resolve
 from hearth.plan.board import Board
 from hearth.plan.standing import Standing, State
 from hearth.plan.world import Memory
@@ -142,10 +142,10 @@ def _waited_for(board: Board) -> str:
         refs = [
             f"{child.ref}"
             + (f" (held by {', '.join(child.finalizers)})" if child.deleting and child.finalizers else "")
-            for child in itertools.islice(children.values(), resolve.NAMED_AT_MOST + 1)
+            for child in itertools.islice(children.values(), readiness.NAMED_AT_MOST + 1)
         ]
-        named = ", ".join(refs[: resolve.NAMED_AT_MOST])
-        more = f" and {len(children) - resolve.NAMED_AT_MOST} more" if len(children) > resolve.NAMED_AT_MOST else ""
+        named = ", ".join(refs[: readiness.NAMED_AT_MOST])
+        more = f" and {len(children) - readiness.NAMED_AT_MOST} more" if len(children) > readiness.NAMED_AT_MOST else ""
         return f"waits for the deletion of {named}{more}"
     unwatched = sorted(kind.key for kind in board.unwatched)
     return f"waits for a first look at all {unwatched[0]} objects" if unwatched else ""

@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import desired, health, ownership, steps
-from hearth.plan.desired import Desired, Hashes, Standpoint
+from hearth.plan import ownership, readiness, replacing, steps
+from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted
+from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
-from hearth.plan.steps import Apply
+from hearth.plan.steps import Apply, Delete, Step
 from hearth.plan.world import Memory
-from hearth.template.blueprint import Blueprint, Broken, Evaluable, Known, Pending, ResourceBlueprint, StackIdentity
-
-NAMED_AT_MOST = 5
-"""Names in a message; a person reads no more, and the rest shows as a number."""
+from hearth.template.blueprint import (
+    Blueprint,
+    Broken,
+    Known,
+    Pending,
+    Replacement,
+    ResourceBlueprint,
+    StackIdentity,
+    Values,
+)
 
 KIND_NOT_AVAILABLE = "KindNotAvailable"
 """The reason of a resource whose kind is not served, or not watched yet."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What one judgement is about."""
+
+    resource: ResourceBlueprint
+    wanted: Wanted
+    children: tuple[Child, ...]
+    """The objects that carry the resource's label."""
+    values: Values
+    memory: Memory
+    now: float
+    """Monotonic seconds."""
+
+    @property
+    def name(self) -> str:
+        """Of the resource."""
+        return self.resource.name
 
 
 class Resolver:
@@ -40,7 +67,7 @@ class Resolver:
         self._stack = stack
         self._kinds = kinds
         self._hashes = hashes
-        self._desired: dict[str, tuple[object, Desired]] = {}
+        self._wanted: dict[str, tuple[object, Wanted]] = {}
         self._claims: dict[ObjectRef, str] = {}
 
     def judge(
@@ -61,25 +88,17 @@ class Resolver:
         unready = [required for required in resource.requires if not standings[required].is_ready]
         if unready:
             return waiting(f"waits for {enumerate_names(unready)}", child=current)
-        outcome = self._evaluate(resource, standings)
-        if not isinstance(outcome, Desired):
-            return _told(outcome, child=current)
-        if self._only_namespace and outcome.ref.namespace not in ("", self._only_namespace):
-            message = f"lies in namespace {outcome.ref.namespace}, and this operator serves {self._only_namespace} only"
-            return Standing(state=State.FAILED, reason="NamespaceNotServed", message=message, ref=outcome.ref)
-        other = self._claims.setdefault(outcome.ref, name)
-        if other != name:
-            message = f"names the object that resource {other!r} stands for; give it another name or namespace"
-            return Standing(state=State.FAILED, reason="DuplicateObject", message=message, ref=outcome.ref)
-        child = find_child(children, outcome.ref)
-        if child is None or needs_apply(child, outcome, memory):
-            return to_apply(name, outcome, child, memory=memory, now=now)
-        return self._watch(resource, child, standings)
+        values = {required: fields_of(standings[required].child) for required in resource.requires}
+        wanted = self._evaluate(resource, standings, values)
+        if not isinstance(wanted, Wanted):
+            return _told(wanted, child=current)
+        subject = Subject(resource=resource, wanted=wanted, children=children, values=values, memory=memory, now=now)
+        return self._decide(subject)
 
     def find_desired(self, name: str) -> Desired | None:
-        """What the resource is to be, as it was evaluated last."""
-        known = self._desired.get(name)
-        return known[1] if known is not None else None
+        """What the resource is to be as its first incarnation, as it was evaluated last."""
+        known = self._wanted.get(name)
+        return known[1].at(1) if known is not None else None
 
     def misses_kinds(self, standings: Mapping[str, Standing]) -> bool:
         """Whether the cluster does not serve the kind of some resource, or did not when that was judged."""
@@ -91,8 +110,8 @@ class Resolver:
         )
 
     def _evaluate(
-        self, resource: ResourceBlueprint, standings: Mapping[str, Standing]
-    ) -> Desired | Pending | Broken | str:
+        self, resource: ResourceBlueprint, standings: Mapping[str, Standing], values: Values
+    ) -> Wanted | Pending | Broken | str:
         """What the resource is to be; a text where its kind is not served or not watched."""
         kind = self._kinds.find(resource.api_version, resource.kind)
         if kind is None:
@@ -100,60 +119,104 @@ class Resolver:
         if kind in self._unwatched:
             return f"{kind.key} objects cannot be watched yet; it goes on when they can"
         inputs = (kind, *(standings[required].signature for required in resource.requires))
-        known = self._desired.get(resource.name)
+        known = self._wanted.get(resource.name)
         if known is not None and known[0] == inputs:
             return known[1]
-        outcome = resource.manifest.evaluate(
-            {required: fields_of(standings[required].child) for required in resource.requires}
-        )
+        outcome = resource.manifest.evaluate(values)
         if not isinstance(outcome, Known):
             return outcome
-        whose = Standpoint(
-            stack=self._stack,
-            resource=resource.name,
-            incarnation=1,
-            requires=tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires),
-        )
-        wanted = desired.complete(outcome.value, whose, kind=kind, hashes=self._hashes)
-        if known is not None and known[1].ref != wanted.ref:
-            self._claims.pop(known[1].ref, None)
-        self._desired[resource.name] = (inputs, wanted)
+        requires = tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires)
+        whose = Standpoint(stack=self._stack, resource=resource.name, requires=requires)
+        wanted = Wanted(kind=kind, manifest=outcome.value, hash=self._hashes.hash(outcome.value), whose=whose)
+        if known is not None:
+            self._claims = {ref: name for ref, name in self._claims.items() if name != resource.name}
+        self._wanted[resource.name] = (inputs, wanted)
         return wanted
 
-    def _watch(self, resource: ResourceBlueprint, child: Child, standings: Mapping[str, Standing]) -> Standing:
-        """How an object does that is as it was asked to be."""
+    def _decide(self, subject: Subject) -> Standing:
+        """The standing of a resource whose manifest is known."""
+        wanted = subject.wanted
+        candidates = replacing.find_candidates(subject.children, wanted)
+        child = replacing.choose(candidates, wanted, lambda each: self._judge_child(subject, each))
+        desired = wanted.at(child.incarnation if child is not None else 1)
+        if refused := self._refuse(subject.name, desired):
+            return refused
+        if child is None:
+            return to_apply(subject, desired, None)
         if child.deleting:
-            held = f" (held by {', '.join(child.finalizers)})" if child.finalizers else ""
-            return _standing(
-                child, State.PROGRESSING, "Terminating", f"is being deleted{held}; it comes back when it is gone"
-            )
-        values = {required: fields_of(standings[required].child) for required in resource.requires}
-        values[resource.name] = child.fields
-        for rule in resource.failed_when:
-            outcome = rule.evaluate(values)
-            if isinstance(outcome, Known) and outcome.value is True:
-                return _standing(child, State.FAILED, "FailedWhen", "its failedWhen rule holds")
-        if resource.ready_when:
-            return _follow_rules(resource.ready_when, values, child)
-        verdict = health.judge(child.fields, kind=child.kind)
-        match verdict.state:
-            case health.State.READY:
-                return _standing(child, State.READY, "Ready", verdict.message)
-            case health.State.FAILED:
-                return _standing(child, State.FAILED, verdict.reason, verdict.message)
-            case _:
-                return _standing(child, State.PROGRESSING, verdict.reason, verdict.message)
+            return self._judge_child(subject, child)
+        if child.hash != wanted.hash:
+            field = find_immutable(subject, child)
+            return self._replace(subject, child, field) if field else to_apply(subject, desired, child)
+        if has_drifted(child, desired, subject.memory):
+            return to_apply(subject, desired, child)
+        standing = self._judge_child(subject, child)
+        return self._retry(subject, standing) if standing.is_terminal else standing
+
+    def _judge_child(self, subject: Subject, child: Child) -> Standing:
+        return readiness.judge(subject.resource, child, subject.values)
+
+    def _refuse(self, name: str, desired: Desired) -> Standing | None:
+        """The standing of a resource whose object may not be touched, wherever it came from."""
+        ref = desired.ref
+        if self._only_namespace and ref.namespace not in ("", self._only_namespace):
+            message = f"lies in namespace {ref.namespace}, and this operator serves {self._only_namespace} only"
+            return Standing(state=State.FAILED, reason="NamespaceNotServed", message=message, ref=ref)
+        other = self._claims.setdefault(ref, name)
+        if other != name:
+            message = f"names the object that resource {other!r} stands for; give it another name or namespace"
+            return Standing(state=State.FAILED, reason="DuplicateObject", message=message, ref=ref)
+        return None
+
+    def _replace(self, subject: Subject, child: Child, field: str) -> Standing:
+        """The standing of a resource that can only be had as another object."""
+        wanted = subject.wanted
+        policy = replacing.find_policy(subject.resource, wanted)
+        if policy is Replacement.NEVER or (policy is Replacement.CREATE_FIRST and wanted.is_name_pinned):
+            message = replacing.explain_refusal(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
+            return readiness.stand(child, State.FAILED, "Immutable", message)
+        if policy is Replacement.DELETE_FIRST:
+            return to_delete(subject, child, f"is replaced, as {field} changed: it goes first")
+        return to_apply(subject, wanted.at(replacing.find_next_incarnation(subject.children)), None)
+
+    def _retry(self, subject: Subject, failed: Standing) -> Standing:
+        """The standing of a resource whose object has failed for good: another one is tried, more and more slowly."""
+        child, wanted, memory = failed.child, subject.wanted, subject.memory
+        if child is None or replacing.find_policy(subject.resource, wanted) is Replacement.NEVER:
+            return failed
+        attempt = memory.attempts.get(subject.name)
+        if attempt is None or attempt.subject != failure_subject(child) or child.uid not in memory.failed:
+            # Nothing is remembered of this failure yet: whoever reads this standing counts it, and asks again.
+            return failed
+        state = State.FAILED if attempt.is_exhausted else State.RETRYING
+        standing = dataclasses.replace(failed, state=state)
+        if subject.name in memory.in_flight:
+            return standing
+        if attempt.next_try > subject.now:
+            return dataclasses.replace(standing, wake_at=attempt.next_try)
+        if replacing.was_never_ready(child, memory):
+            # It has no claim: failing attempts must not pile up.
+            return dataclasses.replace(standing, step=Delete(child=child))
+        return to_apply(subject, wanted.at(replacing.find_next_incarnation(subject.children)), None)
+
+
+def find_immutable(subject: Subject, child: Child) -> str | None:
+    """The field whose change takes another object, if there is one."""
+    refused = subject.memory.immutable.get(child.uid)
+    if refused is not None and refused[0] == subject.wanted.hash:
+        return refused[1]
+    return replacing.find_replaced_field(subject.resource, child, subject.wanted)
+
+
+def failure_subject(child: Child) -> str:
+    """What an attempt by way of another object is remembered by."""
+    return f"{child.hash}/failed"
 
 
 def find_current(children: tuple[Child, ...]) -> Child | None:
     """The newest object that stands for a resource, whatever it is to become."""
     candidates = [child for child in children if child.is_identified]
     return max(candidates, key=lambda child: (not child.deleting, child.incarnation), default=None)
-
-
-def find_child(children: tuple[Child, ...], ref: ObjectRef) -> Child | None:
-    """The object at that very place."""
-    return next((child for child in children if child.is_identified and child.ref == ref), None)
 
 
 def fields_of(child: Child | None) -> Mapping[str, object] | None:
@@ -166,77 +229,54 @@ def incarnation_of(child: Child | None) -> int:
     return child.incarnation if child is not None else 1
 
 
-def needs_apply(child: Child, wanted: Desired, memory: Memory) -> bool:
-    """Whether the object differs from what is wanted: another definition, or fields of ours that somebody took."""
-    if child.deleting:
-        return False
-    if child.hash != wanted.hash:
-        return True
+def has_drifted(child: Child, desired: Desired, memory: Memory) -> bool:
+    """Whether somebody took fields that are stated."""
     digest = ownership.digest(child.ownership)
-    if memory.whole.get(child.uid) == (wanted.hash, digest):
+    if memory.whole.get(child.uid) == (desired.hash, digest):
         return False
-    if ownership.find_lost(wanted.manifest, child.ownership) is not None:
+    if ownership.find_lost(desired.manifest, child.ownership) is not None:
         return True
-    memory.whole[child.uid] = (wanted.hash, digest)
+    memory.whole[child.uid] = (desired.hash, digest)
     return False
 
 
-def to_apply(name: str, wanted: Desired, child: Child | None, *, memory: Memory, now: float) -> Standing:
+def to_apply(subject: Subject, desired: Desired, child: Child | None) -> Standing:
     """The standing of a resource whose object is to be written, or is being written, or was refused."""
-    cause = "create" if child is None else "change" if child.hash != wanted.hash else "repair"
     step = Apply(
-        resource=name,
-        kind=wanted.kind,
-        ref=wanted.ref,
-        manifest=wanted.manifest,
-        hash=wanted.hash,
+        resource=subject.name,
+        kind=desired.kind,
+        ref=desired.ref,
+        manifest=desired.manifest,
+        hash=desired.hash,
         uid=child.uid if child is not None else None,
-        cause=cause,
     )
-    attempt = memory.attempts.get(name)
-    if attempt is not None and attempt.subject != steps.subject(step):
-        attempt = None
-    if name in memory.in_flight:
-        step_now, wake_at = None, None
-    elif attempt is not None and attempt.next_try > now:
-        step_now, wake_at = None, attempt.next_try
-    else:
-        step_now, wake_at = step, None
-    state, reason, message = State.PROGRESSING, "Applying", "is being applied"
-    if attempt is not None:
+    standing = Standing(
+        state=State.PROGRESSING, reason="Applying", message="is being applied", ref=desired.ref, child=child
+    )
+    return _when_due(subject, standing, step)
+
+
+def to_delete(subject: Subject, child: Child, message: str) -> Standing:
+    """The standing of a resource whose object is to go before the next one is made."""
+    standing = readiness.stand(child, State.PROGRESSING, "Replacing", message)
+    return _when_due(subject, standing, Delete(child=child))
+
+
+def _when_due(subject: Subject, standing: Standing, step: Step) -> Standing:
+    """The standing with its step, unless that is being taken or was refused a moment ago."""
+    attempt = subject.memory.attempts.get(subject.name)
+    if attempt is not None and attempt.subject == steps.subject(step):
         state = State.FAILED if attempt.is_exhausted else State.RETRYING
-        reason, message = attempt.reason, attempt.message
-    return Standing(
-        state=state,
-        reason=reason,
-        message=message,
-        ref=wanted.ref,
-        child=child,
-        step=step_now,
-        wake_at=wake_at,
-    )
+        standing = dataclasses.replace(standing, state=state, reason=attempt.reason, message=attempt.message)
+        if attempt.next_try > subject.now and subject.name not in subject.memory.in_flight:
+            return dataclasses.replace(standing, wake_at=attempt.next_try)
+    return standing if subject.name in subject.memory.in_flight else dataclasses.replace(standing, step=step)
 
 
 def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting") -> Standing:
     """The standing of a resource that cannot be decided yet."""
-    return Standing(
-        state=State.WAITING,
-        reason=reason,
-        message=message,
-        child=child,
-        ref=child.ref if child is not None else None,
-    )
-
-
-def enumerate_names(names: list[str]) -> str:
-    """`a, b, c and 12 more`."""
-    if len(names) <= NAMED_AT_MOST:
-        return ", ".join(names)
-    return f"{', '.join(names[:NAMED_AT_MOST])} and {len(names) - NAMED_AT_MOST} more"
-
-
-def _standing(child: Child, state: State, reason: str, message: str) -> Standing:
-    return Standing(state=state, reason=reason, message=message, child=child, ref=child.ref)
+    ref = child.ref if child is not None else None
+    return Standing(state=State.WAITING, reason=reason, message=message, child=child, ref=ref)
 
 
 def _told(outcome: Pending | Broken | str, *, child: Child | None) -> Standing:
@@ -246,41 +286,9 @@ def _told(outcome: Pending | Broken | str, *, child: Child | None) -> Standing:
             return waiting(outcome, child=child, reason=KIND_NOT_AVAILABLE)
         case Pending():
             # What it requires is ready, so the path may never come: said by name, and taken when it comes all the same.
-            missing = enumerate_names(list(outcome.missing))
-            return waiting(
-                f"waits for {missing}, which is not there although its resource is ready",
-                child=child,
-                reason="ValueMissing",
-            )
+            missing = enumerate_names(outcome.missing)
+            message = f"waits for {missing}, which is not there although its resource is ready"
+            return waiting(message, child=child, reason="ValueMissing")
         case Broken():
-            return Standing(
-                state=State.FAILED, reason="ExpressionFailed", message=f"{outcome.path}: {outcome.message}", child=child
-            )
-
-
-def _follow_rules(rules: tuple[Evaluable, ...], values: Mapping[str, object], child: Child) -> Standing:
-    """The standing by a resource's own `readyWhen`."""
-    if is_stale(child):
-        return _standing(child, State.PROGRESSING, "Progressing", "its controller has not seen the latest change yet")
-    for rule in rules:
-        outcome = rule.evaluate(values)  # type: ignore[arg-type]  # values hold the fields of children
-        match outcome:
-            case Known(value=True):
-                continue
-            case Known():
-                return _standing(child, State.PROGRESSING, "NotReadyYet", "its readyWhen rule does not hold yet")
-            case Pending():
-                return _standing(
-                    child, State.PROGRESSING, "NotReadyYet", f"waits for {enumerate_names(list(outcome.missing))}"
-                )
-            case Broken():
-                return _standing(child, State.FAILED, "ExpressionFailed", f"{outcome.path}: {outcome.message}")
-    return _standing(child, State.READY, "Ready", "its readyWhen rules hold")
-
-
-def is_stale(child: Child) -> bool:
-    """Whether its status speaks of an older generation, so that rules on it would judge the past."""
-    status = child.fields.get("status")
-    observed = status.get("observedGeneration") if isinstance(status, dict) else None
-    generation = child.fields["metadata"].get("generation")
-    return isinstance(observed, int) and isinstance(generation, int) and observed < generation
+            message = f"{outcome.path}: {outcome.message}"
+            return Standing(state=State.FAILED, reason="ExpressionFailed", message=message, child=child)

@@ -38,6 +38,8 @@ class Standing:
     """The object that stands for it now."""
     step: Step | None = None
     """What is to be done next."""
+    is_terminal: bool = False
+    """Whether the child has failed so that only another object can help."""
     wake_at: float | None = None
     """Monotonic seconds at which to look again though nothing happened."""
 

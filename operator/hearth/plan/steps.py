@@ -21,8 +21,6 @@ class Apply:
     """Of the evaluated definition, keyed; what an attempt at it is remembered by."""
     uid: str | None
     """Of the object that is to be changed; None where none is known and one is to be created."""
-    cause: str
-    """Why, in one word: `create`, `change` or `repair`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +31,6 @@ class Delete:
 
 
 Step: TypeAlias = Apply | Delete
-
-
-def key(step: Step) -> str:
-    """What at most one step may be in flight for: a resource, or an object that is to go."""
-    match step:
-        case Apply():
-            return step.resource
-        case Delete():
-            return step.child.uid
 
 
 def subject(step: Step) -> str:

@@ -21,5 +21,6 @@ def find_paths(blueprint: Blueprint, kinds: Kinds) -> dict[Kind, frozenset[Path]
         reads = blueprint.reads.get(resource.name, frozenset()) | health.paths(kind)
         if resource.ready_when:
             reads |= {OBSERVED_GENERATION}
+        reads |= set(resource.replace_on)
         wanted[kind] = wanted.get(kind, frozenset()) | reads
     return wanted

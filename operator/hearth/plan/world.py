@@ -30,3 +30,23 @@ class Memory:
     """Keys of steps that are being taken now."""
     whole: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """By UID the definition's hash and the digest of our ownership when nothing of it was lost."""
+    immutable: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By UID the hash of a definition that the server will not change the object to, and the field that stands in the way."""
+    failed: set[str] = field(default_factory=set)
+    """UIDs of objects whose terminal failure was counted as an attempt."""
+    made: set[str] = field(default_factory=set)
+    """UIDs of objects that were watched since they were made."""
+    ready: set[str] = field(default_factory=set)
+    """UIDs of those among them that have been ready."""
+
+    def succeed(self, key: str, subject: str) -> None:
+        """What was tried under that key came to pass: earlier failures at it are forgotten."""
+        attempt = self.attempts.get(key)
+        if attempt is not None and attempt.subject == subject:
+            del self.attempts[key]
+
+    def note_ready(self, name: str, uid: str) -> None:
+        """The object of a resource is ready: nothing is held against the resource any more."""
+        self.attempts.pop(name, None)
+        if uid in self.made:
+            self.ready.add(uid)

@@ -129,6 +129,8 @@ def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependen
         dependents=tuple(sorted(dependents)),
         ready_when=bound.ready_when,
         failed_when=bound.failed_when,
+        replacement=draft.source.replacement,
+        replace_on=draft.source.replace_on,
     )
 
 

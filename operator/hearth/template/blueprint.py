@@ -5,6 +5,7 @@ Knows nothing of children, clusters or time; whoever evaluates hands in the valu
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -57,6 +58,14 @@ class Evaluable(Protocol):
         """Its value; `Known.value` is a fresh object that the caller may change."""
 
 
+class Replacement(enum.Enum):
+    """How a resource gets another object where its own cannot be changed."""
+
+    CREATE_FIRST = "CreateFirst"
+    DELETE_FIRST = "DeleteFirst"
+    NEVER = "Never"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceBlueprint:
     """One resource that is there under these parameters (`when` is true)."""
@@ -81,6 +90,10 @@ class ResourceBlueprint:
     ready_when: tuple[Evaluable, ...] = ()
     """Booleans that replace the kind's built-in rule; they may read the resource itself."""
     failed_when: tuple[Evaluable, ...] = ()
+    replacement: Replacement | None = None
+    """None: as is usual for its kind."""
+    replace_on: tuple[Path, ...] = ()
+    """Fields whose change means another object even where the API server would take it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

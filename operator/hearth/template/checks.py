@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import names
-from hearth.model.child import Object
+from hearth.model.child import Object, Path
 from hearth.model.problems import Mistake
 from hearth.template import environment, hints, parameters
+from hearth.template.blueprint import Replacement
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
-RESOURCE_WORDS = ("manifest", "dependsOn", "when", "readyWhen", "failedWhen")
+RESOURCE_WORDS = ("manifest", "dependsOn", "when", "readyWhen", "failedWhen", "updatePolicy")
+UPDATE_WORDS = ("replace", "replaceOn")
 OUTPUT_WORDS = ("value", "when")
 OWN_WORDS = frozenset({"params", "conditions", "stack", "index", "item"})
 SERVER_FIELDS = (
@@ -57,6 +59,8 @@ class ResourceSource:
     ready_when: list[tuple[str, str]]
     """Texts, each with its path."""
     failed_when: list[tuple[str, str]]
+    replacement: Replacement | None
+    replace_on: tuple[Path, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,6 +168,8 @@ class Reader:
             self.check_words(raw, RESOURCE_WORDS, path, what="a resource")
             self.check_manifest(raw.get("manifest"), f"{path}.manifest")
         manifest = raw.get("manifest")
+        policy = self.read_map(raw, "updatePolicy", path)
+        self.check_words(policy, UPDATE_WORDS, f"{path}.updatePolicy", what="an update policy")
         source.resources[name] = ResourceSource(
             name=name,
             path=path,
@@ -172,7 +178,42 @@ class Reader:
             when=raw.get("when"),
             ready_when=self.read_list(raw, "readyWhen", path, of="expressions"),
             failed_when=self.read_list(raw, "failedWhen", path, of="expressions"),
+            replacement=self.read_replacement(policy, manifest, f"{path}.updatePolicy.replace"),
+            replace_on=tuple(
+                tuple(field.split("."))
+                for field, _ in self.read_list(policy, "replaceOn", f"{path}.updatePolicy", of="fields")
+            ),
         )
+
+    def read_map(self, raw: Object, word: str, path: str) -> Object:
+        """The map under `word`, empty where nothing is stated."""
+        stated = raw.get(word)
+        if stated is None:
+            return {}
+        if not isinstance(stated, dict):
+            self.note(f"{path}.{word}", f"must be a map, found {hints.describe(stated)}")
+            return {}
+        return stated
+
+    def read_replacement(self, policy: Object, manifest: Any, path: str) -> Replacement | None:
+        """How the resource is to be replaced, None where it does not say."""
+        stated = policy.get("replace")
+        if stated is None:
+            return None
+        known = {each.value: each for each in Replacement}
+        if not isinstance(stated, str) or stated not in known:
+            self.note(path, f"must be one of {', '.join(known)}, found {hints.describe(stated)}")
+            return None
+        metadata = manifest.get("metadata") if isinstance(manifest, dict) else None
+        if (
+            known[stated] is Replacement.CREATE_FIRST
+            and isinstance(metadata, dict)
+            and metadata.get("name") is not None
+        ):
+            self.note(
+                path, "cannot be CreateFirst where metadata.name is stated; write DeleteFirst, or leave the name out"
+            )
+        return known[stated]
 
     def read_list(self, raw: Object, word: str, path: str, *, of: str) -> list[tuple[str, str]]:
         """The texts under `word`, each with its path."""

@@ -32,6 +32,7 @@ def test_fields_are_called_in_camel_case_outside() -> None:
         "when",
         "readyWhen",
         "failedWhen",
+        "updatePolicy",
     }
 
 

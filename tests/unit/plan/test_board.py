@@ -74,7 +74,7 @@ def test_a_deleted_child_is_made_again() -> None:
     assert world.refresh(board, "b") == ["b"]
     step = board.take("b")
     assert isinstance(step, Apply)
-    assert (step.ref.name, step.uid, step.cause) == (name, None, "create")
+    assert (step.ref.name, step.uid) == (name, None)
 
 
 def test_a_field_that_was_taken_is_taken_back() -> None:
@@ -85,7 +85,7 @@ def test_a_field_that_was_taken_is_taken_back() -> None:
     assert world.refresh(board, "a") == ["a"]
     step = board.take("a")
     assert isinstance(step, Apply)
-    assert (step.uid, step.cause) == (child.uid, "repair")
+    assert step.uid == child.uid
 
 
 def test_what_our_own_answer_lacks_is_no_drift() -> None:
@@ -127,7 +127,6 @@ def applied(board: Board, child: Child) -> Apply:
         manifest=manifest.manifest,
         hash=manifest.hash,
         uid=child.uid,
-        cause="change",
     )
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from hearth.model import names
 from hearth.model.kinds import Kind
-from hearth.plan import desired
-from hearth.plan.desired import Desired, Standpoint
+from hearth.plan.desired import Desired, Standpoint, Wanted
 from support.blueprints import CONFIG_MAP, HASHER, STACK
 
 ROLE = Kind(
@@ -18,10 +17,15 @@ ROLE = Kind(
 )
 
 
-def complete(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP, incarnation: int = 1) -> Desired:
+def want(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP) -> Wanted:
     """For the resource `webConfig`, which requires `db`."""
-    whose = Standpoint(stack=STACK, resource="webConfig", incarnation=incarnation, requires=("db/2",))
-    return desired.complete(copy.deepcopy(manifest), whose, kind=kind, hashes=HASHER)
+    whose = Standpoint(stack=STACK, resource="webConfig", requires=("db/2",))
+    return Wanted(kind=kind, manifest=manifest, hash=HASHER.hash(manifest), whose=whose)
+
+
+def complete(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP, incarnation: int = 1) -> Desired:
+    """One incarnation of it."""
+    return want(manifest, kind=kind).at(incarnation)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +63,19 @@ def test_the_users_own_labels_stay() -> None:
 
 
 def test_the_hash_tells_the_definition_and_nothing_of_ours() -> None:
-    """Another incarnation's labels are no change; another value is."""
-    pinned = {"metadata": {"name": "one"}, "data": {"a": "1"}}
-    assert complete(pinned).hash == complete(pinned, incarnation=2).hash
-    assert complete(pinned).hash != complete({**pinned, "data": {"a": "2"}}).hash
+    """Another incarnation is no other definition; another value is."""
+    plain: dict[str, Any] = {"data": {"a": "1"}}
+    assert complete(plain).hash == complete(plain, incarnation=2).hash
+    assert complete(plain).hash != complete({"data": {"a": "2"}}).hash
+
+
+def test_the_manifest_of_the_user_stays_as_it_is() -> None:
+    """Incarnations are made from it, side by side."""
+    plain: dict[str, Any] = {"metadata": {"labels": {"app": "x"}}, "data": {}}
+    before = copy.deepcopy(plain)
+    wanted = want(plain)
+    assert wanted.at(1).ref != wanted.at(2).ref
+    assert wanted.manifest == before
 
 
 def test_the_record_names_what_was_required() -> None:

@@ -76,7 +76,6 @@ def test_the_message_names_what_is_waited_for() -> None:
         manifest=board.find_desired("a").manifest,  # type: ignore[union-attr]  # it was evaluated above
         hash="",
         uid=None,
-        cause="change",
     )
     waiting = {"type": "Ready", "status": "False", "message": "boiling water"}
     world.carry_out(step, status={"conditions": [waiting]})

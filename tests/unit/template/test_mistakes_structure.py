@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hearth.template import checks
 from support.mistaken_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_resource
 
 NAME_RULE = "names begin with a small letter and have at most 40 letters and digits, e.g. redisMaster"
@@ -29,7 +30,7 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
             [
                 (
                     f"{A}.deletionPolicy",
-                    "'deletionPolicy' is not known; a resource has manifest, dependsOn, when, readyWhen and failedWhen",
+                    f"'deletionPolicy' is not known; a resource has {', '.join(checks.RESOURCE_WORDS[:-1])} and updatePolicy",
                 )
             ],
         ),
@@ -43,6 +44,28 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
                 ("spec.template.outputs.x.valeu", "'valeu' is not known; did you mean 'value'?"),
                 ("spec.template.outputs.x.value", "is missing; state what the output gives"),
                 ("spec.template.outputs.y", "must be a map with a value, found the number 3; write value: … below it"),
+            ],
+        ),
+        (
+            in_resource(f"{{{SOUND}, updatePolicy: {{replace: Always, replaceOn: [1], when: x}}}}"),
+            [
+                (f"{A}.updatePolicy.when", "'when' is not known; an update policy has replace and replaceOn"),
+                (
+                    f"{A}.updatePolicy.replace",
+                    "must be one of CreateFirst, DeleteFirst, Never, found the text 'Always'",
+                ),
+                (f"{A}.updatePolicy.replaceOn[0]", "must be text, found the number 1"),
+            ],
+        ),
+        (
+            in_resource(
+                "{manifest: {apiVersion: v1, kind: ConfigMap, metadata: {name: x}}, updatePolicy: {replace: CreateFirst}}"
+            ),
+            [
+                (
+                    f"{A}.updatePolicy.replace",
+                    "cannot be CreateFirst where metadata.name is stated; write DeleteFirst, or leave the name out",
+                )
             ],
         ),
         (in_resource("3"), [(A, "must be a map with a manifest, found the number 3")]),
@@ -73,6 +96,8 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
         "a word of later",
         "a word in other letters",
         "outputs",
+        "an update policy",
+        "a stated name cannot be had twice",
         "a resource that is none",
         "no manifest",
         "a manifest that is none",

@@ -1,0 +1,108 @@
+"""Results as tables, as a page, and as JSON."""
+
+from __future__ import annotations
+
+import catalogue
+import page
+import pytest
+import results
+import tables
+from figures import Phase
+from results import Run
+
+PHASE = Phase(
+    benchmark="B1",
+    name="created",
+    stacks=1000,
+    objects=4000,
+    seconds=8.0,
+    ceiling=1000.0,
+    operator_cpu=4.0,
+    control_plane_cpu=None,
+    others_share=0.02,
+    peak_rss=128 * 1024 * 1024,
+    requests={"apply ConfigMap": 4000, "create Event": 1000, "apply Role": 4000},
+)
+REST = Phase(
+    benchmark="B9",
+    name="at rest",
+    stacks=1000,
+    objects=4000,
+    seconds=30.0,
+    operator_cpu=0.1,
+    control_plane_cpu=1.0,
+    others_share=0.5,
+    peak_rss=128 * 1024 * 1024,
+    requests={},
+)
+
+
+def make_run(begun: str = "2026-01-01 10:00") -> Run:
+    """Two phases, one of them disturbed."""
+    return Run(begun=begun, circumstances={"cores": "2"}, works={"B1": "many", "B9": "none"}, phases=[PHASE, REST])
+
+
+def test_a_row_tells_a_phase() -> None:
+    """Figures as people read them, a dash where there is none."""
+    head, created, rest = tables.make_figures([PHASE, REST])
+
+    told = dict(zip(head, created, strict=True))
+    assert told["objects"] == "4,000"
+    assert told["objects/s"] == "500"
+    assert told["ratio"] == "0.50"
+    assert told["operator ms/object"] == "1.00"
+    assert told["control plane ms/object"] == tables.NOTHING
+    assert told["peak RSS MiB"] == "128"
+    assert dict(zip(head, rest, strict=True))["ratio"] == tables.NOTHING
+
+
+def test_the_most_frequent_requests_come_first() -> None:
+    """Ties by name, so that two runs read alike."""
+    assert tables.name_requests(PHASE) == "4,000 apply ConfigMap, 4,000 apply Role, 1,000 create Event"
+    assert tables.name_requests(REST) == "none"
+
+
+def test_columns_stand_below_each_other() -> None:
+    """Words to the left, figures to the right."""
+    assert tables.as_text([["phase", "objects"], ["created", "4,000"]]) == "phase    objects\ncreated    4,000"
+
+
+def test_markdown_says_which_columns_hold_figures() -> None:
+    """By the first row."""
+    assert tables.as_markdown([["phase", "n"], ["created", "4"]]) == "| phase | n |\n| --- | --: |\n| created | 4 |"
+
+
+def test_a_run_survives_being_stored() -> None:
+    """History is read again long after."""
+    assert results.from_json(results.to_json(make_run())) == make_run()
+
+
+def test_the_page_names_what_was_disturbed() -> None:
+    """A reader must not take such a figure for the operator's."""
+    made = page.make([make_run()])
+
+    assert "| B1 | created | 4,000 |" in made
+    assert "Disturbed by other work on the machine: B9 at rest." in made
+    assert "Ratio, run by run" not in made
+
+
+def test_the_page_compares_runs() -> None:
+    """Only what has a ratio can be compared."""
+    made = page.make([make_run(), make_run("2026-02-01 10:00")])
+
+    assert "| benchmark | phase | 2026-01-01 10:00 | 2026-02-01 10:00 |" in made
+    assert "| B1 | created | 0.50 | 0.50 |" in made
+    assert "B9" not in made.partition("Ratio, run by run")[2]
+
+
+def test_benchmarks_are_chosen_by_name() -> None:
+    """In the order asked for, whatever the case; all where none is named."""
+    assert [each.id for each in catalogue.choose(["b9", "B1-100"])] == ["B9", "B1-100"]
+    assert catalogue.choose([]) == list(catalogue.ALL)
+    assert len({each.id for each in catalogue.ALL}) == len(catalogue.ALL)
+
+
+def test_a_wrong_name_gets_the_right_ones() -> None:
+    """So that nobody has to look into the code."""
+    with pytest.raises(catalogue.NoSuchBenchmark, match="there is no benchmark B77; there are B1-100, B1, B3-500, B9"):
+        catalogue.choose(["B1", "B77"])

@@ -1,0 +1,33 @@
+"""What is told of a profile."""
+
+from __future__ import annotations
+
+import cProfile
+from pathlib import Path
+
+import profiles
+
+from hearth.plan import hashing
+
+
+def test_the_slowest_functions_come_first(tmp_path: Path) -> None:
+    """In one list all of them, in the other our own with what they call."""
+    file = tmp_path / "some.prof"
+    profile = cProfile.Profile()
+    hasher = hashing.Hasher(b"0123456789abcdef")
+    profile.runcall(lambda: [hasher.hash({"a": [1.5, number]}) for number in range(50)])
+    profile.dump_stats(file)
+
+    own, ours = profiles.describe(file, shown=2).split("our own functions")
+    assert own.count(" calls ") == 2
+    assert ours.count(" calls ") == 2
+    assert "50 calls  hash  (hearth/plan/hashing.py:" in ours.splitlines()[1]
+
+
+def test_the_frame_around_everything_tells_nothing() -> None:
+    """It would fill the list."""
+    inside, outside = str(Path(profiles.OURS) / "plan" / "board.py"), str(Path(profiles.OURS) / "wiring.py")
+
+    assert profiles.is_telling((inside, 1, "refresh"))
+    assert not profiles.is_telling((outside, 1, "run"))
+    assert not profiles.is_telling(("~", 0, "<built-in>"))

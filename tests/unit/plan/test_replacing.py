@@ -1,0 +1,236 @@
+"""When a resource gets another object, and which of several stands for it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hearth.model.child import Child, Object
+from hearth.plan import ownership, replacing
+from hearth.plan.attempts import Attempt
+from hearth.plan.board import Board
+from hearth.plan.desired import Standpoint, Wanted
+from hearth.plan.standing import State
+from hearth.plan.steps import Apply, Delete
+from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
+from support import blueprints
+from support.blueprints import CONFIG_MAP, GADGET, HASHER, STACK, Constant, World
+
+FAILED: Object = {"conditions": [{"type": "Stalled", "status": "True", "reason": "Boom", "message": "boom"}]}
+
+
+def one(data: str, *, name: str | None = None, **policy: object) -> Blueprint:
+    """One ConfigMap `a`, which `b` requires."""
+    metadata = {"metadata": {"name": name}} if name else {}
+    manifest = Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": data}, **metadata})
+    blueprint = blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"a": manifest})
+    changed: ResourceBlueprint = dataclasses.replace(blueprint.resources["a"], **policy)  # type: ignore[arg-type]  # a table
+    return dataclasses.replace(blueprint, resources={**blueprint.resources, "a": changed})
+
+
+def refused(world: World, blueprint: Blueprint) -> Board:
+    """A board on a world whose `a` the server will not change to what is wanted now."""
+    board = blueprints.make_board(blueprint)
+    world.refresh(board)
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    assert step.uid is not None
+    world.memory.immutable[step.uid] = (step.hash, "data")
+    world.refresh(board, "a")
+    return board
+
+
+@pytest.fixture
+def world() -> World:
+    """`a` and `b` are there."""
+    made = World()
+    made.settle(blueprints.make_board(one("old")))
+    return made
+
+
+def test_another_object_is_made_first(world: World) -> None:
+    """The old one stays until everything is ready."""
+    board = refused(world, one("new"))
+    step = board.frontier["a"]
+    assert isinstance(step, Apply)
+    assert (step.uid, step.ref.name != "shop-a") == (None, True)
+    old = world.of("a")[0]
+    world.carry_out(step)
+    [uid] = world.refresh(board, "a")
+    assert board.take(uid) == Delete(child=old)
+
+
+def test_a_dependent_that_takes_something_from_it_moves_over_before_the_old_one_goes(world: World) -> None:
+    """It is written once, and only then is everything ready."""
+    board = refused(world, one("new"))
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    world.carry_out(step)
+    name = blueprints.Reading(
+        make=lambda values: {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "data": {"a": (values["a"] or {})["metadata"]["name"]},
+        },
+        reads={},
+    )
+    blueprint = one("new")
+    reading = dataclasses.replace(blueprint.resources["b"], manifest=name)
+    board = blueprints.make_board(dataclasses.replace(blueprint, resources={**blueprint.resources, "b": reading}))
+    assert world.refresh(board) == ["b"]
+    moved = board.take("b")
+    assert isinstance(moved, Apply)
+    assert moved.manifest["data"] == {"a": step.ref.name}
+    world.carry_out(moved)
+    assert world.refresh(board, "b") == ["uid-1"]
+
+
+def test_a_dependent_that_takes_nothing_from_it_is_not_written(world: World) -> None:
+    """Its record names the old incarnation; that alone is no reason."""
+    plain = blueprints.make_blueprint({"a": [], "b": ["a"]})
+    assert plain.resources["b"].manifest.evaluate({}) is not None
+    board = refused(world, one("new"))
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    world.carry_out(step)
+    assert world.refresh(board, "a") != ["a"]
+
+
+def test_the_old_object_goes_first_where_that_was_chosen(world: World) -> None:
+    """The next is made once it is gone."""
+    board = refused(world, one("new", replacement=Replacement.DELETE_FIRST))
+    assert board.take("a") == Delete(child=world.of("a")[0])
+    world.children["a"] = []
+    assert world.refresh(board, "a") == ["a"]
+    assert isinstance(board.frontier["a"], Apply)
+
+
+@pytest.mark.parametrize(
+    ("blueprint", "way"),
+    [
+        (one("new", replacement=Replacement.NEVER), "CreateFirst"),
+        (one("new", name="pinned"), "DeleteFirst"),
+    ],
+    ids=["never", "a stated name"],
+)
+def test_what_is_not_replaced_says_what_would_allow_it(blueprint: Blueprint, way: str) -> None:
+    """With the field that stands in the way; the object stays."""
+    world = World()
+    pinned = "pinned" if way == "DeleteFirst" else None
+    world.settle(blueprints.make_board(one("old", name=pinned)))
+    board = refused(world, blueprint)
+    standing = board.standings["a"]
+    assert (standing.state, standing.reason, "a" in board.frontier) == (State.FAILED, "Immutable", False)
+    assert standing.message.startswith("data cannot be changed in place")
+    assert way in standing.message
+
+
+def test_a_way_back_finds_the_old_object(world: World) -> None:
+    """Nothing is applied, and the newcomer goes."""
+    old = world.of("a")[0]
+    board = refused(world, one("new"))
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    newcomer = world.carry_out(step)
+    back = blueprints.make_board(one("old"))
+    planned = world.refresh(back)
+    assert back.standings["a"].child == old
+    assert [back.take(key) for key in planned] == [Delete(child=newcomer)]
+
+
+def test_a_field_of_replace_on_replaces_what_could_be_changed(world: World) -> None:
+    """Without a request that is refused."""
+    board = blueprints.make_board(one("new", replace_on=(("data", "x"),)))
+    world.refresh(board)
+    step = board.frontier["a"]
+    assert isinstance(step, Apply)
+    assert step.uid is None
+
+
+def test_another_field_does_not(world: World) -> None:
+    """It is changed in place."""
+    board = blueprints.make_board(one("new", replace_on=(("data", "y"),)))
+    world.refresh(board)
+    step = board.frontier["a"]
+    assert isinstance(step, Apply)
+    assert step.uid == world.of("a")[0].uid
+
+
+def fail(world: World, board: Board, *, failures: int, is_known: bool = True) -> Child:
+    """Let the object of `a` fail for good, and have that counted."""
+    desired = board.find_desired("a")
+    assert desired is not None
+    step = Apply(resource="a", kind=GADGET, ref=desired.ref, manifest=desired.manifest, hash=desired.hash, uid=None)
+    child = world.carry_out(step, status=FAILED)
+    world.memory.whole[child.uid] = (step.hash, ownership.digest(child.ownership))
+    world.memory.failed.add(child.uid)
+    if is_known:
+        world.memory.made.add(child.uid)
+    world.memory.attempts["a"] = Attempt(
+        subject=f"{step.hash}/failed", failures=failures, next_try=5.0, reason="Boom", message="boom", is_final=False
+    )
+    world.refresh(board, "a")
+    return child
+
+
+def gadget() -> Blueprint:
+    """One resource that is replaced when it fails for good: as soon as its status says Stalled."""
+    stalled = blueprints.Reading(make=lambda values: "Stalled" in str((values["a"] or {})["status"]), reads={})
+    blueprint = blueprints.make_blueprint({"a": []}, kind=GADGET)
+    resource = dataclasses.replace(
+        blueprint.resources["a"], failed_when=(stalled,), replacement=Replacement.CREATE_FIRST
+    )
+    return dataclasses.replace(blueprint, resources={"a": resource})
+
+
+def test_an_object_that_failed_for_good_is_tried_anew_when_its_time_has_come() -> None:
+    """One that never was ready goes before the next is made, so that tries do not pile up."""
+    world, board = World(), blueprints.make_board(gadget())
+    world.settle(board)
+    child = fail(world, board, failures=1)
+    assert (board.standings["a"].state, board.wakes, board.frontier) == (State.RETRYING, {"a": 5.0}, {})
+    world.now = 5.0
+    world.refresh(board, "a")
+    assert board.frontier["a"] == Delete(child=child)
+
+
+def test_one_that_may_have_been_of_use_stays_until_the_next_is_ready() -> None:
+    """Where nobody knows, it counts as having been."""
+    world, board = World(), blueprints.make_board(gadget())
+    world.settle(board)
+    world.memory.made.clear()
+    fail(world, board, failures=1, is_known=False)
+    world.now = 5.0
+    world.refresh(board, "a")
+    step = board.frontier["a"]
+    assert isinstance(step, Apply)
+    assert step.uid is None
+
+
+def test_a_failure_that_nobody_counted_is_told_and_not_acted_upon() -> None:
+    """Whoever counts failures finds it named."""
+    world, board = World(), blueprints.make_board(gadget())
+    world.settle(board)
+    child = fail(world, board, failures=1)
+    world.memory.failed.clear()
+    world.now = 50.0
+    world.refresh(board, "a")
+    assert (board.newly_failed, board.standings["a"].child, board.frontier) == (["a"], child, {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("ConfigMap", Replacement.CREATE_FIRST),
+        ("PersistentVolumeClaim", Replacement.NEVER),
+        ("Widget", Replacement.NEVER),
+    ],
+    ids=["holds nothing", "holds data", "nobody knows"],
+)
+def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expected: Replacement) -> None:
+    """By a table."""
+    whose = Standpoint(stack=STACK, resource="a", requires=())
+    served = dataclasses.replace(CONFIG_MAP, name=kind)
+    wanted = Wanted(kind=served, manifest={}, hash=HASHER.hash({}), whose=whose)
+    assert replacing.find_policy(one("x").resources["a"], wanted) is expected

@@ -1,0 +1,254 @@
+"""The fake cluster where a real one cannot be asked: death at a write, late events, what must never happen."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import structlog
+
+from hearth.model import errors, names
+from hearth.model.child import Object
+from support import answers, fake_kinds, fake_world, probe_player, traffic, virtual_time
+from support.fake_cluster import FakeCluster
+from support.fake_server import FakeServer
+from support.fake_wire import FakeWire
+from support.fake_world import FakeWorld
+from support.traffic import Interruption, Request, Traffic, Trouble
+from support.witness import Witness
+from support.world import Address
+
+CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
+OURS = "hearth:default/shop"
+
+
+class Deaf:
+    """A listener that hears nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: None
+
+
+def config(name: str = "web", **data: str) -> Object:
+    """A labelled ConfigMap."""
+    labels = {names.LABEL_STACK_UID: "s", names.LABEL_STACK: "shop", names.LABEL_RESOURCE: name}
+    metadata = {"name": name, "namespace": "default", "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+async def apply(cluster: FakeCluster, manifest: Object) -> None:
+    """Apply it as the engine would."""
+    await cluster.apply(manifest, kind=CONFIG_MAP, manager=OURS, force=True)
+
+
+@pytest.mark.parametrize(
+    ("how", "is_made"),
+    [
+        pytest.param("kill-before", False, id="killed before"),
+        pytest.param("kill-after", True, id="killed after"),
+        pytest.param("lost", True, id="answer lost"),
+        pytest.param("unreachable", False, id="never arrived"),
+        pytest.param("conflict", False, id="refused"),
+    ],
+)
+def test_interruption_at_a_write(how: str, is_made: bool) -> None:
+    """The second write is disturbed, no other; a dead engine sends nothing more."""
+
+    async def test() -> tuple[bool, bool]:
+        server = FakeServer(lambda: 0.0)
+        log = Traffic(interruption=Interruption(write=2, how=how))
+        wire = FakeWire(server, log)
+        log.kill = wire.cut
+        cluster = FakeCluster(wire, Deaf())
+        await apply(cluster, config("first"))
+        with pytest.raises((errors.Refused, errors.Unreachable, asyncio.CancelledError)):
+            await apply(cluster, config("second"))
+        is_alive = "kill" not in how
+        try:
+            await apply(cluster, config("third"))
+        except asyncio.CancelledError:
+            assert not is_alive
+        there = [server.find(CONFIG_MAP, "default", name) is not None for name in ("second", "third")]
+        return there[0], there[1] == is_alive
+
+    assert virtual_time.run(test) == (is_made, True)
+
+
+def test_trouble_ends_after_so_many_times() -> None:
+    """And meets only the resource that it is for."""
+    log = Traffic(troubles=[Trouble(refusal=traffic.REFUSALS["quota"], resource="web", times=2)])
+
+    def send(resource: str) -> bool:
+        request = Request(verb="apply", kind=CONFIG_MAP, namespace="default", name="x", resource=resource)
+        return log.find_refusal(request, log.record(request)) is None
+
+    assert [send(name) for name in ("web", "db", "web", "web")] == [False, True, False, True]
+
+
+def test_every_refusal_can_be_raised() -> None:
+    """The words of stories all mean something."""
+    request = Request(verb="apply", kind=CONFIG_MAP, namespace="default", name="x")
+    made = [make(request) for make in traffic.REFUSALS.values()]
+    known = (errors.Refused, errors.Unreachable, traffic.Lost)
+    assert all(isinstance(each, known) for each in made)
+
+
+def test_held_events_come_late_and_in_order() -> None:
+    """A stale cache shows what was, except for what its own engine wrote."""
+
+    async def test() -> tuple[list[str], list[str]]:
+        server = FakeServer(lambda: 0.0)
+        wire = FakeWire(server, Traffic())
+        cluster = FakeCluster(wire, Deaf())
+        cluster.follow(CONFIG_MAP, ())
+        await asyncio.sleep(1)
+        wire.hold()
+        server.create(config("theirs"), manager="somebody")
+        await apply(cluster, config("ours"))
+        await asyncio.sleep(10)
+        stale = sorted(cluster.children("s"))
+        wire.release()
+        await asyncio.sleep(1)
+        return stale, sorted(cluster.children("s"))
+
+    assert virtual_time.run(test) == (["ours"], ["ours", "theirs"])
+
+
+def test_error_in_a_log_fails_the_story() -> None:
+    """An operator that complains about itself is wrong even where the end is right."""
+
+    async def test(world: FakeWorld) -> None:
+        structlog.get_logger("hearth").error("internal error")
+
+    with pytest.raises(fake_world.InternalError):
+        fake_world.run(test)
+
+
+def test_something_that_never_rests_is_told() -> None:
+    """A fight that goes on for ever is no rest."""
+
+    async def test(world: FakeWorld) -> None:
+        manifest = world.server.create(config(a="0"), manager="somebody")
+        stopped = False
+
+        async def fight() -> None:
+            for number in range(10**6):
+                await asyncio.sleep(10)
+                await world.user.patch(Address.of(manifest), {"data": {"a": str(number)}})
+
+        fighting = asyncio.ensure_future(fight())
+        try:
+            await world.wait_rest(nothing)
+        except fake_world.NeverRests:
+            stopped = True
+        fighting.cancel()
+        assert stopped
+
+    fake_world.run(test)
+
+
+async def nothing() -> list[str]:
+    """Nothing is wrong."""
+    return []
+
+
+def test_probe_does_what_its_spec_says() -> None:
+    """Ready after its time, with its value; then it fails; its deletion takes its time."""
+
+    async def test(world: FakeWorld) -> None:
+        spec = {"value": 7, "readyAfter": 5, "deleteAfter": 4}
+        made = probe_player.manifest(spec)
+        made["metadata"] |= {"name": "p", "namespace": "default"}
+        address = Address.of(await world.user.create(made))
+        await asyncio.sleep(4)
+        early = (await world.user.find(address) or {})["status"]
+        await asyncio.sleep(2)
+        ready = (await world.user.find(address) or {})["status"]
+        await world.user.patch(address, {"spec": {"fails": "no", "readyAfter": 0}})
+        await asyncio.sleep(1)
+        failed = (await world.user.find(address) or {})["status"]
+        await world.user.delete(address)
+        await asyncio.sleep(3)
+        lingering = await world.user.find(address)
+        await asyncio.sleep(2)
+        gone = await world.user.find(address)
+        assert (early["ready"], ready["ready"], ready["value"], ready["observedGeneration"]) == (False, True, 7, 1)
+        assert (failed["ready"], failed["observedGeneration"], failed["conditions"][1]["status"]) == (False, 2, "True")
+        assert (lingering is not None, gone) == (True, None)
+
+    fake_world.run(test)
+
+
+def child(name: str, **annotations: str) -> Object:
+    """A child as a witness sees it."""
+    made = config(name)
+    made["metadata"] |= {"uid": name + annotations.get("uid", ""), "annotations": annotations}
+    return made
+
+
+def test_witness_sees_twins() -> None:
+    """Two objects of one resource."""
+    witness = Witness(Traffic())
+    witness.on_change(CONFIG_MAP, None, child("web"))
+    witness.on_change(CONFIG_MAP, None, child("web", uid="2"))
+    assert witness.wrong == ["s/web/1 has two objects at the same time"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "wrong"),
+    [
+        pytest.param("delete", ["db was deleted before web, which requires it"], id="by an operator"),
+        pytest.param(None, [], id="by somebody else"),
+    ],
+)
+def test_witness_sees_a_deletion_that_is_too_early(verb: str | None, wrong: list[str]) -> None:
+    """What something was evaluated against goes after it; what others do is not the operator's fault."""
+    log = Traffic()
+    witness = Witness(log)
+    db = child("db")
+    witness.on_change(CONFIG_MAP, None, db)
+    witness.on_change(CONFIG_MAP, None, child("web", **{names.ANNOTATION_REQUIRES: "db/1"}))
+    if verb is not None:
+        log.acting = Request(verb=verb, kind=CONFIG_MAP, namespace="default", name="db")
+    witness.on_change(CONFIG_MAP, db, None)
+    assert witness.wrong == wrong
+
+
+def test_witness_sees_an_impossible_phase() -> None:
+    """By the table of legal transitions."""
+    witness = Witness(Traffic())
+    before, after = (
+        {"metadata": {"uid": "s"}, "spec": {}, "status": {"phase": phase}}
+        for phase in ("DeleteInProgress", "UpdateComplete")
+    )
+    witness.on_change(fake_kinds.STACK.kind, before, after)
+    assert witness.wrong == ["UpdateComplete was written after DeleteInProgress"]
+
+
+def test_namespace_goes_when_it_is_empty() -> None:
+    """With everything in it; a finalizer holds it."""
+    server = FakeServer(lambda: 0.0)
+    kind = fake_kinds.NAMESPACE.kind
+    held = config("held")
+    held["metadata"]["finalizers"] = ["a/b"]
+    for manifest in (config("free"), held):
+        server.create(manifest, manager="test")
+    assert server.delete(kind, "", "default") is False
+    assert server.find(CONFIG_MAP, "default", "free") is None
+    server.patch(CONFIG_MAP, "default", "held", {"metadata": {"finalizers": None}}, manager="test")
+    assert server.find(kind, "", "default") is None
+
+
+def test_kind_goes_with_its_definition() -> None:
+    """With all its objects; what is sent afterwards meets nobody."""
+    server = FakeServer(lambda: 0.0)
+    definition = server.create(probe_player.definition(), manager="test")
+    made = probe_player.manifest({"value": 1})
+    made["metadata"] = {"name": "p", "namespace": "default"}
+    server.create(made, manager="test")
+    is_gone = server.delete(fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind, "", definition["metadata"]["name"])
+    assert (is_gone, server.kinds.find("testing.hearth.dev/v1", "Probe")) == (True, None)
+    with pytest.raises(errors.Refused) as refused:
+        server.create(made, manager="test")
+    assert refused.value.status == answers.unknown_kind().status
