@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from hearth.engine.ports import Listener, Revision, StackObject
-from hearth.kube import revisions
+from hearth.kube import revisions, stack_cache
 from hearth.model import errors, names
 from hearth.model.child import Object, parse_count
 from hearth.model.kinds import Kind, ObjectRef
@@ -59,7 +59,7 @@ class FakeHome:
             self._take_source(kind, raw)
 
     def _take_stack(self, raw: Object, *, is_gone: bool) -> None:
-        stack = parse_stack(raw)
+        stack = stack_cache.parse_stack(raw)
         known = self._stacks.get(stack.uid)
         if is_gone:
             self._stacks.pop(stack.uid, None)
@@ -88,7 +88,7 @@ class FakeHome:
 
     def _put(self, raw: Object) -> None:
         """Take in the answer to a write of our own, which is no news."""
-        stack = parse_stack(raw)
+        stack = stack_cache.parse_stack(raw)
         known = self._stacks.get(stack.uid)
         if known is not None and known.resource_version < stack.resource_version:
             self._stacks[stack.uid] = stack
@@ -190,23 +190,6 @@ class FakeHome:
         """As the port says."""
         self._wire.traffic.events.append((stack.name, type_, reason, message))
         await self._wire.send(stack_request("event", stack), lambda: None)
-
-
-def parse_stack(raw: Object) -> StackObject:
-    """A Stack as the port shows it."""
-    metadata = raw["metadata"]
-    return StackObject(
-        name=metadata["name"],
-        namespace=metadata["namespace"],
-        uid=metadata["uid"],
-        generation=metadata["generation"],
-        resource_version=int(metadata["resourceVersion"]),
-        deleting="deletionTimestamp" in metadata,
-        finalizers=tuple(metadata.get("finalizers") or ()),
-        annotations=copy(metadata.get("annotations") or {}),
-        spec=copy(raw.get("spec", {})),
-        status=copy(raw.get("status", {})),
-    )
 
 
 def parse_revision(raw: Object) -> Revision:

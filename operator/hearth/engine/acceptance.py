@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hearth.engine.ports import Cluster, Home, Revision, StackObject
 from hearth.model import names
+from hearth.model.child import Object
 from hearth.model.errors import MissingSource, Refused
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.desired import Hashes
@@ -29,20 +30,20 @@ class Acceptor:
     cluster: Cluster
     hashes: Hashes
 
-    async def get_definition(self, stack: StackObject) -> Definition:
-        """What the spec wants. Raises MissingSource or InvalidDefinition."""
-        parameters = stack.spec.get("parameters") or {}
-        reference = stack.spec.get("templateRef")
+    async def get_definition(self, namespace: str, spec: Object) -> Definition:
+        """What the spec of a Stack in that namespace wants. Raises MissingSource or InvalidDefinition."""
+        parameters = spec.get("parameters") or {}
+        reference = spec.get("templateRef")
         if reference is None:
-            return Definition(template=stack.spec.get("template") or {}, parameters=parameters)
-        place = locate_source(stack, reference)
+            return Definition(template=spec.get("template") or {}, parameters=parameters)
+        place = locate_source(namespace, reference)
         key = reference.get("key") or DEFAULT_KEY
         try:
             data = await self.home.get_source(place)
         except Refused as error:
             if error.code != 404:
                 raise
-            message = f"spec.templateRef: {place} does not exist in namespace {stack.namespace}; create it"
+            message = f"spec.templateRef: {place} does not exist in namespace {namespace}; create it"
             raise MissingSource(message) from error
         if key not in data:
             found = ", ".join(sorted(data)) or "none"
@@ -96,15 +97,15 @@ def identify(stack: StackObject) -> StackIdentity:
     return StackIdentity(name=stack.name, namespace=stack.namespace, uid=stack.uid)
 
 
-def find_source(stack: StackObject) -> ObjectRef | None:
+def find_source(namespace: str, spec: Object) -> ObjectRef | None:
     """The object besides the spec that the definition is read from."""
-    reference = stack.spec.get("templateRef")
-    return locate_source(stack, reference) if reference is not None else None
+    reference = spec.get("templateRef")
+    return locate_source(namespace, reference) if reference is not None else None
 
 
-def locate_source(stack: StackObject, reference: Mapping[str, str]) -> ObjectRef:
+def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:
     """Where a `templateRef` points."""
-    return ObjectRef(group="", kind="ConfigMap", namespace=stack.namespace, name=reference.get("name", ""))
+    return ObjectRef(group="", kind="ConfigMap", namespace=namespace, name=reference.get("name", ""))
 
 
 def served(cluster: Cluster, kinds: Collection[str]) -> list[Kind]:

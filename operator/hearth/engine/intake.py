@@ -16,6 +16,7 @@ from hearth.engine.inbox import STACK
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.model.errors import InvalidDefinition, MissingSource, Refused, Unreachable
+from hearth.model.kinds import ObjectRef
 from hearth.plan.report import Refusal
 from hearth.template.blueprint import Blueprint
 
@@ -37,6 +38,8 @@ class Intake:
     blueprint: Blueprint | None = None
     revision: Revision | None = None
     refusal: Refusal | None = None
+    source: ObjectRef | None = None
+    """What the definition was read from besides the spec."""
     generation: int = -1
     """Of the spec that was accepted or refused last; -1 before the first."""
     is_deleting: bool = False
@@ -67,8 +70,10 @@ class Intake:
         if stack.deleting:
             self._install(stack, acceptance.EMPTY, revision=self.revision)
             return
+        spec = stack.spec
+        self.source = acceptance.find_source(stack.namespace, spec)
         try:
-            definition = await self.acceptor.get_definition(stack)
+            definition = await self.acceptor.get_definition(stack.namespace, spec)
             blueprint = await self.acceptor.compile(definition, stack)
         except InvalidDefinition as error:
             await self._refuse(stack, Refusal(reason="InvalidTemplate", message=describe_mistakes(error)))

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import orjson
+
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 
@@ -99,9 +101,21 @@ class StackObject:
     deleting: bool
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
-    spec: Object
-    status: Object
-    """As last seen; what passes need of it after a restart."""
+    packed_spec: bytes
+    """As JSON, which takes a fifth of the memory that a template takes parsed."""
+    packed_status: bytes
+
+    @property
+    def spec(self) -> Object:
+        """Parsed anew at every call, so not for what every pass does."""
+        spec: Object = orjson.loads(self.packed_spec)
+        return spec
+
+    @property
+    def status(self) -> Object:
+        """As last seen; parsed anew at every call."""
+        status: Object = orjson.loads(self.packed_status)
+        return status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

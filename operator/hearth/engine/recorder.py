@@ -87,15 +87,16 @@ class Recorder:
         if (blind := runner.blind_for()) > 0:
             self.touch(stack_uid, delay=blind)
             return
+        before = stack.status
         status = report.build(
-            runner.describe(stack),
+            runner.describe(before),
             runner.board,
             memory=runner.memory,
-            before=stack.status,
+            before=before,
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
         )
-        patch = report.find_changes(stack.status, status)
+        patch = report.find_changes(before, status)
         if not patch:
             return
         self._written[stack_uid] = self._clock.monotonic()
@@ -105,7 +106,7 @@ class Recorder:
             logger.warning("cannot write a status", stack=stack_uid, error=str(error))
             self.touch(stack_uid, delay=RETRY)
             return
-        await self._tell(stack, stack.status, status)
+        await self._tell(stack, before, status)
 
     async def _tell(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """An Event where the Stack came to rest in another way than before."""

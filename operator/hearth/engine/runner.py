@@ -6,7 +6,8 @@ is a task beside it, whose end has the Stack looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import structlog
 
@@ -50,7 +51,7 @@ class Runner:
         self._blocked = ""
         """What holds the Stack's own deletion beyond its children."""
         self._is_fresh = False
-        """Whether the board has not looked at anything yet."""
+        """Whether the board has not looked at everything since it was made, or since a cache was complete."""
         self._blind_until = 0.0
         self._cancel_timer: Callable[[], None] | None = None
 
@@ -75,10 +76,11 @@ class Runner:
 
     def blind_for(self) -> float:
         """Seconds for which nothing is to be said of the Stack, as a first look at its children is under way."""
-        return max(0.0, self._blind_until - self._services.clock.monotonic()) if self._unwatched else 0.0
+        is_blind = self._is_fresh or self._unwatched
+        return max(0.0, self._blind_until - self._services.clock.monotonic()) if is_blind else 0.0
 
-    def describe(self, stack: StackObject) -> report.Subject:
-        """What of the Stack goes into its status."""
+    def describe(self, status: Mapping[str, Any]) -> report.Subject:
+        """What of the Stack goes into its next status, given the last."""
         revision = self.intake.revision
         numbers = [each.number for each in self._services.home.revisions(self.uid)]
         refusal = self.intake.refusal
@@ -89,7 +91,7 @@ class Runner:
             is_deleting=self.intake.is_deleting,
             is_first=is_first,
             revision=revision.number if revision is not None else None,
-            last_completed=stack.status.get("lastCompletedRevision"),
+            last_completed=status.get("lastCompletedRevision"),
             refusal=refusal,
             blocked=self._blocked,
         )
@@ -100,10 +102,7 @@ class Runner:
             if what in self._unwatched:
                 self._look_at_watches()
             return
-        stack = self._services.home.find_stack(self.uid)
-        if stack is None:
-            return
-        if what == acceptance.find_source(stack) or (what == "kinds" and self.misses_kinds):
+        if what == self.intake.source or (what == "kinds" and self.misses_kinds):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
 
@@ -178,6 +177,7 @@ class Runner:
         for kind, paths in list(self._unwatched.items()):
             if self._services.cluster.follow(kind, paths):
                 del self._unwatched[kind]
+                self._is_fresh = True
         self._services.inbox.mark(self.uid, EVERYTHING)
 
     async def _part(self) -> None:

@@ -123,7 +123,8 @@ class KubeCluster:
             if refused.code != 404 and not (refused.code == 409 and await self._is_another(child)):
                 raise
             answer = {"kind": "Status"}
-        if answer.get("kind") != "Status":
+        # Some kinds (ServiceAccount, Service) are answered with the object as it was, although it is gone.
+        if answer.get("kind") != "Status" and "deletionTimestamp" in answer["metadata"]:
             self.caches.put(answer, child.kind)
             return False
         self.caches.forget(child)

@@ -118,6 +118,7 @@ DELETING = config_map(version=12, deletionTimestamp="2026-01-01T00:00:00Z", fina
     ("script", "expected"),
     [
         pytest.param({"DELETE": {"kind": "Status", "status": "Success"}}, True, id="gone at once"),
+        pytest.param({"DELETE": config_map(version=12)}, True, id="gone at once, and shown as it was"),
         pytest.param({"DELETE": DELETING}, False, id="held by a finalizer"),
         pytest.param({"DELETE": missing()}, True, id="was gone already"),
         pytest.param({"DELETE": answers.unknown_kind()}, True, id="its kind is gone"),

@@ -48,8 +48,8 @@ def stack(*finalizers: str) -> StackObject:
         deleting=False,
         finalizers=finalizers,
         annotations={},
-        spec={},
-        status={},
+        packed_spec=b"{}",
+        packed_status=b"{}",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from hearth.engine.ports import StackObject
@@ -23,8 +25,8 @@ STACK = StackObject(
     deleting=False,
     finalizers=(),
     annotations={},
-    spec={},
-    status={},
+    packed_spec=b"{}",
+    packed_status=b"{}",
 )
 NAME = events.event_name(STACK, READY)
 
@@ -78,7 +80,7 @@ def test_the_same_words_again_are_counted() -> None:
 def test_other_words_are_another_event() -> None:
     """So are the same words about another Stack of that name."""
     failed = Occurrence(type_="Warning", reason="Failed", message="no")
-    again = StackObject(**{field: getattr(STACK, field) for field in STACK.__slots__} | {"uid": "v"})
+    again = dataclasses.replace(STACK, uid="v")
     assert len({NAME, events.event_name(STACK, failed), events.event_name(again, READY)}) == 3
 
 

@@ -1,0 +1,79 @@
+"""An operator that is started again finds everything as it was left, and so has nothing to write."""
+
+from __future__ import annotations
+
+
+from hearth.engine.runner import Runner
+from hearth.model import names
+from hearth.model.child import Object
+from support import fake_world
+from support.fake_world import FakeWorld
+from support.traffic import WRITES
+
+STACKS = 40
+"""More than there are passes in a row, so that writers of statuses get their turns between the passes."""
+
+
+FIRST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
+SECOND: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"first": "${first.metadata.name}"}}
+
+
+def make_stack(number: int) -> Object:
+    """Two ConfigMaps, of which one names the other."""
+    return {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "Stack",
+        "metadata": {"name": f"stack-{number}", "namespace": "default"},
+        "spec": {"template": {"resources": {"first": {"manifest": FIRST}, "second": {"manifest": SECOND}}}},
+    }
+
+
+async def find_nothing() -> list[str]:
+    """Nothing in particular is waited for."""
+    return []
+
+
+async def converge(world: FakeWorld, *, stacks: int) -> None:
+    """Stacks that are as wanted, and an operator that has nothing more to do."""
+    await world.start_controller()
+    for number in range(stacks):
+        await world.user.create(make_stack(number))
+    await world.wait_rest(find_nothing)
+
+
+def test_nothing_is_written_after_a_restart() -> None:
+    """However many Stacks wait for a first look at their children."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, stacks=STACKS)
+        await world.kill_controller()
+        before = len(world.traffic.requests)
+        await world.start_controller()
+        await world.wait_rest(find_nothing)
+
+        written = [request for request in world.traffic.requests[before:] if request.verb in WRITES]
+        assert written == []
+
+    fake_world.run(story)
+
+
+def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children() -> None:
+    """Its caches may be complete already, because of others; the pass that looks is still to come."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, stacks=1)
+        assert world.controller is not None
+        engine = world.controller.engine
+        (uid,) = engine._services.home.stacks()
+        stack = engine._services.home.find_stack(uid)
+        assert stack is not None
+        another = Runner(uid, services=engine._services, acceptor=engine._acceptor)
+        await another.intake.catch_up()
+
+        assert another.blind_for() > 0
+        another.run_pass(stack, set())
+        assert another.blind_for() == 0
+        assert another.board is not None
+        assert another.board.is_complete
+
+    fake_world.run(story)
