@@ -80,8 +80,9 @@ class Board:
 
     @property
     def misses_kinds(self) -> bool:
-        """Whether a resource is of a kind that the cluster does not serve, or did not when it was looked at."""
-        return self._resolver.misses_kinds(self.standings)
+        """Whether a resource waits for its kind to be served, or to be watched."""
+        waiting = self.by_state[State.WAITING]
+        return any(self.standings[name].reason == resolve.KIND_NOT_AVAILABLE for name in waiting)
 
     def names(self, children: Children) -> set[str]:
         """Every name that a full refresh has to look at."""

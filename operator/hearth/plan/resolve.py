@@ -100,15 +100,6 @@ class Resolver:
         known = self._wanted.get(name)
         return known[1].at(1) if known is not None else None
 
-    def misses_kinds(self, standings: Mapping[str, Standing]) -> bool:
-        """Whether the cluster does not serve the kind of some resource, or did not when that was judged."""
-        return any(
-            self._kinds.find(resource.api_version, resource.kind) is None
-            or standings[resource.name].reason == KIND_NOT_AVAILABLE
-            for resource in self._blueprint.resources.values()
-            if resource.name in standings
-        )
-
     def _evaluate(
         self, resource: ResourceBlueprint, standings: Mapping[str, Standing], values: Values
     ) -> Wanted | Pending | Broken | str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from hearth.engine.runner import Runner
 from hearth.model import names
 from hearth.model.child import Object
