@@ -10,6 +10,8 @@ EVERYTHING = "*"
 """Not a resource name: all resources of the Stack."""
 STACK = "@stack"
 """Not a resource name: the Stack object itself, or something that its definition is read from."""
+KINDS = "kinds"
+"""What is broadcast when the set of served kinds changed."""
 
 
 class Inbox:
@@ -44,7 +46,7 @@ class Inbox:
 
     def on_kinds(self) -> None:
         """The set of served kinds changed: whoever waits for one is told."""
-        self._broadcast("kinds")
+        self._broadcast(KINDS)
 
     def on_synced(self, kind: Kind) -> None:
         """A cache holds what was asked of it: whoever waits for it is told."""

@@ -13,7 +13,7 @@ import structlog
 
 from hearth.engine import acceptance, execution, farewell
 from hearth.engine.acceptance import Acceptor
-from hearth.engine.inbox import EVERYTHING, STACK
+from hearth.engine.inbox import EVERYTHING, KINDS, STACK
 from hearth.engine.intake import Intake
 from hearth.engine.ports import StackObject
 from hearth.engine.services import ChildrenOf, Services
@@ -102,7 +102,7 @@ class Runner:
             if what in self._unwatched:
                 self._look_at_watches()
             return
-        if what == self.intake.source or (what == "kinds" and self.misses_kinds):
+        if what == self.intake.source or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
 
@@ -110,6 +110,10 @@ class Runner:
     def misses_kinds(self) -> bool:
         """Whether it wants something of a kind that the cluster did not serve when that was last looked at."""
         return self.intake.refusal is not None or (self.board is not None and self.board.misses_kinds)
+
+    @property
+    def _has_lost_kinds(self) -> bool:
+        return self.board is not None and self.board.has_lost_kinds()
 
     def take(self, key: str) -> Step | None:
         """The step that is wanted under that key now; it counts as in flight from here on."""

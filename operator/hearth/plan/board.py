@@ -74,6 +74,10 @@ class Board:
         """Whether the world is what the blueprint wants: all ready, nothing obsolete left."""
         return self.is_ready and not self.cleanup.children and not self.unwatched
 
+    def has_lost_kinds(self) -> bool:
+        """Whether the cluster no longer serves the kind of some resource. Looks at all of them."""
+        return self._resolver.has_lost_kinds()
+
     def find_desired(self, name: str) -> Desired | None:
         """What that resource's child is to be, as far as that is known."""
         return self._resolver.find_desired(name)

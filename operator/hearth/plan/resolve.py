@@ -100,6 +100,11 @@ class Resolver:
         known = self._wanted.get(name)
         return known[1].at(1) if known is not None else None
 
+    def has_lost_kinds(self) -> bool:
+        """Whether the cluster does not serve the kind of some resource."""
+        resources = self._blueprint.resources.values()
+        return any(self._kinds.find(resource.api_version, resource.kind) is None for resource in resources)
+
     def _evaluate(
         self, resource: ResourceBlueprint, standings: Mapping[str, Standing], values: Values
     ) -> Wanted | Pending | Broken | str:
