@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EXAMPLE ?= manifests/examples/guestbook.yaml
-PYTEST_ARGS ?= --numprocesses auto
+PYTEST_ARGS ?= --numprocesses auto --dist worksteal
 
 CONTROLPLANE := $(BIN)/python tests/cluster/controlplane.py
 

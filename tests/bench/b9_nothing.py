@@ -17,7 +17,7 @@ from workload import Workload
 
 STACKS = 1000
 QUICK = 20
-REST = 30.0
+REST, QUICK_REST = 30.0, 3.0
 """Seconds."""
 AFTER_RESTART = 10.0
 """Seconds in which a restarted operator might begin to write, after it has called itself ready."""
@@ -25,14 +25,15 @@ AFTER_RESTART = 10.0
 
 async def measure(wish: Wish, name: str) -> list[Phase]:
     """Two phases."""
-    work = Workload(template=workload.make_small_template(), stacks=QUICK if wish.quick else STACKS)
+    stacks, rest = (QUICK, QUICK_REST) if wish.quick else (STACKS, REST)
+    work = Workload(template=workload.make_small_template(), stacks=stacks)
     async with lab_module.opened(wish, name, kinds=work.kinds) as lab:
         async with lab.operator() as operator:
             lab.say(f"creating {work.stacks} Stacks")
             await user.create(lab, work)
             await operator.wait_quiet()
-            lab.say(f"resting for {REST:.0f} s")
-            at_rest = await lab.measure(operator, "at rest", work, lambda: asyncio.sleep(REST))
+            lab.say(f"resting for {rest:.0f} s")
+            at_rest = await lab.measure(operator, "at rest", work, lambda: asyncio.sleep(rest))
         restarted = await restart(lab, work)
     return [at_rest, restarted]
 

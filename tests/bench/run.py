@@ -51,6 +51,9 @@ def main() -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             run = runner.run(measure_all(wish, chosen))
+    except KeyboardInterrupt:
+        say("stopped; nothing is left behind")
+        return 130
     except (ExceptionGroup, bare_api.Disturbed) as error:
         print(*(f"error: {reason}" for reason in bare_api.find_reasons(error)), sep="\n", file=sys.stderr)
         return 1

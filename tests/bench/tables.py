@@ -21,6 +21,7 @@ COLUMNS: Mapping[str, Callable[[Phase], str]] = {
     "ceiling/s": lambda phase: number(phase.ceiling, 0),
     "ratio": lambda phase: number(phase.ratio, 2),
     "ratio until written": lambda phase: number(phase.written_ratio, 2),
+    "operator CPU s": lambda phase: number(phase.operator_cpu, 2),
     "operator ms/object": lambda phase: number(phase.operator_ms, 2),
     "control plane ms/object": lambda phase: number(phase.control_plane_ms, 2),
     "peak RSS MiB": lambda phase: number(phase.peak_rss / MEBIBYTE, 0),

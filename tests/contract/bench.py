@@ -147,10 +147,10 @@ class Bench:
         """Follow a kind and wait until it is synced."""
         await self.until(lambda: self.cluster.follow(kind, paths))
 
-    async def until(self, holds: Callable[[], bool]) -> None:
+    async def until(self, holds: Callable[[], bool | Awaitable[bool]]) -> None:
         """Wait until something holds. Raises AssertionError where it never does."""
         latest = time.monotonic() + TIMEOUT
-        while not holds():
+        while not await resolve(holds()):
             assert time.monotonic() < latest, "it never came to hold"
             await asyncio.sleep(POLL)
 
@@ -160,6 +160,11 @@ class Bench:
         await self.user.create(self.manifest(kind, marker))
         await self.until(lambda: (STACK_UID, marker) in self.ears.children)
         self.ears.children.clear()
+
+
+async def resolve(answer: bool | Awaitable[bool]) -> bool:
+    """The answer, whether it has to be waited for or not."""
+    return answer if isinstance(answer, bool) else await answer
 
 
 async def refused(request: Awaitable[Any]) -> Refusal:

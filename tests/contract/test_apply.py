@@ -249,3 +249,21 @@ async def test_namespace_that_is_terminating(bench: Bench) -> None:
     found = await benches.refused(bench.apply(bench.config("other", a="1")))
     assert found == Refusal(403, "Forbidden", "configmaps", (("NamespaceTerminating", "metadata.namespace"),))
     await bench.release(manifest)
+
+
+async def test_dry_run_of_a_change(bench: Bench) -> None:
+    """Says of the changed fields alone whether this object would take them, and changes nothing."""
+    manifest = bench.probe(replaceValue="x", value=1)
+    child = await bench.apply(manifest)
+    found = await benches.refused(bench.cluster.change_dry_run(child.ref, {"spec": {"replaceValue": "y"}}, kind=PROBE))
+    await bench.cluster.change_dry_run(child.ref, {"spec": {"value": 2}}, kind=PROBE)
+    assert found == Refusal(422, "Invalid", "Probe", (("FieldValueInvalid", "spec.replaceValue"),))
+    assert (await bench.live(manifest))["spec"] == {"replaceValue": "x", "value": 1}
+
+
+async def test_dry_run_of_a_change_of_nothing(bench: Bench) -> None:
+    """Is a 404."""
+    child = await bench.apply(bench.probe(value=1))
+    await bench.user.delete(Address.of(bench.probe()))
+    found = await benches.refused(bench.cluster.change_dry_run(child.ref, {"spec": {"value": 2}}, kind=PROBE))
+    assert found == Refusal(404, "NotFound", "probes", ())

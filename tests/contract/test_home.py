@@ -155,8 +155,12 @@ async def test_source(bench: Bench, source: ObjectRef) -> None:
     await bench.user.create(manifest)
     assert await bench.home.get_source(source) == {"a": "1"}
     await bench.user.patch(Address.of(manifest), {"data": {"a": "2"}})
-    await bench.until(lambda: source in bench.ears.sources)
-    assert await bench.home.get_source(source) == {"a": "2"}
+
+    async def is_changed() -> bool:
+        return await bench.home.get_source(source) == {"a": "2"}
+
+    await bench.until(is_changed)
+    assert source in bench.ears.sources
 
 
 async def test_source_that_is_missing(bench: Bench, source: ObjectRef) -> None:

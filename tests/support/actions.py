@@ -137,6 +137,22 @@ async def change_other(what: Mapping[str, Any], stack: StackPlayed, play: Play) 
     await play.world.user.patch(play.parse_address(what["object"]), patch)
 
 
+async def delete_revisions(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Delete everything that is kept of the Stack's definitions."""
+    for raw in await play.world.user.find_revisions(stack.uid):
+        await play.world.user.delete(Address.of({"apiVersion": "apps/v1", "kind": "ControllerRevision", **raw}))
+
+
+async def hold_events(what: str, stack: StackPlayed, play: Play) -> None:
+    """Let the operator hear nothing about objects of a kind."""
+    play.world.hold_events(what)
+
+
+async def release_events(what: str, stack: StackPlayed, play: Play) -> None:
+    """Let it hear all of that now."""
+    play.world.release_events(what)
+
+
 ACTIONS: Mapping[str, Act] = {
     "apply": apply,
     "edit": edit,
@@ -155,6 +171,9 @@ ACTIONS: Mapping[str, Act] = {
     "create-object": create_object,
     "delete-other": delete_other,
     "change-other": change_other,
+    "delete-revisions": delete_revisions,
+    "hold-events": hold_events,
+    "release-events": release_events,
 }
 
 

@@ -15,7 +15,7 @@ from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from support import fake_kinds
 from support.fake_cache import FakeCache
-from support.fake_server import copy
+from support.fake_objects import copy
 from support.fake_wire import FakeWire
 from support.traffic import Request
 

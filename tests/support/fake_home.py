@@ -11,7 +11,7 @@ from hearth.model import errors, names
 from hearth.model.child import Object, parse_count
 from hearth.model.kinds import Kind, ObjectRef
 from support import answers, fake_kinds
-from support.fake_server import copy
+from support.fake_objects import copy
 from support.fake_wire import FakeWire
 from support.traffic import Request
 

@@ -10,22 +10,15 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import orjson
-
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import answers, fake_kinds, field_sets, managers, validation
+from support import answers, fake_kinds, fake_objects, managers
 from support.fake_kinds import ServedKind
 
 Watcher: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
 """Told of every change: the kind, the object before (None: it is new) and after (None: it is gone)."""
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
-
-
-def copy(raw: Any) -> Any:
-    """A deep copy of JSON data."""
-    return orjson.loads(orjson.dumps(raw))
 
 
 class FakeServer:
@@ -95,7 +88,7 @@ class FakeServer:
             raise answers.exists(kind, name, deleting="deletionTimestamp" in existing["metadata"])
         self._admit_new(kind, namespace, name)
         wanted = {**raw, "metadata": metadata}
-        check(served, None, wanted)
+        fake_objects.check(served, None, wanted)
         if dry_run:
             return wanted
         return self._store_new(served, self._record_update(served, None, wanted, manager=manager))
@@ -108,7 +101,7 @@ class FakeServer:
         stated = raw["metadata"].get("resourceVersion")
         if stated is not None and stated != live["metadata"]["resourceVersion"]:
             raise answers.stale(kind, raw["metadata"]["name"])
-        return self._change(served, live, keep_system_fields(live, raw, served), manager=manager)
+        return self._change(served, live, fake_objects.keep_system_fields(live, raw, served), manager=manager)
 
     def patch(self, kind: Kind, namespace: str, name: str, patch: Object, *, manager: str) -> Object:
         """A JSON merge patch; a stated resourceVersion must be the object's."""
@@ -117,19 +110,26 @@ class FakeServer:
         stated = patch.get("metadata", {}).get("resourceVersion")
         if stated is not None and stated != live["metadata"]["resourceVersion"]:
             raise answers.stale(kind, name)
-        return self._change(served, live, keep_system_fields(live, merge_patch(live, patch), served), manager=manager)
+        return self._change(
+            served,
+            live,
+            fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served),
+            manager=manager,
+        )
 
     def check_change(self, kind: Kind, namespace: str, name: str, patch: Object) -> None:
         """A dry-run merge patch: refused as the patch itself would be, and nothing is stored."""
         served = self._served(kind)
         live = self.get(kind, namespace, name)
-        check(served, live, keep_system_fields(live, merge_patch(live, patch), served))
+        fake_objects.check(
+            served, live, fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served)
+        )
 
     def patch_status(self, kind: Kind, namespace: str, name: str, status: Object, *, manager: str) -> Object:
         """A JSON merge patch of the subresource `status`."""
         served = self._served(kind)
         live = self.get(kind, namespace, name)
-        wanted = {**live, "status": merge_patch(live.get("status", {}), status)}
+        wanted = {**live, "status": fake_objects.merge_patch(live.get("status", {}), status)}
         if wanted["status"] == live.get("status", {}):
             return live
         if served.is_tracked:
@@ -141,16 +141,16 @@ class FakeServer:
         served = self._served(kind)
         metadata = manifest["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        check_patch(served, manifest, namespace, name)
+        fake_objects.check_patch(served, manifest, namespace, name)
         live = self.find(kind, namespace, name)
-        check_preconditions(kind, live, metadata)
+        fake_objects.check_preconditions(kind, live, metadata)
         wanted = managers.apply(live, manifest, served.shape, manager=manager, force=force, time=self._time())
-        check_nulls(served, manifest, wanted)
+        fake_objects.check_nulls(served, manifest, wanted)
         if live is None:
             self._admit_new(kind, namespace, name)
-            check(served, None, wanted)
+            fake_objects.check(served, None, wanted)
             return self._store_new(served, wanted)
-        check(served, live, wanted)
+        fake_objects.check(served, live, wanted)
         return self._finish_change(served, live, wanted)
 
     def delete(
@@ -213,7 +213,7 @@ class FakeServer:
 
     def _change(self, served: ServedKind, live: Object, wanted: Object, *, manager: str) -> Object:
         """Store what somebody made of `live` by an update or a patch."""
-        check(served, live, wanted)
+        fake_objects.check(served, live, wanted)
         return self._finish_change(served, live, self._record_update(served, live, wanted, manager=manager))
 
     def _record_update(self, served: ServedKind, live: Object | None, wanted: Object, *, manager: str) -> Object:
@@ -224,7 +224,7 @@ class FakeServer:
 
     def _finish_change(self, served: ServedKind, live: Object, wanted: Object) -> Object:
         """Store a change, or nothing where there is none; an object that only its finalizers held goes."""
-        if is_same(live, wanted):
+        if fake_objects.is_same(live, wanted):
             return live
         if "deletionTimestamp" in live["metadata"] and not wanted["metadata"].get("finalizers"):
             self._remove(served.kind, live)
@@ -233,7 +233,7 @@ class FakeServer:
 
     def _store_changed(self, served: ServedKind, live: Object, wanted: Object) -> Object:
         metadata = dict(wanted["metadata"])
-        if has_new_generation(live, wanted, served):
+        if fake_objects.has_new_generation(live, wanted, served):
             metadata["generation"] += 1
         stored = self._put(served.kind, {**wanted, "metadata": metadata})
         self._tell(served.kind, live, stored)
@@ -242,7 +242,7 @@ class FakeServer:
     def _put(self, kind: Kind, raw: Object) -> Object:
         self._version += 1
         metadata = {**raw["metadata"], "resourceVersion": str(self._version)}
-        stored = copy({**raw, "metadata": metadata})
+        stored = fake_objects.copy({**raw, "metadata": metadata})
         table = self._objects.setdefault((kind.group, kind.name), {})
         table[(metadata.get("namespace", ""), metadata["name"])] = stored
         return dict(stored)
@@ -270,7 +270,9 @@ class FakeServer:
     def _empty(self, kind: Kind, name: str) -> None:
         """Delete the content of a namespace or of a kind that is going."""
         if kind == fake_kinds.NAMESPACE.kind:
-            self._delete_all([(each, raw) for each, raw in self.everything() if is_in(raw, namespace=name)])
+            self._delete_all(
+                [(each, raw) for each, raw in self.everything() if fake_objects.is_in(raw, namespace=name)]
+            )
             self._finish_namespace(name)
         elif kind == _DEFINITIONS:
             going = fake_kinds.custom_kind(self.get(kind, "", name)).kind
@@ -289,7 +291,7 @@ class FakeServer:
         found = self.find(fake_kinds.NAMESPACE.kind, "", name)
         if found is None or "deletionTimestamp" not in found["metadata"]:
             return
-        if not any(is_in(raw, namespace=name) for _, raw in self.everything()):
+        if not any(fake_objects.is_in(raw, namespace=name) for _, raw in self.everything()):
             self._remove(fake_kinds.NAMESPACE.kind, found)
 
     def _finish_definition(self, kind: Kind) -> None:
@@ -306,104 +308,3 @@ class FakeServer:
 
 
 _DEFINITIONS = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind
-
-
-def is_in(raw: Object, *, namespace: str) -> bool:
-    """Whether an object lives in that namespace."""
-    return bool(raw["metadata"].get("namespace") == namespace)
-
-
-def check(served: ServedKind, live: Object | None, wanted: Object) -> None:
-    """Refuse an object that its schema, or a change that the kind's own rules do not allow."""
-    misfits = list(validation.find_misfits(validated_part(wanted), served.schema or {}))
-    unknown = [misfit.path for misfit in misfits if misfit.is_unknown]
-    if unknown:
-        listed = ", ".join(f'unknown field "{path}"' for path in unknown)
-        raise answers.bad_request(f"strict decoding error: {listed}")
-    causes = [misfit.cause for misfit in misfits] or ([] if live is None else served.guard(live, wanted))
-    if served.has_rules and any(misfit.is_mistyped for misfit in misfits):
-        causes.append(answers.RULES_NOT_RUN)
-    if causes:
-        raise answers.invalid(served.kind, wanted["metadata"]["name"], causes)
-
-
-def check_patch(served: ServedKind, manifest: Object, namespace: str, name: str) -> None:
-    """Refuse an apply whose body does not have the types of the schema."""
-    for misfit in validation.find_misfits(validated_part(manifest), served.schema or {}):
-        if misfit.in_patch:
-            raise answers.unreadable_patch(served.kind, namespace, name, misfit.in_patch)
-
-
-def check_nulls(served: ServedKind, manifest: Object, wanted: Object) -> None:
-    """Refuse a map of a custom kind that is stated empty after its last key was dropped: it would become null."""
-    if not served.shape.is_custom:
-        return
-    emptied = [key for key, value in validated_part(manifest).items() if value == {} and key not in wanted]
-    causes = [validation.mistyped(key, "object", None).cause for key in emptied]
-    if causes:
-        rest = [answers.RULES_NOT_RUN] if served.has_rules else []
-        raise answers.invalid(served.kind, wanted["metadata"]["name"], [*causes, *rest])
-
-
-def validated_part(raw: Mapping[str, Any]) -> Object:
-    """What of an object its kind's schema speaks of."""
-    return {key: value for key, value in raw.items() if key not in {"apiVersion", "kind", "metadata"}}
-
-
-def check_preconditions(kind: Kind, live: Object | None, stated: Mapping[str, Any]) -> None:
-    """Refuse an apply that states another uid or resourceVersion than the object's."""
-    name, uid = stated["name"], stated.get("uid")
-    if live is None:
-        if uid is not None:
-            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            raise answers.conflict(kind, name, why)
-        return
-    version = stated.get("resourceVersion")
-    if version not in (None, "0", live["metadata"]["resourceVersion"]):
-        raise answers.stale(kind, name)
-    if uid not in (None, live["metadata"]["uid"]):
-        cause = answers.cause("metadata.uid", f'Invalid value: "{uid}": field is immutable')
-        # Twice, as real servers do.
-        raise answers.invalid(kind, name, [cause, cause])
-
-
-def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Object:
-    """`wanted` with what only the server writes taken from `live`."""
-    kept = field_sets.UNOWNED_METADATA & live["metadata"].keys()
-    metadata = {key: value for key, value in wanted["metadata"].items() if key not in field_sets.UNOWNED_METADATA}
-    metadata |= {key: live["metadata"][key] for key in kept}
-    if not served.shape.has_status:
-        return {**wanted, "metadata": metadata}
-    rest = {key: value for key, value in wanted.items() if key != "status"}
-    status = {"status": live["status"]} if "status" in live else {}
-    return {**rest, "metadata": metadata, **status}
-
-
-def merge_patch(value: Any, patch: Any) -> Any:
-    """RFC 7386: maps are merged, null takes a key away, everything else replaces."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(value) if isinstance(value, dict) else {}
-    for key, inner in patch.items():
-        if inner is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), inner)
-    return merged
-
-
-def is_same(live: Object, wanted: Object) -> bool:
-    """Whether a write changes nothing, times of field managers apart."""
-    return stripped(live) == stripped(wanted)
-
-
-def stripped(raw: Object) -> Object:
-    """An object without what a write that changes nothing may differ in."""
-    entries = [{**entry, "time": ""} for entry in raw["metadata"].get("managedFields", ())]
-    return {**raw, "metadata": {**raw["metadata"], "managedFields": entries}}
-
-
-def has_new_generation(live: Object, wanted: Object, served: ServedKind) -> bool:
-    """Whether a change is one of what is wanted, rather than of metadata or status."""
-    skipped = {"metadata", "status"} if served.shape.has_status else {"metadata"}
-    return any(live.get(key) != wanted.get(key) for key in (live.keys() | wanted.keys()) - skipped)

@@ -36,7 +36,7 @@ class FakeWire:
         self.delay = 2 * latency
         """Seconds that events travel: a little more than answers; with none they come before them, as some really do."""
         self._is_alive = True
-        self._is_held = False
+        self._held: dict[str, list[tuple[Kind, Object | None, Object | None]]] = {}
         self._is_pumping = False
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
@@ -101,14 +101,14 @@ class FakeWire:
         """Tell of every change from now on."""
         self._receivers.append(receiver)
 
-    def hold(self) -> None:
-        """Let no event arrive until `release`."""
-        self._is_held = True
+    def hold(self, kind: str) -> None:
+        """Let no event about that kind of object arrive until `release`."""
+        self._held.setdefault(kind, [])
 
-    def release(self) -> None:
-        """Let all held events arrive, in their order."""
-        self._is_held = False
-        self._schedule()
+    def release(self, kind: str) -> None:
+        """Let all events held arrive, in their order."""
+        for change in self._held.pop(kind, ()):
+            self._on_change(*change)
 
     def enqueue(self, notice: Callable[[], None]) -> None:
         """Let something arrive after all events that were sent before it."""
@@ -117,6 +117,9 @@ class FakeWire:
 
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
+        if kind.name in self._held:
+            self._held[kind.name].append((kind, before, after))
+            return
         self.enqueue(lambda: self._deliver(kind, before, after))
 
     def _deliver(self, kind: Kind, before: Object | None, after: Object | None) -> None:
@@ -124,13 +127,13 @@ class FakeWire:
             receiver(kind, before, after)
 
     def _schedule(self) -> None:
-        if self._notices and not self._is_held and not self._is_pumping:
+        if self._notices and not self._is_pumping:
             self._is_pumping = True
             self._loop.call_at(self._notices[0][0], self._pump, context=self._context)
 
     def _pump(self) -> None:
         """Deliver what is due."""
         self._is_pumping = False
-        while self._notices and not self._is_held and self._notices[0][0] <= self._loop.time():
+        while self._notices and self._notices[0][0] <= self._loop.time():
             self._notices.popleft()[1]()
         self._schedule()

@@ -192,6 +192,18 @@ class FakeWorld:
         if self.controller is None:
             self._rising = asyncio.ensure_future(self.start_controller())
 
+    # ------------------------------------------------------------ events
+
+    def hold_events(self, kind: str) -> None:
+        """As the protocol says."""
+        if self.controller is not None:
+            self.controller.wire.hold(kind)
+
+    def release_events(self, kind: str) -> None:
+        """As the protocol says; an operator that was started since has heard all of it."""
+        if self.controller is not None:
+            self.controller.wire.release(kind)
+
     # ------------------------------------------------------------ time
 
     async def wait(self, seconds: float) -> None:

@@ -122,6 +122,20 @@ class RealWorld:
             await self._operator.kill()
             self._operator = None
 
+    # ------------------------------------------------------------ events
+
+    def hold_events(self, kind: str) -> None:
+        """Nobody can on a real server."""
+        raise NotImplementedError(
+            f"the events of {kind} can be held on the fake cluster alone; say so by `only: [fake]`"
+        )
+
+    def release_events(self, kind: str) -> None:
+        """Likewise."""
+        raise NotImplementedError(
+            f"the events of {kind} can be held on the fake cluster alone; say so by `only: [fake]`"
+        )
+
     # ------------------------------------------------------------ time
 
     async def wait(self, seconds: float) -> None:

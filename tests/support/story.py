@@ -33,6 +33,9 @@ ACTIONS = frozenset(
         "create-object",
         "delete-other",
         "change-other",
+        "delete-revisions",
+        "hold-events",
+        "release-events",
     }
 )
 WORDS = frozenset({"stack", "expect", "until", "patience"})

@@ -89,6 +89,12 @@ class World(Protocol):
     async def kill_controller(self) -> None:
         """End it as SIGKILL would."""
 
+    def hold_events(self, kind: str) -> None:
+        """Let the operator hear nothing about objects of that kind."""
+
+    def release_events(self, kind: str) -> None:
+        """Let it hear all of that now."""
+
     async def wait(self, seconds: float) -> None:
         """Let time pass."""
 

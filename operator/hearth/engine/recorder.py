@@ -47,6 +47,8 @@ class Recorder:
         self._written: dict[str, float] = {}
         """By Stack when its status was written last, in monotonic seconds."""
         self._planned: dict[str, Planned] = {}
+        self._writing: set[str] = set()
+        """Stacks whose status is on its way."""
         self._executor = Executor(workers=WRITERS, take_step=self._write)
 
     def start(self) -> None:
@@ -81,6 +83,17 @@ class Recorder:
         self._executor.offer(stack_uid, [STATUS])
 
     async def _write(self, stack_uid: str, _key: str) -> None:
+        """One at a time of each Stack: of two, the older might arrive last, and would stay."""
+        if stack_uid in self._writing:
+            self.touch(stack_uid, delay=self._interval)
+            return
+        self._writing.add(stack_uid)
+        try:
+            await self._write_changes(stack_uid)
+        finally:
+            self._writing.discard(stack_uid)
+
+    async def _write_changes(self, stack_uid: str) -> None:
         stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
         if stack is None or runner is None or runner.intake.generation < 0:
             return

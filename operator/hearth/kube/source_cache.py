@@ -60,7 +60,7 @@ class Source:
         return None if newest is None else newest.data
 
     def put(self, raw: Object) -> Mapping[str, str]:
-        """Take in what was read elsewhere; nobody is told."""
+        """Take in what was read elsewhere; told only to those who have read something else."""
         return self._store.put(raw, passed=self.watch.version).data
 
     def parse(self, raw: Object) -> SourceRecord:
@@ -73,7 +73,9 @@ class Source:
     def replace(self, old: SourceRecord | None, new: SourceRecord | None, *, is_ours: bool) -> None:
         """It came, changed or went."""
         is_same = old is not None and new is not None and old.data == new.data
-        if not is_ours and not is_same:
+        is_first_reading = is_ours and old is None
+        # A change that one Stack's reading brings to light would otherwise be no news to the others any more.
+        if not is_same and not is_first_reading:
             self._listener.on_source(self.ref)
 
     def complete(self) -> None:

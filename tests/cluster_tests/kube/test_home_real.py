@@ -158,7 +158,7 @@ async def test_a_status_is_merged_and_never_meets_another_stack(
     await home.write_status(stack, {"phase": None, "revision": 2})
     written = home.find_stack(stack.uid)
     assert written is not None
-    assert written.status == {"revision": 2}
+    assert written.status == {"observedGeneration": -1, "revision": 2}
 
     await connection.request("DELETE", path_of(stack))
     await home.write_status(stack, {"revision": 3})
@@ -166,7 +166,7 @@ async def test_a_status_is_merged_and_never_meets_another_stack(
     await home.write_status(stack, {"revision": 4})
     live = await get(connection, path_of(again))
     assert live is not None
-    assert "status" not in live
+    assert live["status"] == {"observedGeneration": -1}
 
 
 async def test_a_revision_is_stored_read_and_collected_with_its_stack(
