@@ -15,12 +15,22 @@ READS = frozenset({"get", "list"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
-    """How many objects a second a bare loop writes."""
+class Pace:
+    """How fast a bare loop writes objects, and at what cost."""
 
-    created: float
-    changed: float
-    deleted: float
+    rate: float
+    """Objects a second."""
+    cpu_ms: float | None
+    """Milliseconds of CPU for one object, of the loop and of the control plane; None where the latter is elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The pace of a bare loop, by the name of the phase."""
+
+    created: Pace
+    changed: Pace
+    deleted: Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +48,8 @@ class Phase:
     """Until the last change of a child; what comes after is telling the user."""
     ceiling: float | None = None
     """Objects a second of the bare loop, for the same kind of request."""
+    ceiling_ms: float | None = None
+    """Milliseconds of CPU that the bare loop and the control plane took for one object."""
     operator_cpu: float
     control_plane_cpu: float | None
     """API server and etcd; None where they are not on this machine."""
@@ -76,6 +88,13 @@ class Phase:
         return None if self.control_plane_cpu is None else 1000 * self.control_plane_cpu / self.objects
 
     @property
+    def cpu_ratio(self) -> float | None:
+        """The CPU of the bare loop as a part of ours: what the ratio comes to where nothing else wants the machine."""
+        if self.ceiling_ms is None or self.control_plane_ms is None:
+            return None
+        return self.ceiling_ms / (self.operator_ms + self.control_plane_ms)
+
+    @property
     def requests_per_stack(self) -> float:
         """Events apart, which tell people and change nothing."""
         return sum(count for name, count in self.requests.items() if not is_event(name)) / self.stacks
@@ -90,6 +109,7 @@ DERIVED = (
     "rate",
     "ratio",
     "written_ratio",
+    "cpu_ratio",
     "operator_ms",
     "control_plane_ms",
     "requests_per_stack",
@@ -105,15 +125,23 @@ def is_event(request: str) -> bool:
 def mean(one: Ceiling, other: Ceiling) -> Ceiling:
     """What lies between two measurements."""
     return Ceiling(
-        created=(one.created + other.created) / 2,
-        changed=(one.changed + other.changed) / 2,
-        deleted=(one.deleted + other.deleted) / 2,
+        created=mean_pace(one.created, other.created),
+        changed=mean_pace(one.changed, other.changed),
+        deleted=mean_pace(one.deleted, other.deleted),
     )
+
+
+def mean_pace(one: Pace, other: Pace) -> Pace:
+    """What lies between two paces."""
+    is_known = one.cpu_ms is not None and other.cpu_ms is not None
+    cpu_ms = ((one.cpu_ms or 0.0) + (other.cpu_ms or 0.0)) / 2
+    return Pace(rate=(one.rate + other.rate) / 2, cpu_ms=cpu_ms if is_known else None)
 
 
 def with_ceiling(phase: Phase, ceiling: Ceiling) -> Phase:
     """The phase beside what a bare loop achieves with the requests that it is about."""
-    return replace(phase, ceiling=getattr(ceiling, phase.name))
+    pace: Pace = getattr(ceiling, phase.name)
+    return replace(phase, ceiling=pace.rate, ceiling_ms=pace.cpu_ms)
 
 
 def describe(phase: Phase) -> dict[str, Any]:

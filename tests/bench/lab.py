@@ -84,6 +84,10 @@ class Lab:
         profile = profiles.path_of(folder, self.benchmark) if folder else None
         return operator_run.running(str(self.wish.kubeconfig), namespace=self.namespace, profile=profile)
 
+    def read_bare_cpu(self) -> float | None:
+        """Seconds of CPU that we and the control plane have used; None where that is not on this machine."""
+        return usage.read_cpu([os.getpid(), *self.servers]) if self.servers else None
+
     async def look(self, operator: Operator | None) -> Moment:
         """How things stand. None: it is not there yet."""
         control_plane_cpu = usage.read_cpu(self.servers)

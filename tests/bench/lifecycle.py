@@ -25,10 +25,10 @@ async def measure(wish: Wish, benchmark: str, workload: Workload) -> list[Phase]
 
 async def measure_ceiling(lab: Lab, workload: Workload, when: str) -> Ceiling:
     """What a bare loop achieves."""
-    found = await ceiling.measure(lab.api, workload, namespace=lab.ceiling_namespace)
+    found = await ceiling.measure(lab.api, workload, namespace=lab.ceiling_namespace, read_cpu=lab.read_bare_cpu)
     lab.say(
-        f"ceiling {when}, objects a second: {found.created:.0f} created, "
-        f"{found.changed:.0f} changed, {found.deleted:.0f} deleted"
+        f"ceiling {when}, objects a second: {found.created.rate:.0f} created, "
+        f"{found.changed.rate:.0f} changed, {found.deleted.rate:.0f} deleted"
     )
     return found
 

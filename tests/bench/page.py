@@ -21,7 +21,9 @@ and the mean of both counts. *Ratio* is the operator's rate as a part of that.
 - *seconds*: from the user's first request until every Stack says that it is as wanted, or is gone. Statuses are written
   once a second at most, which weighs on short phases: *until written* ends with the last change of a child.
 - *ms/object*: CPU, user and system, of the operator, and of API server and etcd. Requests on Stacks, revisions and
-  Events are part of it, as are the user's own.
+  Events are part of it, as are the user's own. *Bare* is the same of the loop and the control plane.
+- *CPU ratio*: the CPU that the bare loop and the control plane take for an object, as a part of what the operator and
+  the control plane take. Where CPU is the limit it is what the ratio comes to, and noise disturbs it least.
 - *requests/stack*: all but Events. *Writes* are counted with them.
 - *others' CPU*: the part of the machine's CPU that went to what has nothing to do with it. Above a tenth or so the rates
   are disturbed; CPU per object is less so.

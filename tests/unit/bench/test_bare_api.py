@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import aiohttp
 import bare_api
@@ -29,15 +30,17 @@ async def test_no_more_are_in_flight_than_asked_for() -> None:
     assert most == 3
 
 
-async def test_a_rate_counts_every_object() -> None:
-    """All targets are written, each once."""
+async def test_a_pace_counts_every_object() -> None:
+    """All targets are written, each once, and half a second of CPU is a tenth for each of five."""
     targets = workload.Workload(template=workload.make_flat_template(5), stacks=1).make_children("here", value="one")
     written = []
 
     async def write(target: workload.Target) -> None:
         written.append(target.path)
 
-    assert await ceiling.find_rate(targets, write) > 0
+    pace = await ceiling.find_pace(targets, write, itertools.count(10.0, 0.5).__next__)
+    assert pace.rate > 0
+    assert pace.cpu_ms == 100
     assert sorted(written) == sorted(target.path for target in targets)
 
 

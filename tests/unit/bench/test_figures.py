@@ -7,7 +7,7 @@ from typing import Any
 
 import figures
 import pytest
-from figures import Ceiling, Phase
+from figures import Ceiling, Pace, Phase
 
 
 def make_phase(**changes: Any) -> Phase:
@@ -26,6 +26,11 @@ def make_phase(**changes: Any) -> Phase:
         requests={"apply ConfigMap": 400, "patch Stack.hearth.dev": 200, "create Event": 100, "get Secret": 1},
     )
     return dataclasses.replace(phase, **changes)
+
+
+def pace(rate: float, *, cpu_ms: float | None = 2.0) -> Pace:
+    """Of a bare loop."""
+    return Pace(rate=rate, cpu_ms=cpu_ms)
 
 
 def test_a_rate_is_told_as_a_part_of_the_ceiling() -> None:
@@ -63,13 +68,21 @@ def test_refused_writes_are_writes() -> None:
 
 def test_each_phase_has_the_ceiling_of_its_own_kind_of_request() -> None:
     """The mean of before and after."""
-    between = figures.mean(
-        Ceiling(created=100, changed=200, deleted=300), Ceiling(created=300, changed=400, deleted=500)
-    )
+    one = Ceiling(created=pace(100), changed=pace(200), deleted=pace(300))
+    other = Ceiling(created=pace(300), changed=pace(400), deleted=pace(500, cpu_ms=None))
+    between = figures.mean(one, other)
 
     assert figures.with_ceiling(make_phase(), between).ceiling == 200
     assert figures.with_ceiling(make_phase(name="changed"), between).ceiling == 300
     assert figures.with_ceiling(make_phase(name="deleted"), between).ceiling == 400
+    assert figures.with_ceiling(make_phase(name="deleted"), between).ceiling_ms is None
+
+
+def test_cpu_tells_the_ratio_where_others_disturb() -> None:
+    """What a bare loop takes for an object, beside what operator and control plane take."""
+    assert make_phase(ceiling_ms=2.5).cpu_ratio == 0.5
+    assert make_phase().cpu_ratio is None
+    assert make_phase(ceiling_ms=2.5, control_plane_cpu=None).cpu_ratio is None
 
 
 def test_a_phase_survives_being_described() -> None:
