@@ -10,6 +10,7 @@ import asyncio
 import datetime
 import os
 import platform
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,6 +49,8 @@ def main() -> int:
     except (catalogue.NoSuchBenchmark, bare_api.Disturbed) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    # However it is ended, the operator and the namespaces go with it.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             run = runner.run(measure_all(wish, chosen))
