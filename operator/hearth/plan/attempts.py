@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FIRST_DELAY = 1.0
 """Seconds; a refusal that a second mends (a webhook's restart, a quota freed) is not worth more."""
@@ -27,11 +27,13 @@ class Attempt:
     message: str
     is_final: bool
     """Whether no retry can mend it, so that it counts as the limit at once."""
+    limit: int = LIMIT
+    """Failures after which the Stack is to say Failed."""
 
     @property
     def is_exhausted(self) -> bool:
         """Whether the Stack is to say Failed because of it."""
-        return self.is_final or self.failures >= LIMIT
+        return self.is_final or self.failures >= self.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,9 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How retries are spread."""
+    """How retries are spread, and how many of them are borne."""
+
+    limit: int = LIMIT
 
     max_backoff: float = MAX_BACKOFF
     """Seconds."""
@@ -72,4 +76,10 @@ def after_failure(
         reason=trouble.reason,
         message=trouble.message,
         is_final=trouble.is_final,
+        limit=patience.limit,
     )
+
+
+def renew(attempt: Attempt, *, now: float) -> Attempt:
+    """The attempt as if nothing had failed yet, due at once; what had failed is still told until it is tried."""
+    return replace(attempt, failures=0, next_try=now, is_final=False)

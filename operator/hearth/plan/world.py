@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hearth.model.child import Child
+from hearth.plan import attempts
 from hearth.plan.attempts import Attempt
 
 
@@ -44,6 +45,11 @@ class Memory:
         attempt = self.attempts.get(key)
         if attempt is not None and attempt.subject == subject:
             del self.attempts[key]
+
+    def retry(self, now: float) -> None:
+        """Forget how often anything failed, and have all of it tried at once. now: monotonic seconds."""
+        self.attempts = {key: attempts.renew(attempt, now=now) for key, attempt in self.attempts.items()}
+        self.immutable.clear()
 
     def note_ready(self, name: str, uid: str) -> None:
         """The object of a resource is ready: nothing is held against the resource any more."""
