@@ -143,6 +143,11 @@ async def delete_revisions(what: Any, stack: StackPlayed, play: Play) -> None:
         await play.world.user.delete(Address.of({"apiVersion": "apps/v1", "kind": "ControllerRevision", **raw}))
 
 
+async def annotate(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Annotate the Stack, as kubectl annotate does; null takes away."""
+    await play.world.user.patch(play.address_of(stack.name), {"metadata": {"annotations": dict(what)}})
+
+
 async def hold_events(what: str, stack: StackPlayed, play: Play) -> None:
     """Let the operator hear nothing about objects of a kind."""
     play.world.hold_events(what)
@@ -172,6 +177,7 @@ ACTIONS: Mapping[str, Act] = {
     "delete-other": delete_other,
     "change-other": change_other,
     "delete-revisions": delete_revisions,
+    "annotate": annotate,
     "hold-events": hold_events,
     "release-events": release_events,
 }

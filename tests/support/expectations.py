@@ -95,6 +95,17 @@ def judge_condition(name: str) -> Judge:
     return judge
 
 
+def judge_conditions(wanted: Mapping[str, bool | str], seen: Seen) -> Iterator[str]:
+    """By type whether a condition is true, or a part of its message where it is."""
+    for name, value in wanted.items():
+        found = find_condition(seen.stack, name)
+        is_so = found.get("status") == "True"
+        if is_so != bool(value):
+            yield f"{name}: expected {show(value)}, found {show(is_so)}"
+        elif isinstance(value, str) and value not in found["message"]:
+            yield f"{name}: expected {show(value)} in {show(found['message'])}"
+
+
 def judge_reason(wanted: str, seen: Seen) -> Iterator[str]:
     """The reason of `Ready`."""
     yield from equals(find_condition(seen.stack, "Ready").get("reason"), wanted)
@@ -232,6 +243,7 @@ JUDGES: Mapping[str, Judge] = {
     "summary": judge_field("summary"),
     "revision": judge_field("revision"),
     "outputs": judge_field("outputs"),
+    "conditions": judge_conditions,
     "exist": judge_exist,
     "objects": judge_objects,
     "same": judge_same,

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent.parent / "stories"
 STACK_NAME = "shop"
 EXPECTATIONS = frozenset(
     {"phase", "ready", "reconciling", "stalled", "reason", "message", "problems", "summary", "revision", "outputs"}
-    | {"exist", "objects", "same", "new", "gone", "others", "requests", "events", "stack", "nothing-left"}
+    | {"conditions", "exist", "objects", "same", "new", "gone", "others", "requests", "events", "stack", "nothing-left"}
 )
 ACTIONS = frozenset(
     {"apply", "edit", "remove", "tamper", "delete-object", "delete-stack", "fail", "recover", "restart-controller"}
@@ -34,6 +34,7 @@ ACTIONS = frozenset(
         "delete-other",
         "change-other",
         "delete-revisions",
+        "annotate",
         "hold-events",
         "release-events",
     }

@@ -32,10 +32,27 @@ class StackPlayed:
     name: str
     spec: Object = field(default_factory=dict)
     """As last applied, in the story's short form."""
+    revisions: dict[int, Object] = field(default_factory=dict)
+    """By number the specs that were accepted."""
     uid: str = ""
     uids: dict[str, str] = field(default_factory=dict)
     """By resource the UID of its child after the last step."""
     phase: phases.Phase | None = None
+
+    def note(self, found: Object) -> None:
+        """Remember which spec a revision came from."""
+        wish = expectations.status_of(found).get("wish") or {}
+        is_present = expectations.status_of(found).get("observedGeneration") == found["metadata"]["generation"]
+        if wish.get("cause") == "Spec" and is_present:
+            self.revisions.setdefault(wish["revision"], self.spec)
+
+    def find_wanted(self, found: Object) -> Object:
+        """The spec that the Stack says it follows."""
+        wish = expectations.status_of(found).get("wish") or {}
+        if wish.get("cause", "Spec") == "Spec":
+            return self.spec
+        nothing: Object = {"template": {"resources": {}}}
+        return self.revisions[wish["revision"]] if wish["revision"] else nothing
 
 
 class Play:
@@ -96,7 +113,7 @@ class Play:
         seen = await self._look(stack, requests=requests, events=events, others=tuple(wanted.get("others", ())))
         wrong = expectations.find_wrong(wanted, seen)
         if str(wanted.get("phase", "")).endswith("Complete") and seen.stack is not None and not wrong:
-            wrong = verification.find_wrong(story.expand(stack.spec), seen.stack, seen.children)
+            wrong = verification.find_wrong(story.expand(stack.find_wanted(seen.stack)), seen.stack, seen.children)
         return wrong
 
     async def _look(self, stack: StackPlayed, *, requests: int, events: int, others: tuple[str, ...]) -> Seen:
@@ -104,6 +121,7 @@ class Play:
         found = await self._world.user.find(self.address_of(stack.name))
         if found is not None:
             stack.uid = found["metadata"]["uid"]
+            stack.note(found)
         children = await self._world.user.find_children(stack.uid) if stack.uid else []
         return Seen(
             stack=found,

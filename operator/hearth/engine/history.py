@@ -15,7 +15,7 @@ logger = structlog.get_logger(__name__)
 
 
 async def trim(stack: StackObject, services: Services, *, needed: Collection[int], limit: int) -> None:
-    """Delete the oldest revisions beyond `limit`, those that are needed apart; one that cannot be is tried next time."""
+    """Delete the oldest revisions beyond the present one and `limit` others; one that cannot be is tried next time."""
     for revision in find_superfluous(services.home.revisions(stack.uid), needed=needed, limit=limit):
         try:
             await services.home.delete_revision(stack, revision)
@@ -25,11 +25,11 @@ async def trim(stack: StackObject, services: Services, *, needed: Collection[int
 
 
 def find_superfluous(revisions: Collection[Revision], *, needed: Collection[int], limit: int) -> list[Revision]:
-    """The oldest of the revisions that are not needed, so many that `limit` of those are left.
+    """The oldest of the revisions that are not needed, until `limit` are left besides the present one.
 
-    One that alone remembers a kind that was applied stays: objects of that kind may have to be found again.
+    needed: the numbers of the present one and of all that may not go. One that alone remembers a kind that was applied stays: objects of that kind may have to be found again.
     """
     superfluous = sorted((each for each in revisions if each.number not in needed), key=lambda each: each.number)
-    chosen = superfluous[: max(0, len(superfluous) - limit)]
+    chosen = superfluous[: max(0, len(revisions) - 1 - limit)]
     left = [each for each in revisions if each not in chosen]
     return [each for each in chosen if each.kinds <= acceptance.unite(left)]

@@ -56,6 +56,8 @@ class Intake:
     """Whether something besides the spec changed that the definition or the wish depends on."""
     _names: dict[int, frozenset[str]] = field(default_factory=dict)
     """By number the resources of the present revision, and of those whose objects it holds back."""
+    _present: int | None = None
+    """The revision that the spec holds, where that is one that was accepted before."""
     _flow_of: int = -1
     """The generation that `flow` was read from."""
 
@@ -107,7 +109,8 @@ class Intake:
             self._follow(stack, aim)
         else:
             await self._go_on(stack, aim, read)
-        await self._trim(stack, hashed)
+        self._present = next((each.number for each in revisions if each.hash == hashed), None)
+        await self.trim()
 
     async def _read(self, stack: StackObject, spec: Object) -> Definition | Refusal:
         """The definition in the spec, or why it cannot be had."""
@@ -206,18 +209,15 @@ class Intake:
         self.generation, self.is_deleting = stack.generation, stack.deleting
         self.on_blueprint(stack)
 
-    async def _trim(self, stack: StackObject, hashed: str) -> None:
+    async def trim(self) -> None:
         """Forget revisions beyond the limit."""
-        wish, completed = self.wishes.wish, self.wishes.completed
-        if wish is None:
+        stack, wish, completed = self.services.home.find_stack(self.uid), self.wishes.wish, self.wishes.completed
+        if stack is None or wish is None or len(self.services.home.revisions(self.uid)) <= self.flow.history_limit + 1:
             return
-        revisions = self.services.home.revisions(self.uid)
-        needed = {wish.revision, completed.last, completed.previous, *wish.keeps}
+        needed = {wish.revision, self._present, completed.last, completed.previous, *wish.keeps}
         needed |= {wish.order.revision} if wish.order is not None else set()
-        needed |= {each.number for each in revisions if each.hash == hashed}
-        if len(revisions) > self.flow.history_limit + 1:
-            numbers = {number for number in needed if number is not None}
-            await history.trim(stack, self.services, needed=numbers, limit=self.flow.history_limit)
+        numbers = {number for number in needed if number is not None}
+        await history.trim(stack, self.services, needed=numbers, limit=self.flow.history_limit)
 
     def find_retention(self) -> Retention:
         """What of the obsolete objects the present wish holds back."""

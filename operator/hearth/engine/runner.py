@@ -54,6 +54,8 @@ class Runner:
         """What holds the Stack's own deletion beyond its children."""
         self._is_fresh = False
         """Whether the board has not looked at everything since it was made, or since a cache was complete."""
+        self._was_held = False
+        """Whether steps were kept from being taken since."""
         self._blind_until = 0.0
         self._cancel_timer: Callable[[], None] | None = None
 
@@ -76,11 +78,16 @@ class Runner:
         self._arm_timer(board)
         if self.intake.is_deleting and board.is_complete:
             self._tasks.run("part", self._part)
-        return [] if self._is_held else planned
+        if self._is_held:
+            self._was_held = True
+            return []
+        if self._was_held:
+            self._was_held, planned = False, list(board.frontier)
+        return planned
 
     def _listen(self, stack: StackObject) -> set[str]:
         """Obey what the Stack says besides what it wants; what is to be looked at because of it."""
-        was_held, clock = self._is_held, self._services.clock
+        clock = self._services.clock
         self.intake.look_at_flow(stack)
         self.intake.wishes.note_pause(is_paused=self.intake.flow.is_paused, now=clock.now())
         verbs = self.intake.wishes.take_verbs(stack)
@@ -91,7 +98,7 @@ class Runner:
             self.intake.wishes.waive()
             if self.board is not None:
                 self.board.relax(self.intake.find_retention())
-        return {EVERYTHING} if verbs or (was_held and not self._is_held) else set()
+        return {EVERYTHING} if verbs else set()
 
     @property
     def _is_held(self) -> bool:
@@ -101,12 +108,16 @@ class Runner:
     def _judge(self, board: Board) -> None:
         """Whether the wish is reached, or given up."""
         wish = self.intake.wishes.wish
-        if wish is None or wish.is_completed or self.intake.is_deleting or self.intake.refusal is not None:
+        if wish is None or self.intake.is_deleting or self.intake.refusal is not None or self.blind_for() > 0:
+            return
+        self.intake.wishes.is_recalled = False
+        if wish.is_completed:
             return
         if board.is_complete and self.intake.wishes.is_recorded:
             self.intake.wishes.complete()
             board.relax(self.intake.find_retention())
-        elif self._may_give_up(wish):
+            self._tasks.run("trim", self.intake.trim)
+        elif not self.intake.wishes.failure and self._may_give_up(wish):
             failure = headline.explain_failure(self.describe(), board, self.memory)
             if failure:
                 self.intake.wishes.failure = failure
@@ -131,7 +142,7 @@ class Runner:
     def note_written(self, status: Object) -> None:
         """The status says so now."""
         if self.intake.wishes.note_written(status):
-            self._services.inbox.mark(self.uid, EVERYTHING)
+            self._services.inbox.mark(self.uid, STACK)
 
     def describe(self) -> headline.Subject:
         """What of the Stack goes into its next status."""

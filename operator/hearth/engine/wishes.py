@@ -36,9 +36,9 @@ class Wishes:
     """Whether the user asked for another try since the spec was looked at."""
     was_paused: bool = False
     """Whether nothing could be done for the wish, so that its time is still to begin."""
+    is_recalled: bool = False
+    """Whether the wish stems from another process and was not looked at since: it may have been reached unnoticed."""
     _is_known: bool = False
-    _is_recalled: bool = False
-    """Whether the wish stems from another process, so that it may have been reached without our knowledge."""
     _written: object = None
     """Which wish the status is known to name."""
 
@@ -49,7 +49,7 @@ class Wishes:
         self._is_known = True
         status = stack.status
         self.wish = wishes.read(status.get("wish"))
-        self._is_recalled = self.wish is not None
+        self.is_recalled = self.wish is not None
         self._written = which(self.wish)
         self.completed = Completed(
             last=status.get("lastCompletedRevision"), previous=status.get("previousCompletedRevision")
@@ -104,11 +104,11 @@ class Wishes:
             aim,
             revision=revision,
             before=before,
-            is_recalled=self._is_recalled,
+            is_recalled=self.is_recalled,
             is_retried=self.is_retried,
             now=now,
         )
-        self._is_recalled = self._is_recalled and before is not None and which(before) == which(wish)
+        self.is_recalled = self.is_recalled and which(before) == which(wish)
         self.failure, self.is_retried = "", False
         self.wish = wish
         return wish

@@ -62,9 +62,12 @@ ROLLED_BACK = Saying(ready="False", reconciling=False, stalled=True, reason="Rol
 """What `RollbackComplete` says where nobody ordered it: whoever waits for the new definition must not take it for a success."""
 DELETED = Saying(ready="False", reconciling=False, stalled=False, reason="Deleted")
 
-FIRST = (Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.DELETE_IN_PROGRESS)
-"""Where a Stack begins: complete at once where all was ready before the first status could be written, the last where it
-is deleted before it was ever seen.
+FIRST = (
+    *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED),
+    *(Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
+)
+"""Where a Stack begins: complete at once where all was ready before the first status could be written, rolled back where
+that failed as quickly, the last where it is deleted before it was ever seen.
 """
 UPDATE = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED)
 NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS)
