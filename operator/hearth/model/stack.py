@@ -217,7 +217,8 @@ class Condition(ApiModel):
     """One aspect of the state, in the form that all of Kubernetes uses."""
 
     type: str = pydantic.Field(max_length=316)
-    """`Ready`: all is as wanted. `Reconciling`: work is going on. `Stalled`: it will not succeed without a change."""
+    """`Ready`: all is as wanted. `Reconciling`: work is going on. `Stalled`: it will not succeed without a change.
+    Others tell of one thing that the Stack's owner should know; they are there once they have been true."""
     status: Literal["True", "False", "Unknown"]
     """Whether it is so."""
     observed_generation: Counter | None = None

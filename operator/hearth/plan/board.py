@@ -15,6 +15,7 @@ from hearth.plan import resolve
 from hearth.plan.attempts import Attempt
 from hearth.plan.cleanup import Cleanup
 from hearth.plan.desired import Desired, Hashes
+from hearth.plan.remarks import Remarks
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Delete, Step
 from hearth.plan.world import Children, Memory
@@ -48,6 +49,7 @@ class Board:
         self.wakes: dict[str, float] = {}
         """By key when to look again, in monotonic seconds."""
         self.cleanup = Cleanup()
+        self.remarks = Remarks()
         self.unwatched = unwatched
         self._resolver = resolve.Resolver(
             blueprint=blueprint,
@@ -143,6 +145,8 @@ class Board:
             del self.by_state[before.state][name]
         self.by_state[standing.state][name] = None
         self.standings[name] = standing
+        if standing.remarks or (before is not None and before.remarks):
+            self.remarks.replace(name, before.remarks if before is not None else (), standing.remarks)
         if standing.is_ready and standing.child is not None:
             memory.note_ready(name, standing.child.uid)
         if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.failed:

@@ -42,6 +42,8 @@ class Subject:
     refusal: Refusal | None
     blocked: str = ""
     """What holds the Stack's own deletion beyond its children, "" for nothing."""
+    extras: tuple[conditions.Extra, ...] = ()
+    """The extra conditions that are true of the Stack itself; those of its resources come from the board."""
 
 
 def build(
@@ -53,17 +55,16 @@ def build(
     now: seconds since the epoch; monotonic: the same moment on the clock of `board.wakes`.
     """
     phase = Phase(_action(subject) + _progress(subject, board, memory))
-    reason, message = _headline(subject, board, memory)
     status: Object = {
         "observedGeneration": subject.generation,
         "phase": str(phase),
         "conditions": conditions.judge(
             phase,
-            reason=reason,
-            message=message,
+            headline=_headline(subject, board, memory),
             generation=subject.generation,
             before=before.get("conditions") or (),
             now=format_time(now),
+            extras=(*subject.extras, *(board.remarks.conditions() if board is not None else ())),
         ),
     }
     if subject.revision is not None:
