@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from hearth.engine import acceptance, execution, farewell
+from hearth.engine import acceptance, execution, farewell, holders
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.inbox import EVERYTHING, KINDS, STACK
 from hearth.engine.intake import Intake
@@ -20,7 +20,7 @@ from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
-from hearth.plan import attempts, ownership, report, resolve, steps, watching
+from hearth.plan import attempts, contests, ownership, report, resolve, steps, watching
 from hearth.plan.attempts import Trouble
 from hearth.plan.board import Board
 from hearth.plan.steps import Apply, Step
@@ -70,6 +70,7 @@ class Runner:
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self._count_failures(board)
         self._arm_timer(board)
+        holders.ask(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
         if self.intake.is_deleting and board.is_complete:
             self._tasks.run("part", self._part)
         return planned
@@ -133,12 +134,15 @@ class Runner:
                 self.memory.immutable[uid] = (step.hash, field)
             case Trouble(), _:
                 self._remember(key, result, subject=steps.subject(step))
-            case execution.Done(child), Apply() if child is not None:
+            case execution.Done(child, left), Apply() if child is not None:
                 self.memory.succeed(key, steps.subject(step))
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
-                self.memory.whole[child.uid] = (step.hash, ownership.digest(child.ownership))
+                seen = (step.hash, ownership.digest(child.ownership))
+                self.memory.keep(child.uid, seen, ownership.Finding(left=left))
                 if step.uid is None:
                     self.memory.made.add(child.uid)
+                if step.repairs:
+                    self._count_answer(key, step.repairs)
             case _:
                 self.memory.succeed(key, steps.subject(step))
         for what in (key, *steps.touches(step)):
@@ -206,6 +210,15 @@ class Runner:
             patience=self._services.patience,
         )
         logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=trouble.message)
+
+    def _count_answer(self, name: str, repaired: str) -> None:
+        """Somebody's change was taken back: whoever goes on with it is answered more slowly."""
+        self.memory.contests[name] = contests.after_answer(
+            self.memory.contests.get(name),
+            repaired,
+            now=self._services.clock.monotonic(),
+            patience=self._services.patience,
+        )
 
     def _arm_timer(self, board: Board) -> None:
         if self._cancel_timer is not None:
