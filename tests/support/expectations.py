@@ -95,6 +95,18 @@ def judge_condition(name: str) -> Judge:
     return judge
 
 
+def judge_conditions(wanted: Mapping[str, Any], seen: Seen) -> Iterator[str]:
+    """By type of condition parts of the message of one that is true, or what its status is; `absent`: not there."""
+    for name, said in wanted.items():
+        found = find_condition(seen.stack, name)
+        if isinstance(said, bool) or said == "absent":
+            yield from (f"{name} {text}" for text in equals(found.get("status", "absent"), str(said)))
+            continue
+        for part in [said] if isinstance(said, str) else said:
+            if found.get("status") != "True" or part not in found["message"]:
+                yield f"{name}: expected {show(part)}, found {show(found.get('message', 'no such condition'))}"
+
+
 def judge_reason(wanted: str, seen: Seen) -> Iterator[str]:
     """The reason of `Ready`."""
     yield from equals(find_condition(seen.stack, "Ready").get("reason"), wanted)
@@ -238,6 +250,7 @@ JUDGES: Mapping[str, Judge] = {
     "new": judge_new,
     "gone": judge_gone,
     "others": judge_others,
+    "conditions": judge_conditions,
     "requests": judge_requests,
     "events": judge_events,
     "stack": judge_stack,

@@ -63,12 +63,8 @@ class Statement:
     def is_recorded(self, place: Place, record: str) -> bool:
         """Whether an earlier record holds what is stated at and below a place as it is stated now."""
         known = split(record)
-        address = find_address(self.manifest, place)
-        leaves = find_leaves(fields.read(self.manifest, place), address)
-        return all(self._digest(each, value) in known for each, value in leaves)
-
-    def _digest(self, address: Address, value: Any) -> str:
-        return digest(address, value, owner=self.owner, hashes=self.hashes)
+        leaves = find_leaves(fields.read(self.manifest, place), find_address(self.manifest, place))
+        return all(digest(each, value, owner=self.owner, hashes=self.hashes) in known for each, value in leaves)
 
 
 def make_statement(
@@ -102,15 +98,14 @@ def read_record(child: Child) -> str:
 
 
 def split(record: str) -> frozenset[str]:
-    """The hashes of a record, each with the prefix that tells its key."""
-    prefix, _, digits = record.partition(":")
-    return frozenset(f"{prefix}:{digits[at : at + DIGITS]}" for at in range(0, len(digits), DIGITS))
+    """The hashes of a record."""
+    digits = record.rpartition(":")[2]
+    return frozenset(digits[at : at + DIGITS] for at in range(0, len(digits), DIGITS))
 
 
 def digest(address: Address, value: Any, *, owner: str, hashes: Hashes) -> str:
     """The short hash of one field and its value."""
-    prefix, _, digits = hashes.hash([owner, address, value]).partition(":")
-    return f"{prefix}:{digits[:DIGITS]}"
+    return hashes.hash([owner, address, value]).rpartition(":")[2][:DIGITS]
 
 
 def find_stated(manifest: Mapping[str, Any]) -> Iterator[tuple[Address, Any]]:
