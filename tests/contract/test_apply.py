@@ -9,7 +9,9 @@ import pytest
 
 from contract import bench as benches
 from contract.bench import CONFIG_MAP, OURS, PROBE, THEIRS, Bench, Refusal
+from hearth.model import fields
 from hearth.model.child import Child, Object
+from hearth.plan import ownership
 from support.world import Address
 
 RULES_NOT_RUN = ("FieldValueInvalid", "<nil>")
@@ -21,6 +23,11 @@ def owned(child: Child) -> Object:
     assert child.ownership is not None
     fields: Object = orjson.loads(child.ownership.fields).get("f:data", {})
     return fields
+
+
+def scaled(child: Child) -> bool:
+    """Whether somebody holds the replica count by way of its subresource."""
+    return child.ownership is not None and child.ownership.is_scaled
 
 
 async def test_apply_creates(bench: Bench) -> None:
@@ -145,6 +152,45 @@ async def test_taking_a_field_back_restores_the_entry(bench: Bench) -> None:
     await bench.user.patch(Address.of(bench.config()), {"data": {"a": "2"}})
     repaired = await bench.apply(bench.config(a="1", b="1"))
     assert (repaired.ownership, repaired.uid) == (first.ownership, first.uid)
+
+
+async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
+    """And shows that it came by the subresource, until somebody sets it otherwise or we take it back."""
+    manifest = bench.probe(value=1, replicas=2)
+    child = await bench.apply(manifest)
+    assert (scaled(child), ownership.find_lost(manifest, child.ownership)) == (False, None)
+    await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
+    child = await bench.apply({**manifest, "spec": {"value": 1}})
+    assert (scaled(child), ownership.find_lost(manifest, child.ownership)) == (True, "spec.replicas")
+    live = await bench.live(manifest)
+    assert live["spec"] == {"value": 1, "replicas": 5}
+    [entry] = [each for each in live["metadata"]["managedFields"] if each.get("subresource") == "scale"]
+    assert (entry["manager"], entry["operation"], entry["fieldsV1"]) == (
+        THEIRS,
+        "Update",
+        {"f:spec": {"f:replicas": {}}},
+    )
+    await bench.user.patch(Address.of(manifest), {"spec": {"replicas": 6}})
+    child = await bench.apply({**manifest, "spec": {"value": 1}})
+    assert (scaled(child), ownership.find_lost(manifest, child.ownership)) == (False, "spec.replicas")
+
+
+async def test_taking_the_replica_count_back(bench: Bench) -> None:
+    """Whoever scaled holds nothing then."""
+    manifest = bench.probe(value=1, replicas=2)
+    await bench.apply(manifest)
+    await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
+    child = await bench.apply(manifest)
+    assert (scaled(child), ownership.find_lost(manifest, child.ownership)) == (False, None)
+
+
+async def test_what_others_took_outlives_an_apply_without_it(bench: Bench) -> None:
+    """Even where nothing else is left of the map that held it; what is still ours goes."""
+    manifest = bench.config(a="1", b="2")
+    await bench.apply(manifest)
+    await bench.user.patch(Address.of(manifest), {"data": {"a": "theirs"}})
+    await bench.apply(fields.without(manifest, [("data", "a"), ("data", "b")]))
+    assert (await bench.live(manifest))["data"] == {"a": "theirs"}
 
 
 async def test_generation_follows_the_spec_alone(bench: Bench) -> None:

@@ -5,17 +5,21 @@ Must not look at what comes of it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hearth.model.child import Object
-from support import probe_player, story, traffic
+from support import fake_objects, probe_player, story, traffic
 from support.story import Step
 from support.world import Address
 
 if TYPE_CHECKING:
     from support.story_runner import Play, StackPlayed
 
+BETWEEN_TAKINGS = 0.1
+REAL_CONTEST = 10.0
+"""Seconds; how long a contest lasts on a real server, where nobody waits for the slow answers of a long one."""
 Act: TypeAlias = "Callable[[Any, StackPlayed, Play], Awaitable[None]]"
 
 
@@ -56,6 +60,26 @@ async def tamper(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> Non
     for path, value in [*what.get("set", {}).items(), *((path, None) for path in what.get("unset", ()))]:
         put(patch, path, value)
     await play.world.user.patch(Address.of(found), patch)
+
+
+async def scale(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Set the replica count of a child by way of its scale subresource."""
+    found = await play.get_child(stack, what["object"])
+    await play.world.user.scale(Address.of(found), what["replicas"], manager=what.get("as", "keda"))
+
+
+async def contend(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Take fields of a child ten times a second, as often as somebody took them back; on a real server for a moment."""
+    address = Address.of(await play.get_child(stack, what["object"]))
+    patch: Object = {}
+    for path, value in what["set"].items():
+        put(patch, path, value)
+    seconds = story.parse_duration(what["for"])
+    for _ in range(int((seconds if play.world.has_virtual_time else min(seconds, REAL_CONTEST)) / BETWEEN_TAKINGS)):
+        live = await play.world.user.find(address) or {}
+        if fake_objects.merge_patch(live, patch) != live:
+            await play.world.user.patch(address, patch)
+        await asyncio.sleep(BETWEEN_TAKINGS)
 
 
 async def delete_object(what: str, stack: StackPlayed, play: Play) -> None:
@@ -163,6 +187,8 @@ ACTIONS: Mapping[str, Act] = {
     "edit": edit,
     "remove": remove,
     "tamper": tamper,
+    "scale": scale,
+    "contend": contend,
     "delete-object": delete_object,
     "delete-stack": delete_stack,
     "fail": fail,

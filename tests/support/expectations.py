@@ -95,15 +95,16 @@ def judge_condition(name: str) -> Judge:
     return judge
 
 
-def judge_conditions(wanted: Mapping[str, bool | str], seen: Seen) -> Iterator[str]:
-    """By type whether a condition is true, or a part of its message where it is."""
-    for name, value in wanted.items():
+def judge_conditions(wanted: Mapping[str, Any], seen: Seen) -> Iterator[str]:
+    """By type of condition parts of the message of one that is true, or what its status is; `absent`: not there."""
+    for name, said in wanted.items():
         found = find_condition(seen.stack, name)
-        is_so = found.get("status") == "True"
-        if is_so != bool(value):
-            yield f"{name}: expected {show(value)}, found {show(is_so)}"
-        elif isinstance(value, str) and value not in found["message"]:
-            yield f"{name}: expected {show(value)} in {show(found['message'])}"
+        if isinstance(said, bool) or said == "absent":
+            yield from (f"{name} {text}" for text in equals(found.get("status", "absent"), str(said)))
+            continue
+        for part in [said] if isinstance(said, str) else said:
+            if found.get("status") != "True" or part not in found["message"]:
+                yield f"{name}: expected {show(part)}, found {show(found.get('message', 'no such condition'))}"
 
 
 def judge_reason(wanted: str, seen: Seen) -> Iterator[str]:
@@ -243,13 +244,13 @@ JUDGES: Mapping[str, Judge] = {
     "summary": judge_field("summary"),
     "revision": judge_field("revision"),
     "outputs": judge_field("outputs"),
-    "conditions": judge_conditions,
     "exist": judge_exist,
     "objects": judge_objects,
     "same": judge_same,
     "new": judge_new,
     "gone": judge_gone,
     "others": judge_others,
+    "conditions": judge_conditions,
     "requests": judge_requests,
     "events": judge_events,
     "stack": judge_stack,

@@ -136,6 +136,14 @@ class FakeServer:
             wanted = managers.record_status(live, wanted, served.shape, manager=manager, time=self._time())
         return self._store_changed(served, live, wanted)
 
+    def patch_scale(self, kind: Kind, namespace: str, name: str, replicas: int, *, manager: str) -> Object:
+        """A JSON merge patch of the subresource `scale`."""
+        served = self._served(kind)
+        live = self.get(kind, namespace, name)
+        wanted = fake_objects.merge_patch(live, {"spec": {"replicas": replicas}})
+        recorded = managers.record_scale(live, wanted, served.shape, manager=manager, time=self._time())
+        return self._finish_change(served, live, recorded)
+
     def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Object:
         """Server-side apply."""
         served = self._served(kind)

@@ -64,6 +64,11 @@ class FakeUser:
         kind = self.kind_of(address)
         return self.server.patch_status(kind, address.namespace, address.name, status, manager=PLAYER)
 
+    async def scale(self, address: Address, replicas: int, *, manager: str) -> Object:
+        """As `kubectl scale`."""
+        kind = self.kind_of(address)
+        return self.server.patch_scale(kind, address.namespace, address.name, replicas, manager=manager)
+
     async def delete(self, address: Address) -> None:
         """As `kubectl delete --wait=false`."""
         self.server.delete(self.kind_of(address), address.namespace, address.name)

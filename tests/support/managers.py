@@ -84,6 +84,12 @@ def record_status(live: Object, wanted: Object, shape: Shape, *, manager: str, t
     return record(live, wanted, before, after, manager=manager, time=time, subresource="status")
 
 
+def record_scale(live: Object, wanted: Object, shape: Shape, *, manager: str, time: str) -> Object:
+    """The same for a write of the replica count by way of the subresource `scale`."""
+    before, after = field_sets.flatten(live, shape), field_sets.flatten(wanted, shape)
+    return record(live, wanted, before, after, manager=manager, time=time, subresource="scale")
+
+
 def record(
     live: Object | None,
     wanted: Object,

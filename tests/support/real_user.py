@@ -92,6 +92,12 @@ class RealUser:
         """The same of the subresource `status`."""
         return await self.patch(address, {"status": status}, subresource="/status")
 
+    async def scale(self, address: Address, replicas: int, *, manager: str) -> Object:
+        """As `kubectl scale`."""
+        path, body = object_path(address) + "/scale", {"spec": {"replicas": replicas}}
+        query = {"fieldManager": manager}
+        return await self.connection.request("PATCH", path, query=query, body=body, content_type=requests.MERGE_PATCH)
+
     async def delete(self, address: Address) -> None:
         """As `kubectl delete --wait=false`."""
         await self.connection.request("DELETE", object_path(address))

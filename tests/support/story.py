@@ -20,11 +20,13 @@ FOLDER = Path(__file__).parent.parent / "stories"
 STACK_NAME = "shop"
 EXPECTATIONS = frozenset(
     {"phase", "ready", "reconciling", "stalled", "reason", "message", "problems", "summary", "revision", "outputs"}
-    | {"conditions", "exist", "objects", "same", "new", "gone", "others", "requests", "events", "stack", "nothing-left"}
+    | {"exist", "objects", "same", "new", "gone", "others", "requests", "events", "stack", "nothing-left", "conditions"}
 )
 ACTIONS = frozenset(
     {"apply", "edit", "remove", "tamper", "delete-object", "delete-stack", "fail", "recover", "restart-controller"}
     | {
+        "scale",
+        "contend",
         "stop-controller",
         "start-controller",
         "wait",

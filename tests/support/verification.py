@@ -81,10 +81,29 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
         }
     )
     for name, resource in wanted.items():
-        manifest = scope.evaluate(resource["manifest"])
+        manifest = less_left(scope.evaluate(resource["manifest"]), resource, children[name][0])
         wrong += [f"V: {name}: {text}" for text in find_differences(manifest, children[name][0], "")]
         wrong += [f"V: {name}: {text}" for text in find_incomplete(children[name][0], stack)]
     return wrong
+
+
+def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:
+    """A manifest less what others may keep: what the resource says, and a replica count that somebody scales."""
+    if resource.get("driftPolicy", "Repair") != "Repair":
+        return {}
+    entries = found["metadata"].get("managedFields", ())
+    scaled = ["spec.replicas"] if any(entry.get("subresource") == "scale" for entry in entries) else []
+    for path in [*resource.get("ignoreFields", ()), *scaled]:
+        manifest = take_out(manifest, path.split("."))
+    return manifest
+
+
+def take_out(manifest: Any, way: Sequence[str]) -> Any:
+    """A manifest less what is at a plain path."""
+    if not isinstance(manifest, dict) or way[0] not in manifest:
+        return manifest
+    rest = {key: value for key, value in manifest.items() if key != way[0]}
+    return {**rest, way[0]: take_out(manifest[way[0]], way[1:])} if len(way) > 1 else rest
 
 
 def find_differences(wanted: Any, found: Any, path: str) -> Iterator[str]:

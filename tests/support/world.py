@@ -64,6 +64,9 @@ class User(Protocol):
     async def patch_status(self, address: Address, status: Object) -> Object:
         """The same of the subresource `status`."""
 
+    async def scale(self, address: Address, replicas: int, *, manager: str) -> Object:
+        """As `kubectl scale`, or an autoscaler: by way of the subresource `scale`."""
+
     async def delete(self, address: Address) -> None:
         """As `kubectl delete --wait=false`."""
 

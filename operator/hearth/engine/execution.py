@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
@@ -9,12 +10,13 @@ from typing import TypeAlias, assert_never
 import orjson
 
 from hearth.engine.ports import Cluster
-from hearth.model import names
+from hearth.model import child, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import Refused, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan import differences, owners, refusals
+from hearth.plan import differences, drift, owners, refusals
 from hearth.plan.attempts import Trouble
+from hearth.plan.ownership import Lost
 from hearth.plan.steps import Apply, Delete, Step
 
 CREATE_ONLY = "1"
@@ -44,6 +46,8 @@ class Done:
 
     child: Child | None
     """The object as written; None where it was deleted."""
+    left: tuple[Lost, ...] = ()
+    """What of the manifest was left to others."""
 
 
 Result: TypeAlias = Done | Trouble
@@ -68,9 +72,8 @@ async def take(step: Step, *, cluster: Cluster, manager: str) -> Result:
 
 async def _apply(step: Apply, *, cluster: Cluster, manager: str) -> Result:
     if step.uid is not None:
-        return Done(
-            await cluster.apply(guarded(step.manifest, uid=step.uid), kind=step.kind, manager=manager, force=True)
-        )
+        manifest = guarded(step.stated, uid=step.uid)
+        return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True), step.left)
     try:
         manifest = guarded(step.manifest, resourceVersion=CREATE_ONLY)
         return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False))
@@ -91,8 +94,10 @@ async def _take_over(step: Apply, *, cluster: Cluster, manager: str) -> Result:
             f"delete it, or give the resource another name"
         )
         return Trouble(reason="NotOurs", message=message, is_final=True)
-    manifest = guarded(step.manifest, uid=metadata["uid"])
-    return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True))
+    # The cache did not know it, so what others keep of it is only seen now.
+    found = drift.look_before_change(child.parse_child(live, kind=step.kind, paths=()), step)
+    manifest = guarded(dataclasses.replace(step, left=found.left).stated, uid=metadata["uid"])
+    return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True), found.left)
 
 
 def guarded(manifest: Object, **metadata: str) -> Object:
@@ -159,7 +164,7 @@ async def _probe(step: Apply, *, cluster: Cluster) -> refusals.Reaction | None:
 async def _is_immutable(step: Apply, *, cluster: Cluster) -> bool:
     """Whether the server refuses the mere change of what is stated, whoever owns what else is there."""
     live = await cluster.get(step.ref, kind=step.kind)
-    change = differences.find_change(step.manifest, live)
+    change = differences.find_change(step.stated, live)
     try:
         await cluster.change_dry_run(step.ref, change, kind=step.kind)
     except Refused as error:

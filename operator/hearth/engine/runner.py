@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import structlog
 
-from hearth.engine import acceptance, execution, farewell
+from hearth.engine import acceptance, execution, farewell, holders
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.inbox import EVERYTHING, KINDS, STACK
 from hearth.engine.intake import Intake
@@ -21,7 +21,7 @@ from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from hearth.plan import attempts, headline, ownership, resolve, steps, watching
+from hearth.plan import attempts, contests, headline, ownership, resolve, steps, watching
 from hearth.plan.attempts import Patience, Trouble
 from hearth.plan.board import Board
 from hearth.plan.steps import Apply, Step
@@ -76,6 +76,7 @@ class Runner:
         self._count_failures(board)
         self._judge(board)
         self._arm_timer(board)
+        holders.ask(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
         if self.intake.is_deleting and board.is_complete:
             self._tasks.run("part", self._part)
         if self._is_held:
@@ -205,12 +206,15 @@ class Runner:
                 self.memory.immutable[uid] = (step.hash, field)
             case Trouble(), _:
                 self._remember(key, result, subject=steps.subject(step))
-            case execution.Done(child), Apply() if child is not None:
+            case execution.Done(child, left), Apply() if child is not None:
                 self.memory.succeed(key, steps.subject(step))
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
-                self.memory.whole[child.uid] = (step.hash, ownership.digest(child.ownership))
+                seen = (step.hash, ownership.digest(child.ownership))
+                self.memory.keep(child.uid, seen, ownership.Finding(left=left))
                 if step.uid is None:
                     self.memory.made.add(child.uid)
+                if step.repairs:
+                    self._count_answer(key, step.repairs)
             case _:
                 self.memory.succeed(key, steps.subject(step))
         for what in (key, *steps.touches(step)):
@@ -285,6 +289,15 @@ class Runner:
         flow, usual = self.intake.flow, self._services.patience
         longest = flow.max_backoff if flow.max_backoff is not None else usual.max_backoff
         return dataclasses.replace(usual, limit=flow.retry_limit, max_backoff=longest)
+
+    def _count_answer(self, name: str, repaired: str) -> None:
+        """Somebody's change was taken back: whoever goes on with it is answered more slowly."""
+        self.memory.contests[name] = contests.after_answer(
+            self.memory.contests.get(name),
+            repaired,
+            now=self._services.clock.monotonic(),
+            patience=self._find_patience(),
+        )
 
     def _arm_timer(self, board: Board) -> None:
         if self._cancel_timer is not None:

@@ -18,6 +18,7 @@ ANNOTATION_IDENTITY = "hearth.dev/identity"
 ANNOTATION_INCARNATION = "hearth.dev/incarnation"
 ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
+ANNOTATION_STATED = "hearth.dev/stated"
 ANNOTATION_REVISION = "hearth.dev/revision"
 ANNOTATION_KINDS = "hearth.dev/kinds"
 

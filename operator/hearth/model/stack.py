@@ -136,6 +136,15 @@ class Resource(ApiModel):
     """Expressions, without `${}`; the child has failed as soon as one of them is true: `job.status.failed > 3`."""
     update_policy: UpdatePolicy | None = None
     """What happens where the child cannot be changed in place."""
+    drift_policy: Literal["Repair", "Report", "Ignore"] | None = None
+    """What happens where somebody else changes what the manifest states. `Repair`, the default: it is changed back.
+    `Report`: it is left as it is, and the condition `Drifted` tells. `Ignore`: it is left as it is. What is left stays so
+    until the manifest states another value."""
+    ignore_fields: list[FieldPath] | None = pydantic.Field(
+        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """Fields that are stated once and then left to whoever changes them, until the manifest states another value:
+    `spec.replicas`, `spec.template.spec.containers[name="web"].image`, `metadata.annotations[example.com/owner]`."""
 
 
 class Output(ApiModel):

@@ -15,6 +15,7 @@ from hearth.plan import resolve
 from hearth.plan.attempts import Attempt
 from hearth.plan.cleanup import Cleanup, place
 from hearth.plan.desired import Desired, Hashes
+from hearth.plan.remarks import Remarks
 from hearth.plan.retention import Retention
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Delete, Step
@@ -54,6 +55,7 @@ class Board:
         """By UID the obsolete objects that are left standing."""
         self.retention = Retention()
         """What of the obsolete objects is held back, see `relax`."""
+        self.remarks = Remarks()
         self.unwatched = unwatched
         self._resolver = resolve.Resolver(
             blueprint=blueprint,
@@ -165,6 +167,8 @@ class Board:
             self.cleanup.changed.update(self.cleanup.at(left))
         if before is None or before.is_ready != standing.is_ready:
             self.cleanup.changed.update(child.uid for child in self._obsolete.get(name, ()))
+        if standing.remarks or (before is not None and before.remarks):
+            self.remarks.replace(name, before.remarks if before is not None else (), standing.remarks)
         if standing.is_ready and standing.child is not None:
             memory.note_ready(name, standing.child.uid)
         if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.failed:

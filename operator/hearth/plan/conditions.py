@@ -1,10 +1,10 @@
-"""The conditions of a Stack after kstatus: `Ready`, the two that are true only when something is going on or wrong, and
-those that are there only while they are true.
+"""The conditions of a Stack: after kstatus `Ready` and the two that are true only when something is going on or wrong;
+then the extra ones, each of which tells of one thing that its owner should know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,38 +13,42 @@ from hearth.model.phases import Saying
 
 MESSAGE_LENGTH = 32_768
 """Characters; what the API conventions allow."""
+EXTRA_TYPES = ("Paused", "Stopped", "RollingBack", "Drifted", "Contested", "Unhealthy", "DeletionBlocked")
+"""The conditions that may be there besides, in the order in which they are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
-    """A condition that is there only while it is so: `Paused`, `RollingBack`."""
+    """An extra condition that is true."""
 
     type: str
+    """One of `EXTRA_TYPES`."""
     reason: str
+    """One CamelCase word."""
     message: str
 
 
 def judge(
     says: Saying,
     *,
-    why: tuple[str, str],
-    extras: Iterable[Extra] = (),
+    headline: tuple[str, str],
     generation: int,
     before: Iterable[Mapping[str, Any]],
     now: str,
+    extras: Iterable[Extra] = (),
 ) -> list[Object]:
     """All conditions.
 
-    why: reason and message of `Ready`, which explain the two beside it as well; extras: those that hold besides;
-    before: the conditions as they are, whose transition times last while their status does; now: RFC 3339.
+    headline: reason and message of `Ready`; before: the conditions as they are, whose transition times last while their
+    status does; now: RFC 3339; extras: what is true besides, each type once.
     """
-    reason, message = why
+    reason, message = headline
     known = {condition.get("type"): condition for condition in before}
     wanted = (
         ("Ready", says.ready, reason, message),
         ("Reconciling", str(says.reconciling), reason if says.reconciling else "Settled", message * says.reconciling),
         ("Stalled", str(says.stalled), reason if says.stalled else "NotStalled", message * says.stalled),
-        *((extra.type, "True", extra.reason, extra.message) for extra in extras),
+        *_judge_extras(extras, known),
     )
     return [
         {
@@ -57,6 +61,22 @@ def judge(
         }
         for type_, status, why, words in wanted
     ]
+
+
+def _judge_extras(
+    extras: Iterable[Extra], known: Mapping[Any, Mapping[str, Any]]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Type, status, reason and message of the extra conditions.
+
+    One that never was true is not there, as most Stacks never see any of them; one that no longer is says False, so that
+    `kubectl wait --for=condition=Drifted=false` comes to an end.
+    """
+    true = {extra.type: extra for extra in extras}
+    for type_ in EXTRA_TYPES:
+        if extra := true.get(type_):
+            yield type_, "True", extra.reason, extra.message
+        elif type_ in known:
+            yield type_, "False", f"Not{type_}", ""
 
 
 def find(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:

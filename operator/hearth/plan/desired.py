@@ -8,6 +8,7 @@ from typing import Protocol
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.stated import Statement
 from hearth.template.blueprint import StackIdentity
 
 
@@ -41,6 +42,13 @@ class Desired:
     manifest: Object
     """Complete: shared by every pass, never changed in place."""
     hash: str
+    statement: Statement | None = None
+    """What others may keep of it; None where nothing."""
+
+    @property
+    def record(self) -> str:
+        """What the object is to remember of what is stated; "" where that is nothing."""
+        return self.statement.record if self.statement is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +61,8 @@ class Wanted:
     hash: str
     """Of the manifest: our labels and a name of ours name the wish, and a change of theirs alone is no reason to write."""
     whose: Standpoint
+    statement: Statement | None = None
+    """What others may keep of the manifest; None where nothing."""
     _incarnations: dict[int, Desired] = field(default_factory=dict)
 
     @property
@@ -77,7 +87,14 @@ def complete(wanted: Wanted, *, incarnation: int) -> Desired:
     ref = ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=name)
     sign(metadata, wanted, ref=ref, incarnation=incarnation)
     manifest = {**wanted.manifest, "metadata": metadata}
-    return Desired(kind=kind, ref=ref, incarnation=incarnation, manifest=manifest, hash=wanted.hash)
+    return Desired(
+        kind=kind,
+        ref=ref,
+        incarnation=incarnation,
+        manifest=manifest,
+        hash=wanted.hash,
+        statement=wanted.statement,
+    )
 
 
 def make_name(whose: Standpoint, *, incarnation: int, namespace: str) -> str:
@@ -110,3 +127,5 @@ def sign(metadata: Object, wanted: Wanted, *, ref: ObjectRef, incarnation: int) 
         names.ANNOTATION_HASH: wanted.hash,
         names.ANNOTATION_REQUIRES: ",".join(wanted.whose.requires),
     }
+    if wanted.statement is not None:
+        metadata["annotations"][names.ANNOTATION_STATED] = wanted.statement.record

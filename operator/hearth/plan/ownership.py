@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
 
+from hearth.model import fields
 from hearth.model.child import Ownership, Path, parse_key
+from hearth.model.fields import Place
 
 Node: TypeAlias = Mapping[str, Any]
 """One level of `fieldsV1`."""
@@ -32,6 +35,8 @@ UNOWNED_METADATA = frozenset(
         "selfLink",
     }
 )
+GRANULAR: frozenset[Place] = frozenset({("metadata", "labels"), ("metadata", "annotations")})
+"""Maps below the first level whose keys have owners of their own for every kind."""
 NOTHING: tuple[object, ...] = (None, [])
 """Stated values that nobody can own, so that they cannot be lost; maps without any other value are nothing, too."""
 WHOLE_ENTRY = "metadata.managedFields"
@@ -41,6 +46,25 @@ DIGEST_SIZE = 16
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """One stated field, or all that lies below it, that is not ours any longer."""
+
+    place: Place
+    text: str
+    """As the API server writes paths: `spec.template.spec.containers[name="web"].image`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What of a manifest is not ours, by what is done about it."""
+
+    left: tuple[Lost, ...] = ()
+    """What others keep: no apply states it."""
+    taken: tuple[Lost, ...] = ()
+    """What the next apply states, and thereby takes back."""
+
+
 def digest(ownership: Ownership | None) -> bytes:
     """Equal for equal ownership: what was found whole once, for the same manifest, needs no second walk."""
     if ownership is None:
@@ -48,6 +72,8 @@ def digest(ownership: Ownership | None) -> bytes:
     found = hashlib.blake2b(ownership.fields, digest_size=DIGEST_SIZE)
     for path in ownership.collapsed:
         found.update("\0".join(path).encode() + b"\1")
+    if ownership.is_scaled:
+        found.update(b"\2")
     return found.digest()
 
 
@@ -57,41 +83,61 @@ def find_lost(manifest: Mapping[str, Any], ownership: Ownership | None) -> str |
     As the API server writes paths: `spec.template.spec.containers[name="web"].image`. Without an entry of ours all is
     lost. What is lost already in the answer of our own apply is not drift; that is for the caller to know.
     """
+    lost = next(find_all_lost(manifest, ownership), None)
+    if lost is None:
+        return WHOLE_ENTRY if ownership is None else None
+    is_item = isinstance(lost.place[-1], int)
+    return lost.text if is_item else find_first_field(fields.read(manifest, lost.place), path=lost.text)
+
+
+def find_all_lost(manifest: Mapping[str, Any], ownership: Ownership | None) -> Iterator[Lost]:
+    """Everything that `manifest` states and we do not own any longer.
+
+    A map of which nothing is ours counts as one, since it may have one owner as a whole; but not those that never do.
+    """
     ours = read_fields(ownership) if ownership is not None else {}
-    stated = {key: value for key, value in manifest.items() if key not in UNOWNED}
-    if isinstance(stated.get("metadata"), dict):
-        stated["metadata"] = {key: value for key, value in stated["metadata"].items() if key not in UNOWNED_METADATA}
-    lost = find_lost_in_map(stated, ours, path="")
-    return WHOLE_ENTRY if lost is None and ownership is None else lost
+    for key, value in manifest.items():
+        if key == "metadata" and isinstance(value, dict):
+            owned = ours.get("f:metadata")
+            for name, inner in value.items():
+                if name not in UNOWNED_METADATA:
+                    node = owned.get(f"f:{name}") if owned is not None else None
+                    yield from find_lost_field(inner, node, place=(key, name), path=join(key, name))
+        elif key not in UNOWNED:
+            yield from find_lost_field(value, ours.get(f"f:{key}"), place=(key,), path=join("", key))
 
 
 def read_fields(ownership: Ownership) -> Node:
     """Our `fieldsV1`, where leaves that were maps once cannot be taken for maps that are owned whole."""
-    fields: Node = orjson.loads(ownership.fields)
+    ours: Node = orjson.loads(ownership.fields)
     for path in ownership.collapsed:
-        mark_collapsed(fields, path)
-    return fields
+        mark_collapsed(ours, path)
+    return ours
 
 
-def mark_collapsed(fields: Node, path: Path) -> None:
+def mark_collapsed(ours: Node, path: Path) -> None:
     """Give the leaf at `path` a child that no field matches, so that all which is stated below it is lost."""
     for element in path:
-        fields = fields[element]
-    if isinstance(fields, dict):
-        fields["collapsed"] = {}
+        ours = ours[element]
+    if isinstance(ours, dict):
+        ours["collapsed"] = {}
 
 
-def find_lost_field(value: Any, ours: Node | None, *, path: str) -> str | None:
-    """The first lost field at or below `path`."""
+def find_lost_field(value: Any, ours: Node | None, *, place: Place, path: str) -> Iterator[Lost]:
+    """What is lost at or below `place`, which messages call `path`."""
     if ours is None:
-        return find_first_field(value, path=path)
-    if is_leaf(ours):
-        return None
-    if isinstance(value, dict):
-        return find_lost_in_map(value, ours, path=path)
-    if isinstance(value, list):
-        return find_lost_in_list(value, ours, path=path)
-    return path
+        if isinstance(value, dict) and (len(place) == 1 or place in GRANULAR):
+            yield from find_lost_in_map(value, {}, place=place, path=path)
+        elif find_first_field(value, path=path) is not None:
+            yield Lost(place=place, text=path)
+    elif is_leaf(ours):
+        return
+    elif isinstance(value, dict):
+        yield from find_lost_in_map(value, ours, place=place, path=path)
+    elif isinstance(value, list):
+        yield from find_lost_in_list(value, ours, place=place, path=path)
+    else:
+        yield Lost(place=place, text=path)
 
 
 def is_leaf(ours: Node) -> bool:
@@ -99,46 +145,43 @@ def is_leaf(ours: Node) -> bool:
     return not ours or ours.keys() == {"."}
 
 
-def find_lost_in_map(value: Mapping[str, Any], ours: Node, *, path: str) -> str | None:
-    """The first lost field of a map whose keys have owners of their own."""
+def find_lost_in_map(value: Mapping[str, Any], ours: Node, *, place: Place, path: str) -> Iterator[Lost]:
+    """What is lost of a map whose keys have owners of their own."""
     for key, inner in value.items():
-        lost = find_lost_field(inner, ours.get(f"f:{key}"), path=join(path, key))
-        if lost is not None:
-            return lost
-    return None
+        yield from find_lost_field(inner, ours.get(f"f:{key}"), place=(*place, key), path=join(path, key))
 
 
-def find_lost_in_list(value: Sequence[Any], ours: Node, *, path: str) -> str | None:
-    """The first lost item, or field of an item, of a list whose items have owners of their own."""
+def find_lost_in_list(value: Sequence[Any], ours: Node, *, place: Place, path: str) -> Iterator[Lost]:
+    """What is lost of a list whose items have owners of their own."""
     members = [orjson.loads(element[2:]) for element in ours if element.startswith("v:")]
-    for item in value:
+    for at, item in enumerate(value):
         if not isinstance(item, dict) and item not in members:
-            return f"{path}[={orjson.dumps(item).decode()}]"
+            yield Lost(place=(*place, at), text=f"{path}[={orjson.dumps(item).decode()}]")
     entries = {element: parse_key(element) for element in ours if element.startswith("k:")}
     names = frozenset(name for keys in entries.values() for name in keys)
-    for item, element in pair_items([item for item in value if isinstance(item, dict)], entries, names=names):
+    items = {at: item for at, item in enumerate(value) if isinstance(item, dict)}
+    for at, element in pair_items(items, entries, names=names):
+        called = f"{path}{subscript(items[at], names=names)}"
         if element is None:
-            return f"{path}{subscript(item, names=names)}"
-        lost = find_lost_field(item, ours[element], path=f"{path}{subscript(item, names=names)}")
-        if lost is not None:
-            return lost
-    return None
+            yield Lost(place=(*place, at), text=called)
+        else:
+            yield from find_lost_field(items[at], ours[element], place=(*place, at), path=called)
 
 
 def pair_items(
-    items: Sequence[Node], entries: Mapping[str, Node], *, names: frozenset[str]
-) -> Iterable[tuple[Node, str | None]]:
-    """Each item with the entry that is its own, None where there is none left; no entry serves twice.
+    items: Mapping[int, Node], entries: Mapping[str, Node], *, names: frozenset[str]
+) -> Iterable[tuple[int, str | None]]:
+    """Each item's position with the entry that is its own, None where there is none left; no entry serves twice.
 
     entries: by element its key fields; names: those of the key fields. An item may leave out keys that the server
     defaults (`protocol`), which then match anything. Items that state more keys choose first: what they leave over can
     only be the default's.
     """
     free = dict(entries)
-    for item in sorted(items, key=lambda item: -sum(name in item for name in names)):
-        element = next((element for element, keys in free.items() if fits(item, keys)), None)
+    for at in sorted(items, key=lambda at: -sum(name in items[at] for name in names)):
+        element = next((element for element, keys in free.items() if fits(items[at], keys)), None)
         free.pop(element or "", None)
-        yield item, element
+        yield at, element
 
 
 def fits(item: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:

@@ -65,10 +65,10 @@ def find_next_incarnation(children: Iterable[Child]) -> int:
     return max((child.incarnation for child in children if child.is_identified), default=0) + 1
 
 
-def find_replaced_field(resource: ResourceBlueprint, child: Child, wanted: Wanted) -> str | None:
+def find_replaced_field(resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any]) -> str | None:
     """The first `replaceOn` field whose wanted value is not the object's, as in `spec.storageClassName`."""
     for path in resource.replace_on:
-        stated, found = read(wanted.manifest, path), read(child.fields, path)
+        stated, found = read(manifest, path), read(child.fields, path)
         if stated is not None and stated != found:
             return ".".join(path)
     return None

@@ -30,8 +30,8 @@ def build(
         "phase": str(phase),
         "conditions": conditions.judge(
             phases.find_saying(phase, is_unasked=subject.is_unasked),
-            why=headline.find_reason(subject, board, memory),
-            extras=headline.find_extras(subject, board),
+            headline=headline.find_reason(subject, board, memory),
+            extras=(*headline.find_extras(subject, board), *(board.remarks.conditions() if board is not None else ())),
             generation=subject.generation,
             before=before.get("conditions") or (),
             now=times.format_time(now),

@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
+from hearth.model import fields
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import ownership, readiness, replacing, steps
+from hearth.plan import drift, readiness, replacing, stated, steps
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted
+from hearth.plan.ownership import Finding
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Apply, Delete, Step
-from hearth.plan.world import Memory
+from hearth.plan.world import Memory, Question
 from hearth.template.blueprint import (
     Blueprint,
     Broken,
+    DriftPolicy,
     Known,
     Pending,
     Replacement,
@@ -123,7 +126,19 @@ class Resolver:
             return outcome
         requires = tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires)
         whose = Standpoint(stack=self._stack, resource=resource.name, requires=requires)
-        wanted = Wanted(kind=kind, manifest=outcome.value, hash=self._hashes.hash(outcome.value), whose=whose)
+        wanted = Wanted(
+            kind=kind,
+            manifest=outcome.value,
+            hash=self._hashes.hash(outcome.value),
+            whose=whose,
+            statement=stated.make_statement(
+                outcome.value,
+                whole=resource.drift_policy is not DriftPolicy.REPAIR,
+                ignored=resource.ignore_fields,
+                owner=f"{self._stack.uid}/{resource.name}",
+                hashes=self._hashes,
+            ),
+        )
         if known is not None:
             self._claims = {ref: name for ref, name in self._claims.items() if name != resource.name}
         self._wanted[resource.name] = (inputs, wanted)
@@ -141,11 +156,42 @@ class Resolver:
             return to_apply(subject, desired, None)
         if child.deleting:
             return self._judge_child(subject, child)
-        if child.hash != wanted.hash:
-            field = find_immutable(subject, child)
-            return self._replace(subject, child, field) if field else to_apply(subject, desired, child)
-        if has_drifted(child, desired, subject.memory):
-            return to_apply(subject, desired, child)
+        finding = drift.find(child, desired, subject.memory)
+        standing = self._decide_change(subject, child, desired, finding)
+        remarks = drift.tell(subject.resource, child, finding, desired, subject.memory)
+        return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
+
+    def _decide_change(self, subject: Subject, child: Child, desired: Desired, finding: Finding) -> Standing:
+        """The standing of a resource whose object is there: does it have the definition, and keep it?"""
+        if child.hash != desired.hash:
+            field = find_immutable(subject, child, finding)
+            return self._replace(subject, child, field) if field else to_apply(subject, desired, child, finding)
+        if stated.read_record(child) != desired.record:
+            return to_apply(subject, desired, child, finding)
+        if finding.taken or subject.name in subject.memory.contests:
+            return self._contend(subject, child, desired, finding)
+        return self._stand(subject, child)
+
+    def _contend(self, subject: Subject, child: Child, desired: Desired, finding: Finding) -> Standing:
+        """The standing of a resource of whose object somebody took fields, now or not long ago."""
+        memory, name = subject.memory, subject.name
+        contest = memory.find_contest(name, now=subject.now)
+        if finding.taken and (contest is None or contest.next_answer <= subject.now):
+            repair = to_apply(subject, desired, child, finding, repairs=drift.describe(finding.taken))
+            if contest is None or not contest.is_contested or repair.state is not State.PROGRESSING:
+                return repair
+            # Once it is a contest it is nobody's wait any more: the resource is as ready as its object.
+            standing = dataclasses.replace(self._judge_child(subject, child), step=repair.step)
+        else:
+            standing = self._stand(subject, child)
+            if contest is not None and (finding.taken or contest.is_contested):
+                due = contest.next_answer if finding.taken else contest.forgotten_at
+                standing = dataclasses.replace(standing, wake_at=min(due, standing.wake_at or due))
+        question = Question(child=child, lost=finding.taken, manifest=desired.manifest)
+        return dataclasses.replace(standing, remarks=drift.tell_contest(name, contest, question, memory))
+
+    def _stand(self, subject: Subject, child: Child) -> Standing:
+        """The standing of a resource whose object is as it is to be."""
         standing = self._judge_child(subject, child)
         return self._retry(subject, standing) if standing.is_terminal else standing
 
@@ -203,12 +249,13 @@ class Resolver:
         return to_apply(subject, wanted.at(replacing.find_next_incarnation(subject.children)), None)
 
 
-def find_immutable(subject: Subject, child: Child) -> str | None:
-    """The field whose change takes another object, if there is one."""
+def find_immutable(subject: Subject, child: Child, finding: Finding) -> str | None:
+    """The field whose change takes another object, if there is one. What is left to others is no change."""
     refused = subject.memory.immutable.get(child.uid)
     if refused is not None and refused[0] == subject.wanted.hash:
         return refused[1]
-    return replacing.find_replaced_field(subject.resource, child, subject.wanted)
+    manifest = fields.without(subject.wanted.manifest, [lost.place for lost in finding.left])
+    return replacing.find_replaced_field(subject.resource, child, manifest)
 
 
 def failure_subject(child: Child) -> str:
@@ -232,19 +279,13 @@ def incarnation_of(child: Child | None) -> int:
     return child.incarnation if child is not None else 1
 
 
-def has_drifted(child: Child, desired: Desired, memory: Memory) -> bool:
-    """Whether somebody took fields that are stated."""
-    digest = ownership.digest(child.ownership)
-    if memory.whole.get(child.uid) == (desired.hash, digest):
-        return False
-    if ownership.find_lost(desired.manifest, child.ownership) is not None:
-        return True
-    memory.whole[child.uid] = (desired.hash, digest)
-    return False
+def to_apply(
+    subject: Subject, desired: Desired, child: Child | None, finding: Finding = drift.NOTHING, *, repairs: str = ""
+) -> Standing:
+    """The standing of a resource whose object is to be written, or is being written, or was refused.
 
-
-def to_apply(subject: Subject, desired: Desired, child: Child | None) -> Standing:
-    """The standing of a resource whose object is to be written, or is being written, or was refused."""
+    repairs: the fields that are taken back, where that is all that the write is for.
+    """
     step = Apply(
         resource=subject.name,
         kind=desired.kind,
@@ -252,6 +293,9 @@ def to_apply(subject: Subject, desired: Desired, child: Child | None) -> Standin
         manifest=desired.manifest,
         hash=desired.hash,
         uid=child.uid if child is not None else None,
+        statement=desired.statement,
+        left=finding.left,
+        repairs=repairs,
     )
     standing = Standing(
         state=State.PROGRESSING, reason="Applying", message="is being applied", ref=desired.ref, child=child

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
+from hearth.plan.remarks import Remark
 from hearth.plan.steps import Step
 
 
@@ -42,6 +43,8 @@ class Standing:
     """Whether the child has failed so that only another object can help."""
     wake_at: float | None = None
     """Monotonic seconds at which to look again though nothing happened."""
+    remarks: tuple[Remark, ...] = ()
+    """What the Stack's conditions are to say of it besides, each of another type."""
 
     @property
     def is_ready(self) -> bool:

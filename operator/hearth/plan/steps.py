@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from hearth.model import fields
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.ownership import Lost
+from hearth.plan.stated import Statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,18 @@ class Apply:
     """Of the evaluated definition, keyed; what an attempt at it is remembered by."""
     uid: str | None
     """Of the object that is to be changed; None where none is known and one is to be created."""
+    statement: Statement | None = None
+    """What of the manifest others may keep; None where nothing."""
+    left: tuple[Lost, ...] = ()
+    """What of the manifest they have taken and keep, so that it is not stated."""
+    repairs: str = ""
+    """What is taken back, in words, where that is the only reason to write."""
+
+    @property
+    def stated(self) -> Object:
+        """What is sent: the manifest less what is left to others."""
+        sent: Object = fields.without(self.manifest, [lost.place for lost in self.left])
+        return sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hearth.model.child import Child
+from hearth.model.child import Child, Object
 from hearth.plan import attempts
 from hearth.plan.attempts import Attempt
+from hearth.plan.contests import Contest
+from hearth.plan.ownership import Finding, Lost
 
 
 class Children(Protocol):
@@ -21,6 +23,16 @@ class Children(Protocol):
         """The resource labels of all of them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Who holds these fields of an object?"""
+
+    child: Child
+    lost: tuple[Lost, ...]
+    manifest: Object
+    """What the places of the fields lead into."""
+
+
 @dataclass(slots=True)
 class Memory:
     """What one process remembers of a Stack. All of it may be lost: that costs a look or a try, never a mistake."""
@@ -30,7 +42,15 @@ class Memory:
     in_flight: set[str] = field(default_factory=set)
     """Keys of steps that are being taken now."""
     whole: dict[str, tuple[str, bytes]] = field(default_factory=dict)
-    """By UID the definition's hash and the digest of our ownership when nothing of it was lost."""
+    """By UID the definition's hash and the digest of our ownership when nothing of it was to be taken back."""
+    left: dict[str, Finding] = field(default_factory=dict)
+    """By UID what was left to others then, where that is anything."""
+    contests: dict[str, Contest] = field(default_factory=dict)
+    """By resource what is remembered of somebody who keeps taking fields of its object."""
+    holders: dict[str, tuple[tuple[Lost, ...], str]] = field(default_factory=dict)
+    """By UID which fields were asked about last, and who holds them, in words."""
+    questions: dict[str, Question] = field(default_factory=dict)
+    """By resource what is to be asked so that its remark can name somebody."""
     immutable: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By UID the hash of a definition that the server will not change the object to, and the field that stands in the way."""
     failed: set[str] = field(default_factory=set)
@@ -39,6 +59,22 @@ class Memory:
     """UIDs of objects that were watched since they were made."""
     ready: set[str] = field(default_factory=set)
     """UIDs of those among them that have been ready."""
+
+    def keep(self, uid: str, seen: tuple[str, bytes], finding: Finding) -> None:
+        """Nothing but what is left to others is lost of an object while `seen` stays the same (see `whole`)."""
+        self.whole[uid] = seen
+        if finding.left:
+            self.left[uid] = finding
+        else:
+            self.left.pop(uid, None)
+
+    def find_contest(self, name: str, *, now: float) -> Contest | None:
+        """What is remembered of a contest for the object of a resource. now: monotonic seconds."""
+        contest = self.contests.get(name)
+        if contest is not None and contest.forgotten_at <= now:
+            del self.contests[name]
+            return None
+        return contest
 
     def succeed(self, key: str, subject: str) -> None:
         """What was tried under that key came to pass: earlier failures at it are forgotten."""

@@ -131,6 +131,8 @@ def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependen
         failed_when=bound.failed_when,
         replacement=draft.source.replacement,
         replace_on=draft.source.replace_on,
+        drift_policy=draft.source.drift_policy,
+        ignore_fields=draft.source.ignore_fields,
     )
 
 

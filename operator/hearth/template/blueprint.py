@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from hearth.model.child import Object, Path
+from hearth.model.fields import Pattern
 
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 """By resource name the fields of its child, or None where there is no child (yet)."""
@@ -66,6 +67,14 @@ class Replacement(enum.Enum):
     NEVER = "Never"
 
 
+class DriftPolicy(enum.Enum):
+    """What is done about fields that somebody else took."""
+
+    REPAIR = "Repair"
+    REPORT = "Report"
+    IGNORE = "Ignore"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceBlueprint:
     """One resource that is there under these parameters (`when` is true)."""
@@ -94,6 +103,9 @@ class ResourceBlueprint:
     """None: as is usual for its kind."""
     replace_on: tuple[Path, ...] = ()
     """Fields whose change means another object even where the API server would take it."""
+    drift_policy: DriftPolicy = DriftPolicy.REPAIR
+    ignore_fields: tuple[Pattern, ...] = ()
+    """Fields that are stated once and then left to others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,22 @@ from typing import Any
 
 from hearth.model import names
 from hearth.model.child import Object, Path
+from hearth.model.fields import Pattern
 from hearth.model.problems import Mistake
-from hearth.template import environment, hints, parameters
-from hearth.template.blueprint import Replacement
+from hearth.template import drift_rules, environment, hints, parameters
+from hearth.template.blueprint import DriftPolicy, Replacement
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
-RESOURCE_WORDS = ("manifest", "dependsOn", "when", "readyWhen", "failedWhen", "updatePolicy")
+RESOURCE_WORDS = (
+    "manifest",
+    "dependsOn",
+    "when",
+    "readyWhen",
+    "failedWhen",
+    "updatePolicy",
+    "driftPolicy",
+    "ignoreFields",
+)
 UPDATE_WORDS = ("replace", "replaceOn")
 OUTPUT_WORDS = ("value", "when")
 OWN_WORDS = frozenset({"params", "conditions", "stack", "index", "item"})
@@ -40,6 +50,7 @@ HEARTH_MARKS = frozenset(
         names.ANNOTATION_INCARNATION,
         names.ANNOTATION_HASH,
         names.ANNOTATION_REQUIRES,
+        names.ANNOTATION_STATED,
     }
 )
 """What Hearth itself writes on every child."""
@@ -61,6 +72,8 @@ class ResourceSource:
     failed_when: list[tuple[str, str]]
     replacement: Replacement | None
     replace_on: tuple[Path, ...]
+    drift_policy: DriftPolicy
+    ignore_fields: tuple[Pattern, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,6 +195,10 @@ class Reader:
             replace_on=tuple(
                 tuple(field.split("."))
                 for field, _ in self.read_list(policy, "replaceOn", f"{path}.updatePolicy", of="fields")
+            ),
+            drift_policy=drift_rules.read_policy(raw.get("driftPolicy"), path=f"{path}.driftPolicy", note=self.note),
+            ignore_fields=drift_rules.read_ignored(
+                self.read_list(raw, "ignoreFields", path, of="fields"), manifest, note=self.note
             ),
         )
 

@@ -33,6 +33,8 @@ def test_fields_are_called_in_camel_case_outside() -> None:
         "readyWhen",
         "failedWhen",
         "updatePolicy",
+        "driftPolicy",
+        "ignoreFields",
     }
 
 

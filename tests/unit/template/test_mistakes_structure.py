@@ -30,7 +30,7 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
             [
                 (
                     f"{A}.deletionPolicy",
-                    f"'deletionPolicy' is not known; a resource has {', '.join(checks.RESOURCE_WORDS[:-1])} and updatePolicy",
+                    f"'deletionPolicy' is not known; a resource has {', '.join(checks.RESOURCE_WORDS[:-1])} and ignoreFields",
                 )
             ],
         ),

@@ -1,0 +1,131 @@
+"""Fields named as the API server names them: `spec.template.spec.containers[name="web"].image`, read and compared.
+
+Knows the notation and manifests; must not know who owns what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a list, by some of its fields: `[name="web"]`."""
+
+    keys: tuple[tuple[str, str], ...]
+    """Names and values; a value that is no text as JSON writes it."""
+
+    def fits(self, item: Any) -> bool:
+        """Whether the item has these fields."""
+        return isinstance(item, dict) and all(
+            name in item and write_value(item[name]) == value for name, value in self.keys
+        )
+
+
+Pattern: TypeAlias = tuple[str | Item, ...]
+"""A way into any manifest: keys of maps and items of lists."""
+Place: TypeAlias = tuple[str | int, ...]
+"""A way into one manifest: keys of maps and positions in lists."""
+
+KEY = re.compile(r"[^.\[\]]+")
+BRACKETS = re.compile(r'\[((?:"(?:[^"\\]|\\.)*"|[^\]"])+)\]')
+PAIR = re.compile(r'\s*([^=,\s"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^,"]+?)\s*(?:,|\Z)')
+
+
+def parse(text: str) -> Pattern | None:
+    """The pattern that `text` writes, None where it writes none.
+
+    Keys that are no plain words stand in brackets: `metadata.annotations[example.com/owner]`.
+    """
+    found: list[str | Item] = []
+    position = 0
+    while position < len(text):
+        if text[position] == "[" and found:
+            brackets = BRACKETS.match(text, position)
+            inner = parse_brackets(brackets[1]) if brackets else None
+            if brackets is None or inner is None:
+                return None
+            found.append(inner)
+            position = brackets.end()
+            continue
+        if found and text[position] == ".":
+            position += 1
+        elif found:
+            return None
+        key = KEY.match(text, position)
+        if key is None:
+            return None
+        found.append(key[0])
+        position = key.end()
+    return tuple(found) or None
+
+
+def parse_brackets(text: str) -> str | Item | None:
+    """What stands in brackets: the fields of an item, or a key."""
+    if "=" not in text:
+        return text
+    keys: list[tuple[str, str]] = []
+    position = 0
+    while position < len(text):
+        pair = PAIR.match(text, position)
+        if pair is None:
+            return None
+        value = pair[2]
+        try:
+            keys.append((pair[1], orjson.loads(value) if value.startswith('"') else value))
+        except orjson.JSONDecodeError:
+            return None
+        position = pair.end()
+    return Item(tuple(keys))
+
+
+def write_value(value: Any) -> str:
+    """A key field's value as patterns write it, without quotes."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def covers(pattern: Pattern, place: Place, manifest: Any) -> bool:
+    """Whether the place is what the pattern names, or lies below it."""
+    if len(place) < len(pattern):
+        return False
+    for wanted, key in zip(pattern, place, strict=False):
+        manifest = manifest[key]
+        if not (wanted.fits(manifest) if isinstance(wanted, Item) else wanted == key):
+            return False
+    return True
+
+
+def read(manifest: Any, place: Place) -> Any:
+    """What the manifest states at the place."""
+    for key in place:
+        manifest = manifest[key]
+    return manifest
+
+
+def without(value: Any, places: Sequence[Place]) -> Any:
+    """`value` less what lies at these places, and less every map and list that held nothing else; `value` itself stays."""
+    if not places:
+        return value
+    below: dict[str | int, list[Place]] = {}
+    for place in places:
+        below.setdefault(place[0], []).append(place[1:])
+    if isinstance(value, dict):
+        kept = ((key, less(inner, below.get(key, ()))) for key, inner in value.items())
+        return {key: inner for key, inner in kept if inner is not GONE}
+    return [inner for at, item in enumerate(value) if (inner := less(item, below.get(at, ()))) is not GONE]
+
+
+GONE = object()
+"""Stands for what is to be left out."""
+
+
+def less(value: Any, places: Sequence[Place]) -> Any:
+    """`value` less what lies at the places below it, or GONE where nothing is left."""
+    if not places:
+        return value
+    return GONE if () in places else without(value, places) or GONE

@@ -1,0 +1,58 @@
+"""Somebody takes a field back ten times a second: what that costs, and that nothing else suffers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from hearth.model import names
+from hearth.model.child import Object
+from support import expectations, fake_world, probe_player
+from support.fake_world import FakeWorld
+from support.world import Address
+
+STACK: Object = {
+    "apiVersion": f"{names.GROUP}/{names.VERSION}",
+    "kind": "Stack",
+    "metadata": {"name": "shop", "namespace": "default"},
+    "spec": {"template": {"resources": {"a": {"manifest": probe_player.manifest({"value": 1})}}}},
+}
+PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name="shop-a")
+
+
+async def find_nothing() -> list[str]:
+    """Nothing in particular is waited for."""
+    return []
+
+
+async def fight(world: FakeWorld, *, seconds: int) -> Counter[str]:
+    """By verb what it costs the operator that somebody sets the value ten times a second."""
+    before = len(world.traffic.requests)
+    for _ in range(seconds * 10):
+        live = await world.user.find(PROBE)
+        if live is not None and live["spec"]["value"] != 9:
+            await world.user.patch(PROBE, {"spec": {"value": 9}})
+        await asyncio.sleep(0.1)
+    return world.traffic.count(before)
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [(60, 7), (3600, 25)], ids=["a minute", "an hour"])
+def test_a_contest_costs_few_writes(seconds: int, limit: int) -> None:
+    """Of the object and of the status; the name of the other one is asked for once; the stack is as ready as its object."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(STACK)
+        await world.wait_rest(find_nothing)
+        spent = await fight(world, seconds=seconds)
+        assert 5 <= spent["apply"] <= limit
+        assert spent["status"] <= 3 * limit
+        assert spent["get"] == 1
+        stack = await world.user.find(Address.of(STACK))
+        contested = expectations.find_condition(stack, "Contested")
+        assert "spec.value, held by 'kubectl-edit' again and again" in contested["message"]
+        assert expectations.find_condition(stack, "Ready")["status"] == "True"
+
+    fake_world.run(story)

@@ -1,0 +1,220 @@
+"""What is done about fields that others took: by policy, by field, and by how they took them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import orjson
+import pytest
+
+from hearth.model import child as children
+from hearth.model import fields
+from hearth.model.child import Child, Object
+from hearth.plan import holding, ownership
+from hearth.plan.board import Board
+from hearth.plan.contests import Contest
+from hearth.plan.standing import State
+from hearth.plan.steps import Apply
+from hearth.plan.world import Question
+from hearth.template.blueprint import Blueprint, DriftPolicy
+from support import blueprints
+from support.blueprints import Constant, World
+
+MANIFEST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "b": "2"}, "spec": {"replicas": 2}}
+OURS: Object = {"f:data": {"f:a": {}, "f:b": {}}, "f:spec": {"f:replicas": {}}}
+THEIRS = {"manager": "keda", "operation": "Update"}
+
+
+def make_blueprint(manifest: Object = MANIFEST, **options: Any) -> Blueprint:
+    """One resource, with what it says of drift."""
+    blueprint = blueprints.make_blueprint({"a": []}, manifests={"a": Constant(manifest)})
+    return dataclasses.replace(blueprint, resources={"a": dataclasses.replace(blueprint.resources["a"], **options)})
+
+
+def tamper(world: World, *taken: str, subresource: str = "", gone: bool = False) -> Child:
+    """Let somebody else take fields of the child: `data.a`."""
+    [before] = world.of("a")
+    assert before.ownership is not None
+    world.count += 1
+    ours = {**orjson.loads(before.ownership.fields), **OURS}
+    theirs: Object = {}
+    for path in taken:
+        top, key = path.split(".")
+        ours[f"f:{top}"] = {name: {} for name in ours[f"f:{top}"] if name != f"f:{key}"}
+        theirs.setdefault(f"f:{top}", {})[f"f:{key}"] = {}
+    mine = {"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": ours}
+    other = {**THEIRS, "fieldsV1": theirs, **({"subresource": subresource} if subresource else {})}
+    raw = {
+        **before.fields,
+        "metadata": {**before.fields["metadata"], "managedFields": [mine, *([] if gone else [other])]},
+    }
+    child = dataclasses.replace(before, ownership=children.find_ownership(raw), resource_version=world.count)
+    world.children["a"] = [child]
+    return child
+
+
+def settled(blueprint: Blueprint) -> tuple[World, Board]:
+    """A world in which it is there and all of it ours."""
+    world, board = World(), blueprints.make_board(blueprint)
+    world.settle(board)
+    tamper(world)
+    assert world.refresh(board) == []
+    return world, board
+
+
+def change(world: World, manifest: Object, **options: Any) -> tuple[Board, Apply]:
+    """The apply of another definition, over the same world."""
+    board = blueprints.make_board(make_blueprint(manifest, **options))
+    assert world.refresh(board) == ["a"]
+    step = board.frontier["a"]
+    assert isinstance(step, Apply)
+    return board, step
+
+
+def texts(step: Apply) -> list[str]:
+    """What an apply leaves to others."""
+    return [lost.text for lost in step.left]
+
+
+def test_repair_takes_all_of_it_back() -> None:
+    """And says what, so that it can be counted."""
+    world, board = settled(make_blueprint())
+    tamper(world, "data.a")
+    assert world.refresh(board, "a") == ["a"]
+    step = board.frontier["a"]
+    assert isinstance(step, Apply)
+    assert (step.repairs, step.left, step.stated) == ("data.a", (), step.manifest)
+
+
+@pytest.mark.parametrize("policy", [DriftPolicy.REPORT, DriftPolicy.IGNORE])
+def test_what_is_left_is_not_written(policy: DriftPolicy) -> None:
+    """Told under Report alone, also by a board and a memory made anew."""
+    world, board = settled(make_blueprint(drift_policy=policy))
+    tamper(world, "data.a")
+    assert world.refresh(board, "a") == []
+    assert board.is_ready
+    said = [remark.type for remark in board.standings["a"].remarks]
+    assert said == (["Drifted"] if policy is DriftPolicy.REPORT else [])
+    world.memory = World().memory
+    again = blueprints.make_board(make_blueprint(drift_policy=policy))
+    assert (world.refresh(again), [remark.type for remark in again.standings["a"].remarks]) == ([], said)
+
+
+def test_an_apply_for_another_reason_leaves_it_out() -> None:
+    """Until its own value is another one. What is new, or still ours, is stated."""
+    world, _ = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
+    tamper(world, "data.a")
+    options = {"drift_policy": DriftPolicy.IGNORE}
+    _, step = change(world, {**MANIFEST, "data": {"a": "1", "b": "3", "c": "4"}}, **options)
+    assert (texts(step), step.stated["data"]) == (["data.a"], {"b": "3", "c": "4"})
+    _, step = change(world, {**MANIFEST, "data": {"a": "9", "b": "2"}}, **options)
+    assert (texts(step), step.stated["data"]) == ([], {"a": "9", "b": "2"})
+
+
+def test_what_only_we_own_is_never_left_out() -> None:
+    """Leaving it out would delete it."""
+    world, _ = settled(make_blueprint(ignore_fields=(("data", "a"),)))
+    _, step = change(world, {**MANIFEST, "data": {"a": "1", "b": "3"}}, ignore_fields=(("data", "a"),))
+    assert (texts(step), step.stated["data"]) == ([], {"a": "1", "b": "3"})
+
+
+def test_naming_a_field_afterwards_leaves_it_as_it_is() -> None:
+    """A change of policy alone costs one apply, which takes nothing back."""
+    world, board = settled(make_blueprint())
+    world.memory.contests["a"] = Contest(answers=1, next_answer=99.0, forgotten_at=999.0, fields="data.a")
+    tamper(world, "data.a")
+    assert world.refresh(board, "a") == []
+    board, step = change(world, MANIFEST, ignore_fields=(("data", "a"),))
+    assert (texts(step), step.repairs) == (["data.a"], "")
+    assert step.manifest["metadata"]["annotations"]["hearth.dev/stated"]
+
+
+def test_another_key_of_hashes_changes_nothing() -> None:
+    """What cannot be compared counts as unchanged."""
+    world, _ = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
+    child = tamper(world, "data.a")
+    metadata = child.fields["metadata"]
+    annotations = {**metadata["annotations"], "hearth.dev/stated": "k00000000:" + "0" * 32}
+    spoilt = {**child.fields, "metadata": {**metadata, "annotations": annotations}}
+    world.children["a"] = [dataclasses.replace(child, hash="k00000000:" + "0" * 32, fields=spoilt)]
+    _, step = change(world, MANIFEST, drift_policy=DriftPolicy.IGNORE)
+    assert texts(step) == ["data.a"]
+
+
+@pytest.mark.parametrize("policy", list(DriftPolicy))
+def test_a_scaled_replica_count_is_no_drift(policy: DriftPolicy) -> None:
+    """Under no policy; set by any other way it is."""
+    world, board = settled(make_blueprint(drift_policy=policy))
+    tamper(world, "spec.replicas", subresource="scale")
+    assert (world.refresh(board, "a"), board.standings["a"].remarks) == ([], ())
+    _, step = change(world, {**MANIFEST, "data": {"a": "9", "b": "2"}}, drift_policy=policy)
+    assert (texts(step), "spec" in step.stated) == (["spec.replicas"], False)
+    _, step = change(world, {**MANIFEST, "spec": {"replicas": 3}}, drift_policy=policy)
+    assert texts(step) == []
+    tamper(world, "spec.replicas")
+    assert (world.refresh(board, "a") == ["a"]) is (policy is DriftPolicy.REPAIR)
+
+
+def test_our_own_marks_are_repaired_under_every_policy() -> None:
+    """Without them nobody knows whose the object is."""
+    world, board = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
+    [child] = world.of("a")
+    bare = {"metadata": {**child.fields["metadata"], "managedFields": [{"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": OURS}]}}  # fmt: skip
+    world.children["a"] = [dataclasses.replace(child, ownership=children.find_ownership(bare))]
+    assert world.refresh(board, "a") == ["a"]
+    step = board.frontier["a"]
+    assert isinstance(step, Apply)
+    assert (texts(step), step.repairs.startswith("metadata.labels[hearth.dev/")) == ([], True)
+
+
+def test_ignored_fields_are_not_reported() -> None:
+    """They are left to others by agreement."""
+    world, board = settled(make_blueprint(drift_policy=DriftPolicy.REPORT, ignore_fields=(("data", "a"),)))
+    tamper(world, "data.a")
+    assert (world.refresh(board, "a"), board.standings["a"].remarks) == ([], ())
+
+
+def test_a_contest_is_waited_out_as_its_object_is() -> None:
+    """Ready, with the time of the next answer; then answered without becoming unready."""
+    world, board = settled(make_blueprint())
+    world.memory.contests["a"] = Contest(answers=3, next_answer=4.0, forgotten_at=604.0, fields="data.a")
+    child = tamper(world, "data.a")
+    assert (world.refresh(board, "a"), board.wakes, board.is_ready) == ([], {"a": 4.0}, True)
+    assert [remark.type for remark in board.standings["a"].remarks] == ["Contested"]
+    assert world.memory.questions["a"].child is child
+    world.now = 4.0
+    assert (world.refresh(board, "a"), board.standings["a"].state) == (["a"], State.READY)
+    tamper(world)
+    assert (world.refresh(board, "a"), board.wakes) == ([], {"a": 604.0})
+    world.now = 604.0
+    world.refresh(board, "a")
+    assert (board.standings["a"].remarks, board.wakes, world.memory.contests) == ((), {}, {})
+
+
+def test_the_holder_is_named() -> None:
+    """As the object itself tells; nobody where the field was removed."""
+    world, board = settled(make_blueprint())
+    world.memory.contests["a"] = Contest(answers=3, next_answer=4.0, forgotten_at=604.0, fields="data.a")
+    tamper(world, "data.a")
+    world.refresh(board, "a")
+    question = world.memory.questions["a"]
+    ours = {"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:b": {}}}}
+    other = {**THEIRS, "fieldsV1": {"f:data": {"f:a": {}}}}
+    bystander = {**THEIRS, "manager": "else", "fieldsV1": {"f:data": {"f:c": {}}}}
+    assert holding.describe({"metadata": {"managedFields": [ours, bystander, other]}}, question) == "held by 'keda'"
+    assert holding.describe({"metadata": {"managedFields": [ours, bystander]}}, question) == "removed by somebody"
+
+
+def test_the_holder_of_a_part_of_a_list_is_named() -> None:
+    """Items go by their keys; who owns a list as a whole owns its items."""
+    manifest = {"spec": {"containers": [{"name": "log"}, {"name": "web", "image": "a"}], "args": ["x"]}}
+    place = ("spec", "containers", 1, "image")
+    lost = ownership.Lost(place=place, text="image")
+    [child] = settled(make_blueprint())[0].of("a")
+    question = Question(child=child, lost=(lost,), manifest=manifest)
+    keyed = {"f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}}
+    other = {"f:spec": {"f:containers": {'k:{"name":"log"}': {".": {}, "f:image": {}}}}}
+    whole = {"f:spec": {"f:containers": {}}}
+    assert [holding.holds(each, place, question.manifest) for each in (keyed, other, whole)] == [True, False, True]
+    assert fields.read(manifest, place) == "a"

@@ -1,0 +1,67 @@
+"""What is said of single resources, as conditions of the Stack: bounded, and gone when nothing is to be said any more."""
+
+from __future__ import annotations
+
+from hearth.model.phases import DONE
+from hearth.plan import conditions
+from hearth.plan.conditions import Extra
+from hearth.plan.remarks import NAMED_AT_MOST, Remark, Remarks
+
+
+def remark(message: str, *, type_: str = "Drifted") -> Remark:
+    """One remark."""
+    return Remark(type=type_, reason="FieldsTaken", message=message)
+
+
+def judge(*extras: Extra, before: list[dict[str, object]] | None = None) -> dict[str, tuple[str, str, str]]:
+    """By type status, reason and message of the conditions."""
+    found = conditions.judge(
+        DONE,
+        headline=("Complete", "all"),
+        generation=1,
+        before=before or (),
+        now="2026-01-01T00:00:00Z",
+        extras=extras,
+    )
+    return {each["type"]: (each["status"], each["reason"], each["message"]) for each in found}
+
+
+def test_nothing_to_say_says_nothing() -> None:
+    """A Stack that nothing ever happened to has the three conditions of kstatus alone."""
+    assert set(judge()) == {"Ready", "Reconciling", "Stalled"}
+
+
+def test_what_is_true_is_said_and_taken_back() -> None:
+    """Taken back as False, which `kubectl wait` can wait for."""
+    assert judge(Extra(type="Drifted", reason="FieldsTaken", message="web"))["Drifted"] == (
+        "True",
+        "FieldsTaken",
+        "web",
+    )
+    before = [{"type": "Drifted", "status": "True"}, {"type": "SomethingElse", "status": "True"}]
+    after = judge(before=before)
+    assert after["Drifted"] == ("False", "NotDrifted", "")
+    assert "SomethingElse" not in after
+
+
+def test_remarks_follow_the_resources() -> None:
+    """One condition a type, true while any resource has something to say."""
+    remarks = Remarks()
+    remarks.replace("a", (), (remark("a: x"),))
+    remarks.replace("b", (), (remark("b: y"), remark("b: z", type_="Contested")))
+    assert [(each.type, each.message) for each in remarks.conditions()] == [
+        ("Drifted", "a: x; b: y"),
+        ("Contested", "b: z"),
+    ]
+    remarks.replace("a", (remark("a: x"),), ())
+    remarks.replace("b", (remark("b: y"), remark("b: z", type_="Contested")), (remark("b: w"),))
+    assert [(each.type, each.message) for each in remarks.conditions()] == [("Drifted", "b: w")]
+
+
+def test_a_thousand_resources_make_a_short_message() -> None:
+    """The first few are named, the others counted."""
+    remarks = Remarks()
+    for number in range(1000):
+        remarks.replace(f"r{number}", (), (remark(f"r{number}: spec"),))
+    [found] = remarks.conditions()
+    assert found.message.endswith(f"r4: spec; and {1000 - NAMED_AT_MOST} more")

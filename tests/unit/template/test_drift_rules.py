@@ -1,0 +1,77 @@
+"""What a template may say of fields that others change, and how it is told what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model import fields
+from hearth.model.problems import Mistake
+from hearth.template import checks
+from hearth.template.blueprint import DriftPolicy
+from hearth.template.checks import ResourceSource
+
+PATH = "spec.template.resources.a"
+MANIFEST = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"labels": {"tier": "front"}, "annotations": "${params.annotations}"},
+    "spec": {
+        "replicas": "${params.replicas}",
+        "template": {"spec": {"containers": [{"name": "web", "image": "a"}, {"name": "${params.sidecar}", "image": "b"}]}},
+    },
+}  # fmt: skip
+
+
+def read(**words: Any) -> tuple[ResourceSource, list[Mistake]]:
+    """A resource that says this, and what is wrong with it."""
+    reader = checks.Reader("spec.template")
+    source = reader.read({"resources": {"a": {"manifest": MANIFEST, **words}}})
+    return source.resources["a"], reader.mistakes
+
+
+def test_nothing_said_means_repair() -> None:
+    """And nothing is ignored."""
+    source, mistakes = read()
+    assert (source.drift_policy, source.ignore_fields, mistakes) == (DriftPolicy.REPAIR, (), [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "spec.replicas",
+        "spec",
+        "metadata.labels.tier",
+        "metadata.annotations[example.com/owner]",
+        'spec.template.spec.containers[name="web"].image',
+        "spec.template.spec.containers[name=log].image",
+    ],
+)
+def test_fields_that_the_manifest_states_can_be_ignored(text: str) -> None:
+    """Also those that an expression may turn out to state."""
+    source, mistakes = read(driftPolicy="Report", ignoreFields=[text])
+    assert (source.drift_policy, source.ignore_fields, mistakes) == (DriftPolicy.REPORT, (fields.parse(text),), [])
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "what"),
+    [
+        ({"driftPolicy": "Repare"}, "driftPolicy", "must be one of Repair, Report, Ignore"),
+        ({"driftPolicy": True}, "driftPolicy", "must be one of"),
+        ({"ignoreFields": "spec"}, "ignoreFields", "must be a list of fields"),
+        ({"ignoreFields": [1]}, "ignoreFields[0]", "must be text"),
+        ({"ignoreFields": ["spec.replicas", "spec..x"]}, "ignoreFields[1]", "is no path to a field"),
+        ({"ignoreFields": ["spec.replica"]}, "ignoreFields[0]", "'spec.replica' is not stated in the manifest"),
+        ({"ignoreFields": ["spec.template.spec.containers.image"]}, "ignoreFields[0]", "is not stated"),
+        ({"ignoreFields": ["kind"]}, "ignoreFields[0]", "says which object it is"),
+        ({"ignoreFields": ["metadata.name"]}, "ignoreFields[0]", "says which object it is"),
+        ({"ignoreFields": ["metadata.labels[hearth.dev/stack]"]}, "ignoreFields[0]", "is written by Hearth"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_named_by_its_path(words: dict[str, Any], where: str, what: str) -> None:
+    """With what to write instead."""
+    _, [mistake] = read(**words)
+    assert mistake.path == f"{PATH}.{where}"
+    assert what in mistake.message
