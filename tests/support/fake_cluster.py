@@ -5,10 +5,12 @@ Every request is counted, and may be refused, lost, or be the last one that its 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from hearth.engine.ports import Listener
+from hearth.kube import requests
 from hearth.model import child as children
 from hearth.model import errors, names
 from hearth.model.child import Child, Object, Path
@@ -104,6 +106,44 @@ class FakeCluster:
         if live is not None:
             self.cache.put(kind, live, is_ours=True)
         return False
+
+    async def release(self, child: Child) -> None:
+        """As the port says."""
+        kind = child.kind
+        request = Request(
+            verb="release", kind=kind, namespace=child.namespace, name=child.name, resource=child.resource
+        )
+        metadata = {**child.fields["metadata"], "resourceVersion": str(child.resource_version)}
+        for is_last in (False, True):
+            try:
+                answer = await self._wire.send(request, functools.partial(self._release, child, metadata))
+            except errors.Refused as error:
+                if error.code != 404 and (error.code != 409 or is_last):
+                    raise
+            else:
+                self.cache.put(kind, answer, is_ours=True)
+                return
+            live = await self._find_child(child)
+            if live is None:
+                return
+            metadata = live["metadata"]
+
+    def _release(self, child: Child, metadata: Mapping[str, Any]) -> Object:
+        patch = requests.release_patch(metadata)
+        return self._server.patch(child.kind, child.namespace, child.name, patch, manager=MANAGER)
+
+    async def _find_child(self, child: Child) -> Object | None:
+        """That very object as it is now, or None where it is gone or that Stack's no longer."""
+        try:
+            live = await self.get(child.ref, kind=child.kind)
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+            live = None
+        if live is None or live["metadata"]["uid"] != child.uid:
+            self.cache.forget(child)
+            return None
+        return live if self.cache.put(child.kind, live, is_ours=True).stack_uid == child.stack_uid else None
 
     async def _is_another(self, child: Child) -> bool:
         """Whether the object of a child's name is not that child (any more)."""

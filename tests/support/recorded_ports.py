@@ -71,6 +71,13 @@ class RecordedCluster:
         )
         return await pass_on(self._log, request, lambda: self._inner.delete(child))
 
+    async def release(self, child: Child) -> None:
+        """As the port says."""
+        request = Request(
+            verb="release", kind=child.kind, namespace=child.namespace, name=child.name, resource=child.resource
+        )
+        await pass_on(self._log, request, lambda: self._inner.release(child))
+
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
         """As the port says."""
         request = Request(verb="list", kind=kind, namespace="", name="")

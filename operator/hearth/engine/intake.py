@@ -68,7 +68,7 @@ class Intake:
 
     async def _look(self, stack: StackObject) -> None:
         if stack.deleting:
-            self._install(stack, acceptance.EMPTY, revision=self.revision)
+            self._install(stack, await self.acceptor.get_last_wish(stack), revision=self.revision)
             return
         spec = stack.spec
         self.source = acceptance.find_source(stack.namespace, spec)

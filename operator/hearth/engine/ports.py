@@ -82,6 +82,13 @@ class Cluster(Protocol):
         True when it is gone now (also when it already was), False while finalizers hold it. The cache follows.
         """
 
+    async def release(self, child: Child) -> None:
+        """Take all labels and annotations of ours off that very object (uid and version stated), and nothing else.
+
+        One that is gone, or not that Stack's child any more, is fine. The cache follows. `Refused` with 409 where it
+        keeps changing meanwhile.
+        """
+
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
         """A live list from the server, past the cache. A kind that is no longer served has none."""
 

@@ -137,7 +137,7 @@ class Runner:
                 self.memory.succeed(key, steps.subject(step))
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
                 self.memory.whole[child.uid] = (step.hash, ownership.digest(child.ownership))
-                if step.uid is None:
+                if step.uid is None and not child.is_adopted:
                     self.memory.made.add(child.uid)
             case _:
                 self.memory.succeed(key, steps.subject(step))

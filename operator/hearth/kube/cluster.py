@@ -130,6 +130,39 @@ class KubeCluster:
         self.caches.forget(child)
         return True
 
+    async def release(self, child: Child) -> None:
+        """Take all labels and annotations of ours off that very object."""
+        path = requests.object_path(child.kind, child.namespace, child.name)
+        metadata = {**child.fields["metadata"], "resourceVersion": str(child.resource_version)}
+        for is_last in (False, True):
+            try:
+                body = requests.release_patch(metadata)
+                answer = await self._sender.send("patch", child.kind, path, body=body)
+            except errors.Refused as refused:
+                if refused.code != 404 and (refused.code != 409 or is_last):
+                    raise
+            else:
+                self.caches.put(answer, child.kind)
+                return
+            # It changed a moment ago, which may have brought another annotation of ours, or made it somebody else's.
+            live = await self._find_child(child)
+            if live is None:
+                return
+            metadata = live["metadata"]
+
+    async def _find_child(self, child: Child) -> Object | None:
+        """That very object as it is on the server now, or None where it is gone or that Stack's no longer."""
+        try:
+            live = await self.get(child.ref, kind=child.kind)
+        except errors.Refused as refused:
+            if refused.code != 404:
+                raise
+            live = None
+        if live is None or live["metadata"]["uid"] != child.uid:
+            self.caches.forget(child)
+            return None
+        return live if self.caches.put(live, child.kind).stack_uid == child.stack_uid else None
+
     async def _is_another(self, child: Child) -> bool:
         """Whether the object of a child's name is not that child (any more). A webhook may say 409 as well."""
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from urllib import parse
 
 from hearth.model import names
@@ -55,6 +57,16 @@ def delete_options(uid: str) -> Object:
         "propagationPolicy": "Background",
         "preconditions": {"uid": uid},
     }
+
+
+def release_patch(metadata: Mapping[str, Any]) -> Object:
+    """The merge patch that takes what is ours off an object with that metadata, as long as it is still that one."""
+    kept = {key: metadata[key] for key in ("uid", "resourceVersion")}
+    taken = {
+        part: dict.fromkeys(key for key in metadata.get(part) or {} if names.is_ours(key))
+        for part in ("labels", "annotations")
+    }
+    return {"metadata": {**kept, **{part: keys for part, keys in taken.items() if keys}}}
 
 
 def children_query(stack_uid: str, *, continued: str) -> dict[str, str]:

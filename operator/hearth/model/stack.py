@@ -143,6 +143,13 @@ class Resource(ApiModel):
     """Expressions, without `${}`; the child has failed as soon as one of them is true: `job.status.failed > 3`."""
     update_policy: UpdatePolicy | None = None
     """What happens where the child cannot be changed in place."""
+    deletion_policy: Literal["Delete", "Retain"] | None = None
+    """What becomes of the child once nothing wants it any more: the resource was taken out, the child was replaced, or the
+    Stack is deleted. `Retain`: it stays as it is, and belongs to nobody. Without it the child is deleted."""
+    adoption_policy: Literal["Refuse", "Adopt"] | None = None
+    """What happens where an object of that name is there already and belongs to no Stack. `Adopt`: it is taken over and
+    changed to what the manifest states; once nothing wants it any more it is left as it is, never deleted. Without it,
+    what `spec.adoptionPolicy` says."""
 
 
 class Output(ApiModel):
@@ -211,6 +218,12 @@ class StackSpec(ApiModel):
     template_ref: TemplateReference | None = None
     parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
     """The values of the template's parameters, by name. What is not given here takes the parameter's default."""
+    deletion_policy: Literal["Delete", "Abandon"] | None = None
+    """What becomes of the children when the Stack is deleted. `Abandon`: all stay as they are, and belong to nobody. Without
+    it they are deleted, except where a resource says otherwise."""
+    adoption_policy: Literal["Refuse", "Adopt"] | None = None
+    """What happens where an object of a child's name is there already and belongs to no Stack, for every resource that does
+    not say so itself. `Adopt`: it is taken over. Without it, it is left as it is and the resource fails."""
 
 
 class Condition(ApiModel):

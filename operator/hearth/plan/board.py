@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds
-from hearth.plan import resolve
+from hearth.plan import departure, resolve
 from hearth.plan.attempts import Attempt
 from hearth.plan.cleanup import Cleanup
 from hearth.plan.desired import Desired, Hashes
 from hearth.plan.standing import Standing, State
-from hearth.plan.steps import Delete, Step
+from hearth.plan.steps import Step
 from hearth.plan.world import Children, Memory
 from hearth.template.blueprint import Blueprint, StackIdentity
 
@@ -186,12 +186,13 @@ class Board:
             child = self.cleanup.children.get(uid)
             attempt = memory.attempts.get(uid)
             may_go = self.is_ready and self.cleanup.may_go(uid) and uid not in memory.in_flight
-            if child is None or child.deleting or not may_go:
+            step = departure.leave(child, self.blueprint) if child is not None and may_go else None
+            if step is None:
                 self._plan(uid, step=None, wake_at=None)
             elif attempt is not None and attempt.next_try > now:
                 self._plan(uid, step=None, wake_at=attempt.next_try)
             else:
-                self._plan(uid, step=Delete(child=child), wake_at=None)
+                self._plan(uid, step=step, wake_at=None)
 
     def find_failed_deletions(self, memory: Memory) -> list[tuple[Child, Attempt]]:
         """The obsolete objects whose deletion was refused, in a stable order."""

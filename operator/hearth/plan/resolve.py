@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import ownership, readiness, replacing, steps
-from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted
+from hearth.plan import departure, ownership, readiness, replacing, steps
+from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Apply, Delete, Step
@@ -40,6 +40,8 @@ class Subject:
     memory: Memory
     now: float
     """Monotonic seconds."""
+    adopts: bool
+    """Whether an object that is there already and nobody's child may be taken over."""
 
     @property
     def name(self) -> str:
@@ -92,8 +94,18 @@ class Resolver:
         wanted = self._evaluate(resource, standings, values)
         if not isinstance(wanted, Wanted):
             return _told(wanted, child=current)
-        subject = Subject(resource=resource, wanted=wanted, children=children, values=values, memory=memory, now=now)
-        return self._decide(subject)
+        adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
+        return self._decide(
+            Subject(
+                resource=resource,
+                wanted=wanted,
+                children=children,
+                values=values,
+                memory=memory,
+                now=now,
+                adopts=adopts,
+            )
+        )
 
     def find_desired(self, name: str) -> Desired | None:
         """What the resource is to be as its first incarnation, as it was evaluated last."""
@@ -123,7 +135,9 @@ class Resolver:
             return outcome
         requires = tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires)
         whose = Standpoint(stack=self._stack, resource=resource.name, requires=requires)
-        wanted = Wanted(kind=kind, manifest=outcome.value, hash=self._hashes.hash(outcome.value), whose=whose)
+        is_retained = resource.is_retained
+        hashed = hash_wish(outcome.value, is_retained=is_retained, hashes=self._hashes)
+        wanted = Wanted(kind=kind, manifest=outcome.value, hash=hashed, whose=whose, is_retained=is_retained)
         if known is not None:
             self._claims = {ref: name for ref, name in self._claims.items() if name != resource.name}
         self._wanted[resource.name] = (inputs, wanted)
@@ -134,7 +148,7 @@ class Resolver:
         wanted = subject.wanted
         candidates = replacing.find_candidates(subject.children, wanted)
         child = replacing.choose(candidates, wanted, lambda each: self._judge_child(subject, each))
-        desired = wanted.at(child.incarnation if child is not None else 1)
+        desired = wanted.at(child.incarnation, is_adopted=child.is_adopted) if child is not None else wanted.at(1)
         if refused := self._refuse(subject.name, desired):
             return refused
         if child is None:
@@ -171,7 +185,12 @@ class Resolver:
         if policy is Replacement.NEVER or (policy is Replacement.CREATE_FIRST and wanted.is_name_pinned):
             message = replacing.explain_refusal(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
             return readiness.stand(child, State.FAILED, "Immutable", message)
-        if policy is Replacement.DELETE_FIRST:
+        if policy is Replacement.DELETE_FIRST and departure.is_kept(child, self._blueprint):
+            # It would only be released, and go on to hold its name.
+            if wanted.is_name_pinned:
+                message = f"{field} cannot be changed in place, and {departure.explain_kept(child)}"
+                return readiness.stand(child, State.FAILED, "Immutable", message)
+        elif policy is Replacement.DELETE_FIRST:
             return to_delete(subject, child, f"is replaced, as {field} changed: it goes first")
         return to_apply(subject, wanted.at(replacing.find_next_incarnation(subject.children)), None)
 
@@ -180,6 +199,10 @@ class Resolver:
         child, wanted, memory = failed.child, subject.wanted, subject.memory
         if child is None or replacing.find_policy(subject.resource, wanted) is Replacement.NEVER:
             return failed
+        if departure.is_kept(child, self._blueprint):
+            # Every failed attempt would stay for good, so nobody but its owner makes room for the next.
+            message = f"{failed.message}; {departure.explain_kept(child)}"
+            return dataclasses.replace(failed, message=message)
         attempt = memory.attempts.get(subject.name)
         if attempt is None or attempt.subject != failure_subject(child) or child.uid not in memory.failed:
             # Nothing is remembered of this failure yet: whoever reads this standing counts it, and asks again.
@@ -245,6 +268,7 @@ def to_apply(subject: Subject, desired: Desired, child: Child | None) -> Standin
         manifest=desired.manifest,
         hash=desired.hash,
         uid=child.uid if child is not None else None,
+        adopts=subject.adopts,
     )
     standing = Standing(
         state=State.PROGRESSING, reason="Applying", message="is being applied", ref=desired.ref, child=child

@@ -66,6 +66,7 @@ def assemble(
         },
         outputs=documents,
         reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
+        retained=frozenset(draft.source.name for draft in resources if draft.source.is_retained),
     )
 
 
@@ -131,6 +132,8 @@ def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependen
         failed_when=bound.failed_when,
         replacement=draft.source.replacement,
         replace_on=draft.source.replace_on,
+        is_retained=draft.source.is_retained,
+        adopts=draft.source.adopts,
     )
 
 

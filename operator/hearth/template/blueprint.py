@@ -94,6 +94,10 @@ class ResourceBlueprint:
     """None: as is usual for its kind."""
     replace_on: tuple[Path, ...] = ()
     """Fields whose change means another object even where the API server would take it."""
+    is_retained: bool = False
+    """Whether its object is kept when nothing wants it any more."""
+    adopts: bool | None = None
+    """Whether an object that is there already and nobody's child is taken over; None: as the Stack says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,12 @@ class Blueprint:
     """Only those whose `when` is true."""
     reads: Mapping[str, frozenset[Path]]
     """By resource name the paths that anything in the blueprint reads of it: what must be kept of its child."""
+    retained: frozenset[str] = frozenset()
+    """Resources whose objects are kept when nothing wants them any more, those that are not there now among them."""
+    adopts: bool = False
+    """What holds for resources that say nothing of adoption."""
+    abandons: bool = False
+    """Whether every object is kept: the Stack goes without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,14 @@ from typing import Any
 from hearth.model import names
 from hearth.model.child import Object, Path
 from hearth.model.problems import Mistake
-from hearth.template import environment, hints, parameters
+from hearth.template import environment, hints, parameters, policies
 from hearth.template.blueprint import Replacement
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
-RESOURCE_WORDS = ("manifest", "dependsOn", "when", "readyWhen", "failedWhen", "updatePolicy")
+RESOURCE_WORDS = (
+    *("manifest", "dependsOn", "when", "readyWhen", "failedWhen"),
+    *("updatePolicy", "deletionPolicy", "adoptionPolicy"),
+)
 UPDATE_WORDS = ("replace", "replaceOn")
 OUTPUT_WORDS = ("value", "when")
 OWN_WORDS = frozenset({"params", "conditions", "stack", "index", "item"})
@@ -40,6 +43,8 @@ HEARTH_MARKS = frozenset(
         names.ANNOTATION_INCARNATION,
         names.ANNOTATION_HASH,
         names.ANNOTATION_REQUIRES,
+        names.ANNOTATION_DELETION_POLICY,
+        names.ANNOTATION_ADOPTED,
     }
 )
 """What Hearth itself writes on every child."""
@@ -61,6 +66,9 @@ class ResourceSource:
     failed_when: list[tuple[str, str]]
     replacement: Replacement | None
     replace_on: tuple[Path, ...]
+    is_retained: bool
+    adopts: bool | None
+    """None where nothing is stated."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,7 +191,17 @@ class Reader:
                 tuple(field.split("."))
                 for field, _ in self.read_list(policy, "replaceOn", f"{path}.updatePolicy", of="fields")
             ),
+            is_retained=self.read_word(raw, "deletionPolicy", path, known=policies.DELETION) == policies.RETAIN,
+            adopts=policies.adopts(self.read_word(raw, "adoptionPolicy", path, known=policies.ADOPTION)),
         )
+
+    def read_word(self, raw: Object, word: str, path: str, *, known: Collection[str]) -> str | None:
+        """The one of the `known` words that stands under `word`, None where nothing is stated."""
+        stated = raw.get(word)
+        if stated is None or (isinstance(stated, str) and stated in known):
+            return stated
+        self.note(f"{path}.{word}", f"must be one of {', '.join(known)}, found {hints.describe(stated)}")
+        return None
 
     def read_map(self, raw: Object, word: str, path: str) -> Object:
         """The map under `word`, empty where nothing is stated."""
