@@ -95,6 +95,18 @@ def judge_condition(name: str) -> Judge:
     return judge
 
 
+def judge_conditions(wanted: Mapping[str, Any], seen: Seen) -> Iterator[str]:
+    """By type parts of the message of a condition that is true; null: it is not there."""
+    for name, parts in wanted.items():
+        found = find_condition(seen.stack, name)
+        if parts is None or found.get("status") != "True":
+            yield from (f"{name}: {text}" for text in equals(found.get("status"), parts and "True"))
+            continue
+        for part in [parts] if isinstance(parts, str) else parts:
+            if part not in found["message"]:
+                yield f"{name}: expected {show(part)} in {show(found['message'])}"
+
+
 def judge_reason(wanted: str, seen: Seen) -> Iterator[str]:
     """The reason of `Ready`."""
     yield from equals(find_condition(seen.stack, "Ready").get("reason"), wanted)
@@ -228,6 +240,7 @@ JUDGES: Mapping[str, Judge] = {
     "stalled": judge_condition("Stalled"),
     "reason": judge_reason,
     "message": judge_message,
+    "conditions": judge_conditions,
     "problems": judge_problems,
     "summary": judge_field("summary"),
     "revision": judge_field("revision"),

@@ -1,8 +1,11 @@
-"""The conditions of a Stack after kstatus: `Ready`, and the two that are true only when something is going on or wrong."""
+"""The conditions of a Stack after kstatus: `Ready`, the two that are true only when something is going on or wrong, and
+those that are there only while they are true.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hearth.model import phases
@@ -13,8 +16,24 @@ MESSAGE_LENGTH = 32_768
 """Characters; what the API conventions allow."""
 
 
-def judge(
-    phase: Phase, *, reason: str, message: str, generation: int, before: Iterable[Mapping[str, Any]], now: str
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extra:
+    """A condition that is there only while it is so: `DeletionBlocked`."""
+
+    type: str
+    reason: str
+    message: str
+
+
+def judge(  # noqa: PLR0913 -- each is one part of every condition
+    phase: Phase,
+    *,
+    reason: str,
+    message: str,
+    extras: Iterable[Extra] = (),
+    generation: int,
+    before: Iterable[Mapping[str, Any]],
+    now: str,
 ) -> list[Object]:
     """All conditions in `phase`, for a reason and in words that belong to `Ready`.
 
@@ -26,6 +45,7 @@ def judge(
         ("Ready", says.ready, reason, message),
         ("Reconciling", str(says.reconciling), reason if says.reconciling else "Settled", message * says.reconciling),
         ("Stalled", str(says.stalled), reason if says.stalled else "NotStalled", message * says.stalled),
+        *((extra.type, "True", extra.reason, extra.message) for extra in extras),
     )
     return [
         {

@@ -10,7 +10,7 @@ from typing import Any
 
 from hearth.model.child import Object
 from hearth.model.phases import Phase
-from hearth.plan import conditions, readiness, resolve
+from hearth.plan import blockers, conditions, resolve
 from hearth.plan.board import Board
 from hearth.plan.standing import Standing, State
 from hearth.plan.world import Memory
@@ -54,6 +54,9 @@ def build(
     """
     phase = Phase(_action(subject) + _progress(subject, board, memory))
     reason, message = _headline(subject, board, memory)
+    blockage = None
+    if board is not None and subject.is_deleting:
+        blockage = blockers.find_blockage(board, memory, beyond=subject.blocked)
     status: Object = {
         "observedGeneration": subject.generation,
         "phase": str(phase),
@@ -61,6 +64,7 @@ def build(
             phase,
             reason=reason,
             message=message,
+            extras=(blockage,) if blockage is not None else (),
             generation=subject.generation,
             before=before.get("conditions") or (),
             now=format_time(now),
@@ -139,14 +143,7 @@ def _waited_for(board: Board) -> str:
         return f"waits for {_called(name, standing)}: {standing.message}{more}"
     children = board.cleanup.children
     if children:
-        refs = [
-            f"{child.ref}"
-            + (f" (held by {', '.join(child.finalizers)})" if child.deleting and child.finalizers else "")
-            for child in itertools.islice(children.values(), readiness.NAMED_AT_MOST + 1)
-        ]
-        named = ", ".join(refs[: readiness.NAMED_AT_MOST])
-        more = f" and {len(children) - readiness.NAMED_AT_MOST} more" if len(children) > readiness.NAMED_AT_MOST else ""
-        return f"waits for the deletion of {named}{more}"
+        return f"waits for the deletion of {blockers.describe_all(iter(children.values()), count=len(children))}"
     unwatched = sorted(kind.key for kind in board.unwatched)
     return f"waits for a first look at all {unwatched[0]} objects" if unwatched else ""
 

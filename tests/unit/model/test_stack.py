@@ -33,6 +33,8 @@ def test_fields_are_called_in_camel_case_outside() -> None:
         "readyWhen",
         "failedWhen",
         "updatePolicy",
+        "deletionPolicy",
+        "adoptionPolicy",
     }
 
 
@@ -42,6 +44,8 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "template",
         "templateRef",
         "parameters",
+        "deletionPolicy",
+        "adoptionPolicy",
     }
 
 
