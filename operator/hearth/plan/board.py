@@ -188,6 +188,9 @@ class Board:
             may_go = self.is_ready and self.cleanup.may_go(uid) and uid not in memory.in_flight
             step = departure.leave(child, self.blueprint) if child is not None and may_go else None
             if step is None:
+                if child is not None and child.deleting:
+                    # Whatever was answered: the deletion came to pass.
+                    memory.attempts.pop(uid, None)
                 self._plan(uid, step=None, wake_at=None)
             elif attempt is not None and attempt.next_try > now:
                 self._plan(uid, step=None, wake_at=attempt.next_try)
