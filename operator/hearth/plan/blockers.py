@@ -29,10 +29,10 @@ def find_blockage(board: Board, memory: Memory, *, beyond: str) -> Extra | None:
         for child in board.cleanup.children.values()
         if child.deleting and child.finalizers
     )
-    last = [("NotGone", beyond)] if beyond else []
-    found = list(itertools.islice(itertools.chain(refused, held, last), readiness.NAMED_AT_MOST))
-    if not found:
+    found = list(itertools.islice(itertools.chain(refused, held), readiness.NAMED_AT_MOST))
+    if not found and not beyond:
         return None
+    found = found or [("NotGone", beyond)]
     return Extra(type=TYPE, reason=found[0][0], message="; ".join(text for _, text in found))
 
 

@@ -52,7 +52,7 @@ def test_a_refused_deletion_comes_first() -> None:
     world.memory.attempts[child.uid] = DENIED
     found = blockers.find_blockage(board, world.memory, beyond="waits for probe/x")
     assert found is not None
-    assert (found.reason, found.message) == ("Denied", "cannot delete configmap/shop-a; waits for probe/x")
+    assert (found.reason, found.message) == ("Denied", "cannot delete configmap/shop-a")
 
 
 def test_a_refusal_is_forgotten_once_the_object_goes() -> None:
@@ -62,6 +62,14 @@ def test_a_refusal_is_forgotten_once_the_object_goes() -> None:
     world.children["a"] = [dataclasses.replace(child, deleting=True, resource_version=9)]
     world.refresh(board)
     assert board.find_failed_deletions(world.memory) == []
+
+
+def test_what_only_the_server_knows_is_told_where_nothing_else_is() -> None:
+    """All that is known is gone, and yet there is something."""
+    board = blueprints.make_board(blueprints.make_blueprint({}))
+    found = blockers.find_blockage(board, World().memory, beyond="waits for probe/x")
+    assert found is not None
+    assert (found.reason, found.message) == ("NotGone", "waits for probe/x")
 
 
 def test_no_more_are_named_than_a_person_reads() -> None:
