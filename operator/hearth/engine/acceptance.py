@@ -132,8 +132,17 @@ def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:
 
 def served(cluster: Cluster, kinds: Collection[str]) -> list[Kind]:
     """Of kinds written `apiVersion/Kind` those that the cluster serves now; the others have no objects."""
-    found = (cluster.kinds.find(*name.rpartition("/")[::2]) for name in sorted(kinds))
-    return [kind for kind in found if kind is not None]
+    found = (find_served(cluster, *name.rpartition("/")[::2]) for name in sorted(kinds))
+    return [kind for kind in dict.fromkeys(found) if kind is not None]
+
+
+def find_served(cluster: Cluster, api_version: str, name: str) -> Kind | None:
+    """The kind as it is served now: its objects outlive the version that they were applied in."""
+    found = cluster.kinds.find(api_version, name)
+    if found is not None:
+        return found
+    group = api_version.rpartition("/")[0]
+    return next((kind for kind in cluster.kinds.all() if (kind.group, kind.name) == (group, name)), None)
 
 
 def unite(revisions: Iterable[Revision]) -> frozenset[str]:
