@@ -107,3 +107,24 @@ async def test_release_of_what_is_on_its_way_out(bench: Bench) -> None:
     live = await bench.live(manifest)
     assert ("deletionTimestamp" in live["metadata"], marks(live)) == (True, {})
     await bench.release(manifest)
+
+
+async def test_deletion_of_what_changed_meanwhile(bench: Bench) -> None:
+    """A change is no reason to let it stand."""
+    manifest = bench.config(a="1")
+    child = await bench.apply(manifest)
+    await bench.user.patch(Address.of(manifest), {"data": {"b": "2"}})
+    assert await bench.cluster.delete(child)
+    assert await bench.user.find(Address.of(manifest)) is None
+
+
+async def test_deletion_of_what_asks_to_stay_by_now(bench: Bench) -> None:
+    """Whoever decided it did not know that; the cache does from then on."""
+    manifest = bench.config(a="1")
+    child = await bench.apply(manifest)
+    stays = {names.ANNOTATION_DELETION_POLICY: names.RETAIN}
+    await bench.user.patch(Address.of(manifest), {"metadata": {"annotations": stays}})
+    found = await benches.refused(bench.cluster.delete(child))
+    cached = bench.cached("web")
+    assert (found.code, cached is not None and cached.is_retained) == (409, True)
+    assert "deletionTimestamp" not in (await bench.live(manifest))["metadata"]

@@ -49,19 +49,19 @@ def generated(manifest: Object) -> Object:
     return {**manifest, "metadata": {**metadata, "generateName": f"{prefix}-"}}
 
 
-def delete_options(uid: str) -> Object:
-    """The body that deletes that very object; the policy is stated since kinds differ in theirs."""
+def delete_options(uid: str, *, version: int) -> Object:
+    """The body that deletes that very object in that very state; the policy is stated since kinds differ in theirs."""
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": "Background",
-        "preconditions": {"uid": uid},
+        "preconditions": {"uid": uid, "resourceVersion": str(version)},
     }
 
 
-def release_patch(metadata: Mapping[str, Any]) -> Object:
-    """The merge patch that takes what is ours off an object with that metadata, as long as it is still that one."""
-    kept = {key: metadata[key] for key in ("uid", "resourceVersion")}
+def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int) -> Object:
+    """The merge patch that takes what is ours off an object with that metadata, as long as it is in that very state."""
+    kept = {"uid": uid, "resourceVersion": str(version)}
     taken = {
         part: dict.fromkeys(key for key in metadata.get(part) or {} if names.is_ours(key))
         for part in ("labels", "annotations")

@@ -64,6 +64,11 @@ class Child:
     """None where no entry of a Hearth manager is left."""
 
     @property
+    def asks_to_stay(self) -> bool:
+        """Whether it says itself that it must not be deleted."""
+        return self.is_retained or self.is_adopted
+
+    @property
     def ref(self) -> ObjectRef:
         """Where it is."""
         return ObjectRef(group=self.kind.group, kind=self.kind.name, namespace=self.namespace, name=self.name)

@@ -9,7 +9,7 @@ from hearth.template.blueprint import Blueprint
 
 def is_kept(child: Child, blueprint: Blueprint) -> bool:
     """Whether the object must outlive its wish: it or the template says so, or it was somebody else's before."""
-    return child.is_retained or child.is_adopted or blueprint.abandons or child.resource in blueprint.retained
+    return child.asks_to_stay or blueprint.abandons or child.resource in blueprint.retained
 
 
 def leave(child: Child, blueprint: Blueprint) -> Delete | Release | None:

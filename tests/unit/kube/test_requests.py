@@ -115,10 +115,8 @@ def test_a_release_takes_what_is_ours_from_that_very_state_of_the_object() -> No
     """By name, whoever wrote it; a part of the metadata in which nothing is ours is not mentioned."""
     metadata = {
         "name": "a",
-        "uid": "u",
-        "resourceVersion": "7",
         "labels": {"hearth.dev/stack": "shop", "app": "x", "testing.hearth.dev/mine": "no"},
         "annotations": {"note": "y"},
     }
     expected = {"metadata": {"uid": "u", "resourceVersion": "7", "labels": {"hearth.dev/stack": None}}}
-    assert requests.release_patch(metadata) == expected
+    assert requests.release_patch(metadata, uid="u", version=7) == expected
