@@ -5,21 +5,23 @@ Every step may be repeated at any time; a definition that is accepted already co
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from hearth.engine.ports import Cluster, Home, Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.model.errors import MissingSource, Refused
+from hearth.model.errors import InvalidDefinition, MissingSource, Refused
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.desired import Hashes
-from hearth.template import compiler, source
+from hearth.template import compiler, policies, source
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
 """What a Stack that is being deleted wants."""
 DEFAULT_KEY = "template.yaml"
+FORBIDDEN = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,27 @@ class Acceptor:
         kinds = self.cluster.kinds
         pairs = compiler.find_kinds(definition)
         await self.cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
-        return compiler.compile_template(definition, stack=identify(stack), kinds=kinds)
+        blueprint = compiler.compile_template(definition, stack=identify(stack), kinds=kinds)
+        # Always as the live spec says, whichever definition runs.
+        return dataclasses.replace(blueprint, adopts=bool(policies.adopts(stack.spec.get("adoptionPolicy"))))
+
+    async def get_last_wish(self, stack: StackObject) -> Blueprint:
+        """What a Stack that is being deleted wants: nothing, except that objects are kept.
+
+        A template that cannot be read says nothing of that, and holds nothing up.
+        """
+        spec = stack.spec
+        if spec.get("deletionPolicy") == policies.ABANDON:
+            return dataclasses.replace(EMPTY, abandons=True)
+        try:
+            definition = await self.get_definition(stack.namespace, spec)
+        except (InvalidDefinition, MissingSource):
+            return EMPTY
+        except Refused as error:
+            if error.code != FORBIDDEN:
+                raise
+            return EMPTY
+        return dataclasses.replace(EMPTY, retained=policies.find_retained(definition.template))
 
     async def store(self, stack: StackObject, definition: Definition, blueprint: Blueprint, *, last: int) -> Revision:
         """The revision of the definition, stored with the Stack's finalizer: from here on children may be written.
@@ -110,8 +132,17 @@ def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:
 
 def served(cluster: Cluster, kinds: Collection[str]) -> list[Kind]:
     """Of kinds written `apiVersion/Kind` those that the cluster serves now; the others have no objects."""
-    found = (cluster.kinds.find(*name.rpartition("/")[::2]) for name in sorted(kinds))
-    return [kind for kind in found if kind is not None]
+    found = (find_served(cluster, *name.rpartition("/")[::2]) for name in sorted(kinds))
+    return [kind for kind in dict.fromkeys(found) if kind is not None]
+
+
+def find_served(cluster: Cluster, api_version: str, name: str) -> Kind | None:
+    """The kind as it is served now: its objects outlive the version that they were applied in."""
+    found = cluster.kinds.find(api_version, name)
+    if found is not None:
+        return found
+    group = api_version.rpartition("/")[0]
+    return next((kind for kind in cluster.kinds.all() if (kind.group, kind.name) == (group, name)), None)
 
 
 def unite(revisions: Iterable[Revision]) -> frozenset[str]:

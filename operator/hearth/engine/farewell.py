@@ -10,7 +10,7 @@ from hearth.engine.services import Services
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import Refused, Unreachable
-from hearth.plan import readiness
+from hearth.plan import blockers
 
 logger = structlog.get_logger(__name__)
 
@@ -28,7 +28,7 @@ async def part(uid: str, services: Services) -> str:
         if not left:
             await services.home.remove_finalizer(stack)
             return ""
-        blocked = f"waits for {readiness.enumerate_names([str(child.ref) for child in left])}"
+        blocked = f"waits for {blockers.describe_all(iter(left), count=len(left))}"
     except (Refused, Unreachable) as error:
         blocked = f"cannot make sure that nothing is left: {error}; it is tried again"
         logger.warning("cannot finish a deletion", stack=f"{stack.namespace}/{stack.name}", error=str(error))

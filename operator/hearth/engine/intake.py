@@ -24,6 +24,7 @@ from hearth.plan.flow import Flow
 from hearth.plan.headline import Refusal
 from hearth.plan.retention import Retention
 from hearth.plan.wish import NOTHING, Aim, Cause
+from hearth.template import policies
 from hearth.template.blueprint import Blueprint, Definition
 
 logger = structlog.get_logger(__name__)
@@ -90,7 +91,7 @@ class Intake:
 
     async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:
         if stack.deleting:
-            self._install(stack, acceptance.EMPTY, revision=self.revision)
+            self._install(stack, await self.acceptor.get_last_wish(stack), revision=self.revision)
             return
         spec = stack.spec
         read = await self._read(stack, spec)
@@ -105,7 +106,7 @@ class Intake:
             await self._go_back(stack, aim, aim.revision)
         elif isinstance(read, Refusal):
             await self._refuse(stack, read)
-        elif self._runs(hashed) and not is_outdated:
+        elif not is_outdated and self._runs(hashed, spec):
             self._follow(stack, aim)
         else:
             await self._go_on(stack, aim, read)
@@ -122,8 +123,11 @@ class Intake:
         except MissingSource as error:
             return Refusal(reason="SourceMissing", message=str(error))
 
-    def _runs(self, hashed: str) -> bool:
+    def _runs(self, hashed: str, spec: Object) -> bool:
         """Whether the definition of that hash is the one that runs, as the spec wants it."""
+        adopts = policies.adopts(spec.get("adoptionPolicy"))
+        if self.blueprint is None or self.blueprint.adopts != bool(adopts):
+            return False
         wish = self.wishes.wish
         is_accepted = self.revision is not None and self.revision.hash == hashed and self.refusal is None
         return is_accepted and wish is not None and wish.cause is Cause.SPEC and not self.is_deleting

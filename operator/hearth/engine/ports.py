@@ -77,9 +77,17 @@ class Cluster(Protocol):
         """The live object, whole. `Refused` with code 404 where there is none."""
 
     async def delete(self, child: Child) -> bool:
-        """Delete that very object (uid stated), in the background policy.
+        """Delete that very object (uid and version stated), in the background policy.
 
+        One that changed meanwhile is deleted all the same, unless it asks to stay since then: `Refused` with 409.
         True when it is gone now (also when it already was), False while finalizers hold it. The cache follows.
+        """
+
+    async def release(self, child: Child) -> None:
+        """Take all labels and annotations of ours off that very object (uid and version stated), and nothing else.
+
+        One that is gone, or not that Stack's child any more, is fine. The cache follows. `Refused` with 409 where it
+        keeps changing meanwhile.
         """
 
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:

@@ -211,7 +211,7 @@ class Runner:
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
                 seen = (step.hash, ownership.digest(child.ownership))
                 self.memory.keep(child.uid, seen, ownership.Finding(left=left))
-                if step.uid is None:
+                if step.uid is None and not child.is_adopted:
                     self.memory.made.add(child.uid)
                 if step.repairs:
                     self._count_answer(key, step.repairs)

@@ -145,6 +145,13 @@ class Resource(ApiModel):
     )
     """Fields that are stated once and then left to whoever changes them, until the manifest states another value:
     `spec.replicas`, `spec.template.spec.containers[name="web"].image`, `metadata.annotations[example.com/owner]`."""
+    deletion_policy: Literal["Delete", "Retain"] | None = None
+    """What becomes of the child once nothing wants it any more: the resource was taken out, the child was replaced, or the
+    Stack is deleted. `Retain`: it stays as it is, and belongs to nobody. Without it the child is deleted."""
+    adoption_policy: Literal["Refuse", "Adopt"] | None = None
+    """What happens where an object of that name is there already and belongs to no Stack. `Adopt`: it is taken over and
+    changed to what the manifest states; once nothing wants it any more it is left as it is, never deleted. Without it,
+    what `spec.adoptionPolicy` says."""
 
 
 class Output(ApiModel):
@@ -241,6 +248,12 @@ class StackSpec(ApiModel):
     """How long a definition may take to be reached until it counts as failed, as in `90s` or `1h30m`. Without it: any time."""
     revision_history_limit: Counter | None = None
     """Earlier definitions that are kept to go back to, besides those that are still needed. Without it: 10."""
+    deletion_policy: Literal["Delete", "Abandon"] | None = None
+    """What becomes of the children when the Stack is deleted. `Abandon`: all stay as they are, and belong to nobody. Without
+    it they are deleted, except where a resource says otherwise."""
+    adoption_policy: Literal["Refuse", "Adopt"] | None = None
+    """What happens where an object of a child's name is there already and belongs to no Stack, for every resource that does
+    not say so itself. `Adopt`: it is taken over. Without it, it is left as it is and the resource fails."""
 
 
 class Stack(ApiModel):

@@ -31,7 +31,10 @@ def build(
         "conditions": conditions.judge(
             phases.find_saying(phase, is_unasked=subject.is_unasked),
             headline=headline.find_reason(subject, board, memory),
-            extras=(*headline.find_extras(subject, board), *(board.remarks.conditions() if board is not None else ())),
+            extras=(
+                *headline.find_extras(subject, board, memory),
+                *(board.remarks.conditions() if board is not None else ()),
+            ),
             generation=subject.generation,
             before=before.get("conditions") or (),
             now=times.format_time(now),

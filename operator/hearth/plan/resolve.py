@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from hearth.model import fields
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import drift, readiness, replacing, stated, steps
-from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted
+from hearth.plan import departure, drift, readiness, replacing, stated, steps
+from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
 from hearth.plan.ownership import Finding
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
@@ -43,6 +43,8 @@ class Subject:
     memory: Memory
     now: float
     """Monotonic seconds."""
+    adopts: bool
+    """Whether an object that is there already and nobody's child may be taken over."""
 
     @property
     def name(self) -> str:
@@ -95,8 +97,18 @@ class Resolver:
         wanted = self._evaluate(resource, standings, values)
         if not isinstance(wanted, Wanted):
             return _told(wanted, child=current)
-        subject = Subject(resource=resource, wanted=wanted, children=children, values=values, memory=memory, now=now)
-        return self._decide(subject)
+        adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
+        return self._decide(
+            Subject(
+                resource=resource,
+                wanted=wanted,
+                children=children,
+                values=values,
+                memory=memory,
+                now=now,
+                adopts=adopts,
+            )
+        )
 
     def find_desired(self, name: str) -> Desired | None:
         """What the resource is to be as its first incarnation, as it was evaluated last."""
@@ -129,8 +141,9 @@ class Resolver:
         wanted = Wanted(
             kind=kind,
             manifest=outcome.value,
-            hash=self._hashes.hash(outcome.value),
+            hash=hash_wish(outcome.value, is_retained=resource.is_retained, hashes=self._hashes),
             whose=whose,
+            is_retained=resource.is_retained,
             statement=stated.make_statement(
                 outcome.value,
                 whole=resource.drift_policy is not DriftPolicy.REPAIR,
@@ -149,7 +162,7 @@ class Resolver:
         wanted = subject.wanted
         candidates = replacing.find_candidates(subject.children, wanted)
         child = replacing.choose(candidates, wanted, lambda each: self._judge_child(subject, each))
-        desired = wanted.at(child.incarnation if child is not None else 1)
+        desired = wanted.at(child.incarnation, is_adopted=child.is_adopted) if child is not None else wanted.at(1)
         if refused := self._refuse(subject.name, desired):
             return refused
         if child is None:
@@ -217,14 +230,19 @@ class Resolver:
         if policy is Replacement.NEVER or (policy is Replacement.CREATE_FIRST and wanted.is_name_pinned):
             message = replacing.explain_refusal(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
             return readiness.stand(child, State.FAILED, "Immutable", message)
-        if policy is Replacement.DELETE_FIRST:
+        if policy is Replacement.DELETE_FIRST and departure.is_kept(child, self._blueprint):
+            # It would only be released, and go on to hold its name.
+            if wanted.is_name_pinned:
+                message = f"{field} cannot be changed in place, and {departure.explain_kept(child)}"
+                return readiness.stand(child, State.FAILED, "Immutable", message)
+        elif policy is Replacement.DELETE_FIRST:
             return to_delete(subject, child, f"is replaced, as {field} changed: it goes first")
         return self._make_another(subject)
 
     def _make_another(self, subject: Subject) -> Standing:
         """The standing of a resource that gets its next object; what never was of use goes before, lest tries pile up."""
         for each in subject.children:
-            if replacing.is_useless(each, subject.memory):
+            if replacing.is_useless(each, subject.memory) and not departure.is_kept(each, self._blueprint):
                 return to_delete(subject, each, "is replaced, and goes first as it never was ready")
         return to_apply(subject, subject.wanted.at(replacing.find_next_incarnation(subject.children)), None)
 
@@ -233,6 +251,10 @@ class Resolver:
         child, wanted, memory = failed.child, subject.wanted, subject.memory
         if child is None or replacing.find_policy(subject.resource, wanted) is Replacement.NEVER:
             return failed
+        if departure.is_kept(child, self._blueprint):
+            # Every failed attempt would stay for good, so nobody but its owner makes room for the next.
+            message = f"{failed.message}; {departure.explain_kept(child)}"
+            return dataclasses.replace(failed, message=message)
         attempt = memory.attempts.get(subject.name)
         if attempt is None or attempt.subject != failure_subject(child) or child.uid not in memory.failed:
             # Nothing is remembered of this failure yet: whoever reads this standing counts it, and asks again.
@@ -296,6 +318,7 @@ def to_apply(
         statement=desired.statement,
         left=finding.left,
         repairs=repairs,
+        adopts=subject.adopts,
     )
     standing = Standing(
         state=State.PROGRESSING, reason="Applying", message="is being applied", ref=desired.ref, child=child

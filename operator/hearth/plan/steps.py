@@ -37,6 +37,9 @@ class Apply:
         sent: Object = fields.without(self.manifest, [lost.place for lost in self.left])
         return sent
 
+    adopts: bool = False
+    """Whether an object that is there already and nobody's child may be taken over."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
@@ -45,15 +48,22 @@ class Delete:
     child: Child
 
 
-Step: TypeAlias = Apply | Delete
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Let go of one object that nothing wants any longer: it stays as it is, and belongs to nobody."""
+
+    child: Child
+
+
+Step: TypeAlias = Apply | Delete | Release
 
 
 def subject(step: Step) -> str:
     """What an attempt at the step is remembered by: a change of the wish or of the object makes it another one."""
     match step:
         case Apply():
-            return f"{step.hash}/{step.uid}"
-        case Delete():
+            return f"{step.hash}/{step.uid}" + ("/adopts" if step.adopts else "")
+        case Delete() | Release():
             return step.child.uid
 
 
@@ -62,5 +72,5 @@ def touches(step: Step) -> tuple[str, ...]:
     match step:
         case Apply():
             return (step.resource,)
-        case Delete():
+        case Delete() | Release():
             return (step.child.uid, step.child.resource)

@@ -66,6 +66,7 @@ def assemble(
         },
         outputs=documents,
         reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
+        retained=frozenset(draft.source.name for draft in resources if draft.source.is_retained),
     )
 
 
@@ -133,6 +134,8 @@ def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependen
         replace_on=draft.source.replace_on,
         drift_policy=draft.source.drift_policy,
         ignore_fields=draft.source.ignore_fields,
+        is_retained=draft.source.is_retained,
+        adopts=draft.source.adopts,
     )
 
 

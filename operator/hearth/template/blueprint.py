@@ -106,6 +106,10 @@ class ResourceBlueprint:
     drift_policy: DriftPolicy = DriftPolicy.REPAIR
     ignore_fields: tuple[Pattern, ...] = ()
     """Fields that are stated once and then left to others."""
+    is_retained: bool = False
+    """Whether its object is kept when nothing wants it any more."""
+    adopts: bool | None = None
+    """Whether an object that is there already and nobody's child is taken over; None: as the Stack says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +122,12 @@ class Blueprint:
     """Only those whose `when` is true."""
     reads: Mapping[str, frozenset[Path]]
     """By resource name the paths that anything in the blueprint reads of it: what must be kept of its child."""
+    retained: frozenset[str] = frozenset()
+    """Resources whose objects are kept when nothing wants them any more, those that are not there now among them."""
+    adopts: bool = False
+    """What holds for resources that say nothing of adoption."""
+    abandons: bool = False
+    """Whether every object is kept: the Stack goes without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
