@@ -145,8 +145,10 @@ async def test_revisions_go_with_their_stack(bench: Bench) -> None:
 
 @pytest.fixture
 def source(bench: Bench) -> ObjectRef:
-    """A ConfigMap that a definition may be read from."""
-    return ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="source")
+    """A ConfigMap that a definition is read from."""
+    ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="source")
+    bench.home.follow_sources("s1", [ref])
+    return ref
 
 
 async def test_source(bench: Bench, source: ObjectRef) -> None:

@@ -5,6 +5,7 @@ Knows nothing of children; a definition that cannot be accepted leaves running w
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class Intake:
     blueprint: Blueprint | None = None
     revision: Revision | None = None
     refusal: Refusal | None = None
-    source: ObjectRef | None = None
+    sources: frozenset[ObjectRef] = frozenset()
     """What the definition was read from besides the spec."""
     generation: int = -1
     """Of the spec that was accepted or refused last; -1 before the first."""
@@ -67,13 +68,12 @@ class Intake:
         self.services.inbox.mark(self.uid, STACK)
 
     async def _look(self, stack: StackObject) -> None:
+        self._follow(stack)
         if stack.deleting:
             self._install(stack, acceptance.EMPTY, revision=self.revision)
             return
-        spec = stack.spec
-        self.source = acceptance.find_source(stack.namespace, spec)
         try:
-            definition = await self.acceptor.get_definition(stack.namespace, spec)
+            definition = await self.acceptor.get_definition(stack.namespace, stack.spec)
             blueprint = await self.acceptor.compile(definition, stack)
         except InvalidDefinition as error:
             await self._refuse(stack, Refusal(reason="InvalidTemplate", message=describe_mistakes(error)))
@@ -86,6 +86,11 @@ class Intake:
         self.refusal = None
         self._install(stack, blueprint, revision=revision)
 
+    def _follow(self, stack: StackObject) -> None:
+        """Hear of what the definition is read from, and of nothing that it is no longer read from."""
+        self.sources = frozenset() if stack.deleting else acceptance.find_sources(stack.namespace, stack.spec)
+        self.services.home.follow_sources(self.uid, self.sources)
+
     async def _refuse(self, stack: StackObject, refusal: Refusal) -> None:
         """Keep what runs; after a restart that is the revision that the status names."""
         if self.blueprint is None:
@@ -93,8 +98,11 @@ class Intake:
             revisions = self.services.home.revisions(self.uid)
             revision = next((each for each in revisions if each.number == number), None)
             if revision is not None:
-                definition = await self.acceptor.get_stored(stack, revision)
-                self._install(stack, await self.acceptor.compile(definition, stack), revision=revision)
+                # Without a blueprint, nothing is done to what runs; whose revision that is, is known all the same.
+                self.revision = revision
+                with contextlib.suppress(MissingSource, InvalidDefinition):
+                    definition = await self.acceptor.get_stored(stack, revision)
+                    self._install(stack, await self.acceptor.compile(definition, stack), revision=revision)
         self.refusal = refusal
         self.generation = stack.generation
 

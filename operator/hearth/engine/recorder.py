@@ -13,7 +13,7 @@ from hearth.engine.ports import StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
 from hearth.model.errors import Refused, Unreachable
-from hearth.plan import conditions, report
+from hearth.plan import conditions, report, veil
 
 logger = structlog.get_logger(__name__)
 
@@ -109,6 +109,8 @@ class Recorder:
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
         )
+        if runner.board is not None:
+            status = veil.cover(status, runner.board.blueprint.hidden)
         patch = report.find_changes(before, status)
         if not patch:
             return

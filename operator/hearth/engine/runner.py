@@ -102,7 +102,7 @@ class Runner:
             if what in self._unwatched:
                 self._look_at_watches()
             return
-        if what == self.intake.source or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
+        if what in self.intake.sources or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
 
@@ -149,6 +149,7 @@ class Runner:
         if self._cancel_timer is not None:
             self._cancel_timer()
         self._tasks.cancel()
+        self._services.home.follow_sources(self.uid, ())
 
     def _install(self, stack: StackObject) -> None:
         """Let passes run on the blueprint that was accepted."""

@@ -20,6 +20,8 @@ ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
 ANNOTATION_REVISION = "hearth.dev/revision"
 ANNOTATION_KINDS = "hearth.dev/kinds"
+ANNOTATION_AUTHOR = "hearth.dev/author"
+ANNOTATION_COMMIT = "hearth.dev/commit"
 
 MANAGER_PREFIX = "hearth:"
 MANAGER_LENGTH = 128

@@ -38,7 +38,7 @@ class Desired:
     kind: Kind
     ref: ObjectRef
     incarnation: int
-    manifest: Object
+    manifest: Object = field(repr=False)
     """Complete: shared by every pass, never changed in place."""
     hash: str
 
@@ -48,12 +48,12 @@ class Wanted:
     """An evaluated definition, whichever incarnation comes to carry it."""
 
     kind: Kind
-    manifest: Object
+    manifest: Object = field(repr=False)
     """As the user means it: nothing of ours in it. Shared, never changed in place."""
     hash: str
     """Of the manifest: our labels and a name of ours name the wish, and a change of theirs alone is no reason to write."""
     whose: Standpoint
-    _incarnations: dict[int, Desired] = field(default_factory=dict)
+    _incarnations: dict[int, Desired] = field(default_factory=dict, repr=False)
 
     @property
     def is_name_pinned(self) -> bool:

@@ -245,6 +245,7 @@ def to_apply(subject: Subject, desired: Desired, child: Child | None) -> Standin
         manifest=desired.manifest,
         hash=desired.hash,
         uid=child.uid if child is not None else None,
+        hidden=subject.resource.hidden,
     )
     standing = Standing(
         state=State.PROGRESSING, reason="Applying", message="is being applied", ref=desired.ref, child=child

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hearth.model.child import Child, Object
@@ -16,11 +16,13 @@ class Apply:
     resource: str
     kind: Kind
     ref: ObjectRef
-    manifest: Object
+    manifest: Object = field(repr=False)
     hash: str
     """Of the evaluated definition, keyed; what an attempt at it is remembered by."""
     uid: str | None
     """Of the object that is to be changed; None where none is known and one is to be created."""
+    hidden: frozenset[str] | None = field(default=None, repr=False)
+    """Texts that no message may show; None where nothing in the manifest is sensitive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,6 +146,7 @@ async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
     stream = Stream()
     connection, listener = ScriptedConnection(streams=[stream], pages=[raw]), Listener()
     cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache.follow_sources("s1", [SOURCE])
     assert await cache.get_source(SOURCE) == {"stack.yaml": "a"}
     stream.say(added("template", 3, data={"stack.yaml": "a"}), list_end(5))
     await elapse(0.1)
@@ -169,6 +170,7 @@ async def test_a_source_that_is_missing_is_told_of_when_it_comes() -> None:
         Listener(),
     )
     cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache.follow_sources("s1", [SOURCE])
     for _ in range(2):
         with pytest.raises(errors.Refused, match=r"404|not found"):
             await cache.get_source(SOURCE)
@@ -184,6 +186,7 @@ async def test_a_source_that_is_made_anew_under_its_name_is_the_new_one() -> Non
     stream = Stream(added("template", 3, uid="old", data={"a": "1"}), list_end(5))
     connection = ScriptedConnection(streams=[stream], pages=[make_object("template", 3, uid="old", data={"a": "1"})])
     cache = SourceCache(connection, Listener(), rules=scripted_api.RULES)
+    cache.follow_sources("s1", [SOURCE])
     await cache.get_source(SOURCE)
     stream.say(deleted("template", 6, uid="old"), added("template", 7, uid="new", data={"a": "2"}))
     await elapse(0.1)

@@ -42,6 +42,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "template",
         "templateRef",
         "parameters",
+        "parametersFrom",
     }
 
 
