@@ -73,7 +73,7 @@ async def restore(
 async def read_sources(kept: Mapping[str, Any], *, home: Home, namespace: str, place: str) -> dict[str, sources.Found]:
     """The sensitive values that sources gave, as they give them now."""
     names = sorted({entry["from"] for entry in kept.values()} - {SPEC})
-    references = [Reference(ref=locate(name, namespace), place=place) for name in names]
+    references = [Reference(ref=locate(name, namespace), place=place, is_recorded=True) for name in names]
     found: dict[str, sources.Found] = {}
     for reference in references:
         # One by one: a key may be in another of them too, and counts only where it came from.

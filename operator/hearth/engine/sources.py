@@ -36,6 +36,8 @@ class Reference:
     place: str
     """`spec.parametersFrom[0]`."""
     is_optional: bool = False
+    is_recorded: bool = False
+    """Whether an earlier revision names it, and nobody can change that."""
 
     def __str__(self) -> str:
         return f"{self.place} ({self.ref})"
@@ -76,7 +78,8 @@ async def read(home: Home, references: Sequence[Reference]) -> dict[str, Found]:
                 raise
             if not (reference.is_optional and error.code == 404):
                 said = UNREADABLE[error.code].format(namespace=reference.ref.namespace)
-                missing.append(f"{reference.place}: {reference.ref} {said}, or say optional: true")
+                other_way = "" if reference.is_recorded else ", or say optional: true"
+                missing.append(f"{reference.place}: {reference.ref} {said}{other_way}")
             continue
         found.update(parse_source(reference, data))
     if missing:
