@@ -173,6 +173,28 @@ async def test_source_that_is_missing(bench: Bench, source: ObjectRef) -> None:
     assert await bench.home.get_source(source) == {"a": "1"}
 
 
+async def test_source_that_is_a_secret(bench: Bench) -> None:
+    """Comes as it is, in base 64; its changes are told, and nothing more once nobody follows it."""
+    manifest: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "source", "namespace": bench.namespace},
+        "data": {"a": "MQ=="},
+    }
+    ref = ObjectRef(group="", kind="Secret", namespace=bench.namespace, name="source")
+    bench.home.follow_sources("s1", [ref])
+    await bench.user.create(manifest)
+    assert await bench.home.get_source(ref) == {"a": "MQ=="}
+    await bench.user.patch(Address.of(manifest), {"data": {"a": "Mg=="}})
+    await bench.until(lambda: ref in bench.ears.sources)
+    assert await bench.home.get_source(ref) == {"a": "Mg=="}
+    bench.home.follow_sources("s1", [])
+    bench.ears.sources.clear()
+    await bench.user.patch(Address.of(manifest), {"data": {"a": "Mw=="}})
+    assert await bench.home.get_source(ref) == {"a": "Mw=="}
+    assert bench.ears.sources == []
+
+
 async def test_event_never_raises(bench: Bench) -> None:
     """Not even about a Stack that is gone."""
     made = await bench.create_stack()

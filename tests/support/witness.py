@@ -32,8 +32,7 @@ class Witness:
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
         if after is not None and kind in (fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind):
-            told = {key: after[key] for key in ("status", "data") if key in after}
-            told["annotations"] = annotations_of(after)
+            told = (after.get("status"), after.get("data"), annotations_of(after))
             self.wrong += silence.find_leaks(f"{kind.name} {after['metadata']['name']}", told)
         if kind == fake_kinds.STACK.kind:
             self._look_at_phase(before, after)

@@ -112,6 +112,9 @@ def is_present(when: Decided | None, binder: Binder, path: str) -> bool:
 
 def bind(draft: Draft, binder: Binder) -> Bound | None:
     """The resource with its expressions bound, or None where something is wrong with it."""
+    if not isinstance(draft.source.manifest.get("metadata") or {}, dict):
+        # Noted already; where it is one expression, nothing else would be wrong with it.
+        return None
     if draft.dissection.mistakes or any(mark.keys not in draft.sounds for mark in draft.dissection.marks):
         return None
     document = binder.bind_document(draft.dissection, draft.sounds)

@@ -49,7 +49,7 @@ def refuse(text: str, value: Any, *, is_sensitive: bool) -> str:
 class Binder:
     """Binds the expressions of one definition, and collects what cannot be evaluated."""
 
-    constants: Mapping[str, Any]
+    constants: Mapping[str, Any] = field(repr=False)
     """What `params`, `conditions` and `stack` stand for."""
     secrecy: Secrecy = field(default_factory=Secrecy)
     """What nobody is to see."""

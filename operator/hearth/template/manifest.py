@@ -112,7 +112,7 @@ class Slot:
     way: Keys
     """To the map or list that holds it."""
     key: str | int
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = field(repr=False)
     """One expression, or the pieces of a text; none where the place is dropped in any case."""
 
     def evaluate(self, given: Values) -> Outcome:
