@@ -33,7 +33,7 @@ class Witness:
         """The server's watcher."""
         if after is not None and kind in (fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind):
             told = (after.get("status"), after.get("data"), annotations_of(after))
-            self.wrong += silence.find_leaks(f"{kind.name} {after['metadata']['name']}", told)
+            self.wrong += silence.find_leaks(f"{kind.name} {after['metadata']['uid']}", told)
         if kind == fake_kinds.STACK.kind:
             self._look_at_phase(before, after)
         elif kind != fake_kinds.CONTROLLER_REVISION.kind:

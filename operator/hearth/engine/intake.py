@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -25,6 +25,8 @@ logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
 """Seconds until a definition that could not be read or stored is tried again."""
+HIDDEN_KEPT = 8
+"""Definitions whose sensitive texts are hidden: one that is so old has long left the children."""
 
 
 @dataclass(slots=True)
@@ -44,8 +46,15 @@ class Intake:
     generation: int = -1
     """Of the spec that was accepted or refused last; -1 before the first."""
     is_deleting: bool = False
+    hidden: tuple[frozenset[str], ...] = field(default=(), repr=False)
+    """Sensitive texts of this definition and of those before it, which may still stand in some child's status."""
     is_outdated: bool = True
     """Whether something besides the spec changed that the definition depends on."""
+
+    @property
+    def hidden_texts(self) -> frozenset[str]:
+        """What nothing that people read may hold."""
+        return frozenset[str]().union(*self.hidden)
 
     def is_behind(self, stack: StackObject) -> bool:
         """Whether the Stack wants something else than what was looked at last."""
@@ -108,6 +117,8 @@ class Intake:
 
     def _install(self, stack: StackObject, blueprint: Blueprint, *, revision: Revision | None) -> None:
         self.blueprint, self.revision = blueprint, revision
+        if blueprint.hidden and blueprint.hidden not in self.hidden:
+            self.hidden = (*self.hidden, blueprint.hidden)[-HIDDEN_KEPT:]
         self.generation, self.is_deleting = stack.generation, stack.deleting
         self.on_blueprint(stack)
 

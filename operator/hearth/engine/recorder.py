@@ -109,8 +109,7 @@ class Recorder:
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
         )
-        if runner.board is not None:
-            status = veil.cover(status, runner.board.blueprint.hidden)
+        status = veil.cover(status, runner.intake.hidden_texts)
         patch = report.find_changes(before, status)
         if not patch:
             return

@@ -18,6 +18,7 @@ from hearth.engine.intake import Intake
 from hearth.engine.ports import StackObject
 from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
+from hearth.model import hiding
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
 from hearth.plan import attempts, ownership, report, resolve, steps, watching
@@ -206,7 +207,9 @@ class Runner:
             now=self._services.clock.monotonic(),
             patience=self._services.patience,
         )
-        logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=trouble.message)
+        # A child's own words may be among them.
+        message = hiding.hide(trouble.message, self.intake.hidden_texts)
+        logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=message)
 
     def _arm_timer(self, board: Board) -> None:
         if self._cancel_timer is not None:
