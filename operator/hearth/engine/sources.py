@@ -78,7 +78,8 @@ async def read(home: Home, references: Sequence[Reference]) -> dict[str, Found]:
                 raise
             if not (reference.is_optional and error.code == 404):
                 said = UNREADABLE[error.code].format(namespace=reference.ref.namespace)
-                other_way = "" if reference.is_recorded else ", or say optional: true"
+                can_be_optional = error.code == 404 and not reference.is_recorded
+                other_way = ", or say optional: true" if can_be_optional else ""
                 missing.append(f"{reference.place}: {reference.ref} {said}{other_way}")
             continue
         found.update(parse_source(reference, data))

@@ -79,8 +79,7 @@ def test_the_stack_itself_counts_before_all() -> None:
         ),
         pytest.param(
             Shelf(a={}, b=403, c={}),
-            "spec.parametersFrom[1]: secret/b may not be read in namespace shop; let the operator get, list and watch it, "
-            "or say optional: true",
+            "spec.parametersFrom[1]: secret/b may not be read in namespace shop; let the operator get, list and watch it",
             id="no right to read it",
         ),
         pytest.param(
