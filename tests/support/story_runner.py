@@ -12,7 +12,7 @@ from typing import Any
 
 from hearth.model import names, phases
 from hearth.model.child import Object
-from support import actions, expectations, story, verification
+from support import actions, expectations, silence, story, verification
 from support.expectations import Seen
 from support.story import Step, Story
 from support.world import Address, World
@@ -96,7 +96,18 @@ class Play:
         if wrong:
             raise StoryFailed("\n  ".join([f"{where}:", *wrong]))
         seen = await self._look(stack, requests=requests, events=events, others=())
+        if leaks := await self._find_leaks(stack, seen):
+            raise StoryFailed("\n  ".join([f"{where}:", *leaks]))
         stack.uids = {name: found[0]["metadata"]["uid"] for name, found in seen.children.items() if len(found) == 1}
+
+    async def _find_leaks(self, stack: StackPlayed, seen: Seen) -> list[str]:
+        """Where anybody can read a sensitive value."""
+        kept = [raw.get("data") for raw in await self._world.user.find_revisions(stack.uid)] if stack.uid else []
+        return [
+            *silence.find_leaks("the status", expectations.status_of(seen.stack)),
+            *silence.find_leaks("a revision", kept),
+            *silence.find_leaks("an Event", self._world.traffic.events),
+        ]
 
     def _strictness(self, expected: Mapping[str, Any]) -> Mapping[str, Any]:
         """What is to be expected of this performance."""

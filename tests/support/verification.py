@@ -72,7 +72,9 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
     if wrong:
         return wrong
     declared = template.get("parameters") or {}
-    parameters = {name: each.get("default") for name, each in declared.items()} | (spec.get("parameters") or {})
+    # What other objects give is not looked up here.
+    defaults = {name: UNKNOWN if spec.get("parametersFrom") else each.get("default") for name, each in declared.items()}
+    parameters = defaults | (spec.get("parameters") or {})
     scope = Scope(
         values={
             "params": parameters,

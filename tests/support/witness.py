@@ -12,7 +12,7 @@ from typing import Any
 from hearth.model import names, phases
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import expectations, fake_kinds
+from support import expectations, fake_kinds, silence
 from support.traffic import Traffic
 
 
@@ -31,6 +31,9 @@ class Witness:
 
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
+        if after is not None and kind in (fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind):
+            told = (after.get("status"), after.get("data"), annotations_of(after))
+            self.wrong += silence.find_leaks(f"{kind.name} {after['metadata']['uid']}", told)
         if kind == fake_kinds.STACK.kind:
             self._look_at_phase(before, after)
         elif kind != fake_kinds.CONTROLLER_REVISION.kind:

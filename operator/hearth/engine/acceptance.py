@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from hearth.engine import recording, sources
 from hearth.engine.ports import Cluster, Home, Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
@@ -34,10 +35,18 @@ class Acceptor:
 
     async def get_definition(self, namespace: str, spec: Object) -> Definition:
         """What the spec of a Stack in that namespace wants. Raises MissingSource or InvalidDefinition."""
-        parameters = spec.get("parameters") or {}
+        template, path = await self._get_template(namespace, spec)
+        references = sources.find_references(namespace, spec)
+        found = await sources.read(self.home, references)
+        definition = sources.define(template, spec.get("parameters") or {}, found, template_path=path)
+        sources.demand_parameters(definition, references)
+        return definition
+
+    async def _get_template(self, namespace: str, spec: Object) -> tuple[Object, str]:
+        """The template, and where it stands."""
         reference = spec.get("templateRef")
         if reference is None:
-            return Definition(template=spec.get("template") or {}, parameters=parameters)
+            return spec.get("template") or {}, "spec.template"
         place = locate_source(namespace, reference)
         key = reference.get("key") or DEFAULT_KEY
         try:
@@ -50,20 +59,20 @@ class Acceptor:
         if key not in data:
             found = ", ".join(sorted(data)) or "none"
             raise MissingSource(f"spec.templateRef.key: {place} has no key {key!r}; its keys: {found}")
-        return Definition(
-            template=source.parse_template(data[key], place=f"({place} {key})"),
-            parameters=parameters,
-            template_path=f"({place} {key})",
-        )
+        path = f"({place} {key})"
+        return source.parse_template(data[key], place=path), path
 
     async def get_stored(self, stack: StackObject, revision: Revision) -> Definition:
-        """The definition that a revision holds."""
+        """The definition that a revision holds, with sensitive values as they are at their sources now.
+
+        `renewed` tells which of these are others than then. Raises MissingSource where one is gone.
+        """
         stored = await self.home.get_definition(stack, revision)
-        return Definition(template=stored["template"], parameters=stored["parameters"])
+        return await recording.restore(stored, home=self.home, stack=stack, number=revision.number, hashes=self.hashes)
 
     def hash(self, definition: Definition) -> str:
         """The keyed hash that a definition is known by."""
-        return self.hashes.hash([definition.template, definition.parameters])
+        return recording.hash_record(recording.record(definition, self.hashes), self.hashes)
 
     async def compile(self, definition: Definition, stack: StackObject) -> Blueprint:
         """The blueprint, typed against the cluster's schemas. Raises InvalidDefinition."""
@@ -98,7 +107,8 @@ class Acceptor:
         last: the highest number that this process gave already, which the cache may not show yet.
         """
         await self.home.put_finalizer(stack)
-        hashed = self.hash(definition)
+        stored = recording.record(definition, self.hashes)
+        hashed = recording.hash_record(stored, self.hashes)
         revisions = self.home.revisions(stack.uid)
         kinds = {f"{resource.api_version}/{resource.kind}" for resource in blueprint.resources.values()}
         known = next((revision for revision in revisions if revision.hash == hashed), None)
@@ -110,7 +120,6 @@ class Acceptor:
             hash=hashed,
             kinds=unite(revisions) | kinds,
         )
-        stored = {"template": definition.template, "parameters": definition.parameters}
         return await self.home.create_revision(stack, revision, stored)
 
 
@@ -119,10 +128,11 @@ def identify(stack: StackObject) -> StackIdentity:
     return StackIdentity(name=stack.name, namespace=stack.namespace, uid=stack.uid)
 
 
-def find_source(namespace: str, spec: Object) -> ObjectRef | None:
-    """The object besides the spec that the definition is read from."""
+def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
+    """The objects besides the spec that the definition is read from."""
     reference = spec.get("templateRef")
-    return locate_source(namespace, reference) if reference is not None else None
+    found = {each.ref for each in sources.find_references(namespace, spec)}
+    return frozenset(found | {locate_source(namespace, reference)} if reference is not None else found)
 
 
 def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:

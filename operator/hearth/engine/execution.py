@@ -162,7 +162,8 @@ def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
 
 def _classify(error: Refused, step: Step) -> refusals.Reaction:
     size = len(orjson.dumps(step.manifest)) if isinstance(step, Apply) else 0
-    return refusals.classify(error.code, error.status, kind=_subject(step)[0], body_size=size)
+    hidden = step.hidden if isinstance(step, Apply) else None
+    return refusals.classify(error.code, error.status, kind=_subject(step)[0], body_size=size, hidden=hidden)
 
 
 async def _probe(step: Apply, *, cluster: Cluster) -> refusals.Reaction | None:

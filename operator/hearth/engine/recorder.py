@@ -13,7 +13,7 @@ from hearth.engine.ports import StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
 from hearth.model.errors import Refused, Unreachable
-from hearth.plan import blockers, conditions, report
+from hearth.plan import blockers, conditions, report, veil
 
 logger = structlog.get_logger(__name__)
 
@@ -129,6 +129,7 @@ class Recorder:
             monotonic=self._clock.monotonic(),
         )
         await self._warn(stack, status)
+        status = veil.cover(status, runner.intake.hidden_texts)
         patch = report.find_changes(before, status)
         if not patch:
             runner.note_written(status)

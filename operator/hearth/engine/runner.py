@@ -19,6 +19,7 @@ from hearth.engine.intake import Intake
 from hearth.engine.ports import StackObject
 from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
+from hearth.model import hiding
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
 from hearth.plan import attempts, contests, headline, ownership, resolve, steps, watching
@@ -157,6 +158,7 @@ class Runner:
             last_failed=wishes.last_failed,
             refusal=intake.refusal,
             handled=wishes.handled,
+            renewed=intake.renewed,
             is_paused=intake.flow.is_paused,
             late_after=intake.flow.timeout if self._seconds_left() <= 0 else None,
             blocked=self._blocked,
@@ -175,7 +177,7 @@ class Runner:
             if what in self._unwatched:
                 self._look_at_watches()
             return
-        if what == self.intake.source or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
+        if what in self.intake.sources or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
 
@@ -225,6 +227,7 @@ class Runner:
         if self._cancel_timer is not None:
             self._cancel_timer()
         self._tasks.cancel()
+        self._services.home.follow_sources(self.uid, ())
 
     def _install(self, stack: StackObject) -> None:
         """Let passes run on the blueprint that was accepted."""
@@ -282,7 +285,9 @@ class Runner:
             now=self._services.clock.monotonic(),
             patience=self._find_patience(),
         )
-        logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=trouble.message)
+        # A child's own words may be among them.
+        message = hiding.hide(trouble.message, self.intake.hidden_texts)
+        logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=message)
 
     def _find_patience(self) -> Patience:
         """How failures are borne: as the Stack says, else as the operator was told."""

@@ -28,6 +28,8 @@ ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
 ANNOTATION_ADOPTED = "hearth.dev/adopted"
 ANNOTATION_REVISION = "hearth.dev/revision"
 ANNOTATION_KINDS = "hearth.dev/kinds"
+ANNOTATION_AUTHOR = "hearth.dev/author"
+ANNOTATION_COMMIT = "hearth.dev/commit"
 
 RETAIN = "Retain"
 """The deletion policy that a child states; without it an object goes with its wish."""

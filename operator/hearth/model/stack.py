@@ -84,6 +84,9 @@ class Parameter(ApiModel):
     """The value where `spec.parameters` gives none. A parameter without a default must be given."""
     enum: list[Any] | None = pydantic.Field(default=None, min_length=1)
     """The only values allowed."""
+    sensitive: bool | None = None
+    """Whether nobody is to see the value: it is then in no revision, status, Event or log, and an output that uses it
+    shows `(sensitive)`. Without this word that holds for every value that a Secret gives."""
 
 
 class Manifest(ApiModel):
@@ -222,6 +225,37 @@ class Retry(ApiModel):
     """The longest pause between two tries, as in `90s` or `5m`. Without it: 5m, or what the operator was told."""
 
 
+class SourceReference(ApiModel):
+    """An object of the Stack's own namespace."""
+
+    name: str = pydantic.Field(min_length=1, max_length=253)
+    """The name of that object."""
+    optional: bool | None = None
+    """Whether it may be missing. Without it, the Stack stays as it is until the object is there."""
+
+
+class ParametersSource(ApiModel):
+    """Where values of parameters come from. Every key of the object's `data` that is the name of a parameter gives its value;
+    other keys are of no importance. A value for a parameter of another type than string is read as YAML.
+    """
+
+    model_config = pydantic.ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": "has(self.secretRef) != has(self.configMapRef)",
+                    "message": "exactly one of secretRef and configMapRef must be given",
+                }
+            ]
+        }
+    )
+
+    secret_ref: SourceReference | None = None
+    """A Secret. Its values count as sensitive unless the parameter says `sensitive: false`."""
+    config_map_ref: SourceReference | None = None
+    """A ConfigMap."""
+
+
 class StackSpec(ApiModel):
     """What is wanted: a template and its parameters."""
 
@@ -239,7 +273,13 @@ class StackSpec(ApiModel):
     template: Template | None = None
     template_ref: TemplateReference | None = None
     parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
-    """The values of the template's parameters, by name. What is not given here takes the parameter's default."""
+    """The values of the template's parameters, by name. What is given neither here nor by `parametersFrom` takes the
+    parameter's default."""
+    parameters_from: list[ParametersSource] | None = pydantic.Field(
+        default=None, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Where more values of parameters come from: of several sources that give the same one the last counts, and
+    `parameters` counts before all of them. The Stack follows their changes."""
     paused: bool | None = None
     """While true, no child is written or deleted, not even with the Stack itself; what would be done is shown. Edits are kept."""
     rollback: Rollback | None = None

@@ -39,7 +39,7 @@ class Desired:
     kind: Kind
     ref: ObjectRef
     incarnation: int
-    manifest: Object
+    manifest: Object = field(repr=False)
     """Complete: shared by every pass, never changed in place."""
     hash: str
     statement: Statement | None = None
@@ -56,7 +56,7 @@ class Wanted:
     """An evaluated definition, whichever incarnation comes to carry it."""
 
     kind: Kind
-    manifest: Object
+    manifest: Object = field(repr=False)
     """As the user means it: nothing of ours in it. Shared, never changed in place."""
     hash: str
     """Of the manifest: our labels and a name of ours name the wish, and a change of theirs alone is no reason to write."""
@@ -65,7 +65,7 @@ class Wanted:
     """What others may keep of the manifest; None where nothing."""
     is_retained: bool = False
     """Whether the object is to say that it outlives its wish."""
-    _incarnations: dict[tuple[int, bool], Desired] = field(default_factory=dict)
+    _incarnations: dict[tuple[int, bool], Desired] = field(default_factory=dict, repr=False)
 
     @property
     def is_name_pinned(self) -> bool:

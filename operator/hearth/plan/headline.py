@@ -42,6 +42,8 @@ class Subject:
     refusal: Refusal | None = None
     handled: Mapping[str, str] = field(default_factory=dict)
     """By verb the token that was obeyed last."""
+    renewed: tuple[str, ...] = ()
+    """Of a revision gone back to, the sensitive parameters whose values are others by now."""
     is_paused: bool = False
     late_after: float | None = None
     """Seconds that the wish was given, where they are over."""
@@ -136,6 +138,8 @@ def _tell_end(subject: Subject, board: Board) -> tuple[str, str]:
     if wish is None or not wish.is_rollback:
         return "Complete", ready
     where = f"revision {wish.revision}" if wish.revision != NOTHING else "nothing, as no revision was ever reached"
+    if subject.renewed:
+        where += f" (with {readiness.enumerate_names(subject.renewed)} as given now)"
     if wish.cause is Cause.ROLLBACK:
         return "Complete", f"rolled back to {where} as ordered; {ready}"
     left = ""
@@ -157,7 +161,7 @@ def _tell_wait(subject: Subject, board: Board) -> str:
     if not kept:
         return waited
     refs = readiness.enumerate_names([str(child.ref) for child in kept])
-    return f"{waited}; held back until all is ready: {refs}"
+    return f"{waited}; held back until all is ready: {refs} (hearth.dev/cleanup lets them go)"
 
 
 def tell_plan(board: Board) -> str:

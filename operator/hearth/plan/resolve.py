@@ -319,6 +319,7 @@ def to_apply(
         left=finding.left,
         repairs=repairs,
         adopts=subject.adopts,
+        hidden=subject.resource.hidden,
     )
     standing = Standing(
         state=State.PROGRESSING, reason="Applying", message="is being applied", ref=desired.ref, child=child

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hearth.model import fields
@@ -19,7 +19,7 @@ class Apply:
     resource: str
     kind: Kind
     ref: ObjectRef
-    manifest: Object
+    manifest: Object = field(repr=False)
     hash: str
     """Of the evaluated definition, keyed; what an attempt at it is remembered by."""
     uid: str | None
@@ -30,15 +30,16 @@ class Apply:
     """What of the manifest they have taken and keep, so that it is not stated."""
     repairs: str = ""
     """What is taken back, in words, where that is the only reason to write."""
+    adopts: bool = False
+    """Whether an object that is there already and nobody's child may be taken over."""
+    hidden: frozenset[str] | None = field(default=None, repr=False)
+    """Texts that no message may show; None where nothing in the manifest is sensitive."""
 
     @property
     def stated(self) -> Object:
         """What is sent: the manifest less what is left to others."""
         sent: Object = fields.without(self.manifest, [lost.place for lost in self.left])
         return sent
-
-    adopts: bool = False
-    """Whether an object that is there already and nobody's child may be taken over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

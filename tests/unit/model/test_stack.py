@@ -53,6 +53,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "revisionHistoryLimit",
         "deletionPolicy",
         "adoptionPolicy",
+        "parametersFrom",
     }
 
 
