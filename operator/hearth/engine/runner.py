@@ -34,6 +34,8 @@ logger = structlog.get_logger(__name__)
 
 FIRST_LOOK = 5.0
 """Seconds that the first list of a kind may take before the Stack says that it waits for it."""
+LOOK_AT_NAMESPACE = 30.0
+"""Seconds between two looks at the namespace of a Stack whose deletion is held by its user."""
 INTERNAL_ERROR_RETRY = 5.0
 """Seconds until a Stack is looked at again after a mistake of ours."""
 
@@ -55,6 +57,8 @@ class Runner:
         """What holds the Stack's own deletion beyond its children."""
         self._is_fresh = False
         """Whether the board has not looked at everything since it was made, or since a cache was complete."""
+        self._is_swept_away = False
+        """Whether the Stack goes with its whole namespace, as far as that was looked at."""
         self._was_held = False
         """Whether steps were kept from being taken since."""
         self._blind_until = 0.0
@@ -81,6 +85,8 @@ class Runner:
         if self.intake.is_deleting and board.is_complete:
             self._tasks.run("part", self._part)
         if self._is_held:
+            if self.intake.is_deleting and not self._was_held:
+                self._tasks.run("look at the namespace", self._look_at_namespace)
             self._was_held = True
             return []
         if self._was_held:
@@ -105,7 +111,8 @@ class Runner:
     @property
     def _is_held(self) -> bool:
         """Whether nothing is to be written: the user wants it so, or the status must name the wish first."""
-        return self.intake.flow.is_paused or not self.intake.wishes.is_recorded
+        is_paused = self.intake.flow.is_paused and not self._is_swept_away
+        return is_paused or not self.intake.wishes.is_recorded
 
     def _judge(self, board: Board) -> None:
         """Whether the wish is reached, or given up."""
@@ -263,6 +270,15 @@ class Runner:
                 del self._unwatched[kind]
                 self._is_fresh = True
         self._services.inbox.mark(self.uid, EVERYTHING)
+
+    async def _look_at_namespace(self) -> None:
+        """A deletion is not held in a namespace that goes as a whole."""
+        stack = self._services.home.find_stack(self.uid)
+        if stack is None or not stack.deleting:
+            return
+        self._is_swept_away = await farewell.is_swept_away(stack, self._services)
+        self._was_held = self._is_swept_away
+        self._services.mark_later(0.0 if self._is_swept_away else LOOK_AT_NAMESPACE, self.uid, STACK)
 
     async def _part(self) -> None:
         self._blocked = await farewell.part(self.uid, self._services)
