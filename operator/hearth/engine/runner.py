@@ -22,7 +22,7 @@ from hearth.engine.tasks import Tasks
 from hearth.model import hiding
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from hearth.plan import attempts, contests, headline, ownership, resolve, steps, watching
+from hearth.plan import attempts, contests, decide, headline, ownership, steps, watching
 from hearth.plan.attempts import Patience, Trouble
 from hearth.plan.board import Board
 from hearth.plan.steps import Apply, Step
@@ -290,7 +290,7 @@ class Runner:
             if standing.child is not None:
                 self.memory.failed.add(standing.child.uid)
                 trouble = Trouble(reason=standing.reason, message=standing.message)
-                self._remember(name, trouble, subject=resolve.failure_subject(standing.child))
+                self._remember(name, trouble, subject=decide.failure_subject(standing.child))
                 self._services.inbox.mark(self.uid, name)
 
     def _remember(self, key: str, trouble: Trouble, *, subject: str) -> None:
