@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hearth.model.child import Object
-from support import probe_player, story, traffic
+from support import fake_kinds, probe_player, story, traffic
 from support.story import Step
 from support.world import Address
 
@@ -84,6 +84,19 @@ async def fail(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
 async def recover(what: Any, stack: StackPlayed, play: Play) -> None:
     """Refuse nothing any more."""
     play.world.traffic.troubles.clear()
+
+
+async def deny(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Take rights away from the operator's account."""
+    play.world.traffic.denied.update((verb, what["kind"]) for verb in what["verbs"])
+
+
+async def grant(what: str, stack: StackPlayed, play: Play) -> None:
+    """Give it all rights again, by a RoleBinding of that name."""
+    play.world.traffic.denied.clear()
+    role = {"apiGroup": fake_kinds.ROLE_BINDING.kind.group, "kind": "ClusterRole", "name": "admin"}
+    manifest = {"apiVersion": fake_kinds.ROLE_BINDING.kind.api_version, "kind": "RoleBinding", "roleRef": role}
+    await create_object({**manifest, "metadata": {"name": what}}, stack, play)
 
 
 async def restart_controller(what: Any, stack: StackPlayed, play: Play) -> None:
@@ -162,6 +175,8 @@ ACTIONS: Mapping[str, Act] = {
     "delete-stack": delete_stack,
     "fail": fail,
     "recover": recover,
+    "deny": deny,
+    "grant": grant,
     "restart-controller": restart_controller,
     "stop-controller": stop_controller,
     "start-controller": start_controller,

@@ -25,6 +25,8 @@ EXPECTATIONS = frozenset(
 ACTIONS = frozenset(
     {"apply", "edit", "remove", "tamper", "delete-object", "delete-stack", "fail", "recover", "restart-controller"}
     | {
+        "deny",
+        "grant",
         "stop-controller",
         "start-controller",
         "wait",

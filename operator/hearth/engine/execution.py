@@ -13,7 +13,7 @@ from hearth.model import names
 from hearth.model.child import Child, Object
 from hearth.model.errors import Refused, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan import differences, owners, refusals
+from hearth.plan import causes, differences, owners, refusals
 from hearth.plan.attempts import Trouble
 from hearth.plan.steps import Apply, Delete, Step
 
@@ -61,7 +61,8 @@ async def take(step: Step, *, cluster: Cluster, manager: str) -> Result:
             case _:
                 assert_never(step)
     except Unreachable as error:
-        return Trouble(reason="Unreachable", message=f"cannot reach the API server: {error}; it is tried again")
+        message = f"cannot reach the API server: {error}; it is tried again"
+        return Trouble(reason="Unreachable", message=message, causes=(causes.SERVER,))
     except Refused as error:
         return await _explain(error, step, cluster=cluster)
 
@@ -90,7 +91,8 @@ async def _take_over(step: Apply, *, cluster: Cluster, manager: str) -> Result:
             f"{step.ref} exists already and belongs to {owners.name_owner(live)}; it was left as it is: "
             f"delete it, or give the resource another name"
         )
-        return Trouble(reason="NotOurs", message=message, is_final=True)
+        taken = causes.of_object(step.kind, step.ref)
+        return Trouble(reason="NotOurs", message=message, is_final=True, causes=(taken,))
     manifest = guarded(step.manifest, uid=metadata["uid"])
     return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True))
 
@@ -104,7 +106,7 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
     """What a refusal means; a second question to the server where its first answer does not tell."""
     kind, ref, verb = _subject(step)
     right = "patch" if verb == "apply" else verb
-    reaction = _classify(error, step)
+    first = reaction = _classify(error, step)
     try:
         if isinstance(reaction, refusals.AskAccess):
             is_allowed = await cluster.can(right, kind=kind, namespace=ref.namespace)
@@ -117,9 +119,8 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
         elif isinstance(reaction, refusals.KindGone):
             await cluster.refresh_kinds()
     except (Refused, Unreachable) as unanswered:
-        return Trouble(
-            reason="Unreachable", message=f"cannot {verb} {ref}: {reaction.message}; nor ask why: {unanswered}"
-        )
+        message = f"cannot {verb} {ref}: {reaction.message}; nor ask why: {unanswered}"
+        return Trouble(reason="Unreachable", message=message, causes=(causes.SERVER,))
     # The server's wish to wait counts however the rest is read.
     after = max(error.retry_after or 0.0, getattr(reaction, "after", None) or 0.0)
     return Trouble(
@@ -128,6 +129,7 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
         is_final=isinstance(reaction, FINAL),
         after=after,
         immutable=", ".join(reaction.fields) if isinstance(reaction, refusals.MaybeImmutable) else "",
+        causes=causes.find(first, reaction, code=error.code, kind=kind, ref=ref),
     )
 
 

@@ -6,7 +6,7 @@ is a task beside it, whose end has the Stack looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import structlog
@@ -20,9 +20,10 @@ from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
-from hearth.plan import attempts, ownership, report, resolve, steps, watching
+from hearth.plan import attempts, causes, ownership, report, resolve, steps, watching
 from hearth.plan.attempts import Trouble
 from hearth.plan.board import Board
+from hearth.plan.causes import Cause
 from hearth.plan.steps import Apply, Step
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Blueprint
@@ -102,6 +103,8 @@ class Runner:
             if what in self._unwatched:
                 self._look_at_watches()
             return
+        if what == KINDS or isinstance(what, Cause):
+            self._hurry(what if isinstance(what, Cause) else causes.KINDS)
         if what == self.intake.source or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
@@ -126,13 +129,13 @@ class Runner:
 
     def finish(self, key: str, step: Step, result: execution.Result) -> None:
         """Remember what came of a step, and look again."""
-        self.memory.in_flight.discard(key)
+        missed = self.memory.land(key)
         match result, step:
             case Trouble(immutable=field), Apply(uid=str(uid)) if field:
                 # No failure yet: what is to be done about it, the resource's policy says.
                 self.memory.immutable[uid] = (step.hash, field)
             case Trouble(), _:
-                self._remember(key, result, subject=steps.subject(step))
+                self._remember(key, result, subject=steps.subject(step), missed=missed)
             case execution.Done(child), Apply() if child is not None:
                 self.memory.succeed(key, steps.subject(step))
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
@@ -197,14 +200,26 @@ class Runner:
                 self._remember(name, trouble, subject=resolve.failure_subject(standing.child))
                 self._services.inbox.mark(self.uid, name)
 
-    def _remember(self, key: str, trouble: Trouble, *, subject: str) -> None:
-        self.memory.attempts[key] = attempts.after_failure(
-            self.memory.attempts.get(key),
-            trouble,
-            subject=subject,
-            now=self._services.clock.monotonic(),
-            patience=self._services.patience,
+    def awaited(self) -> set[Cause]:
+        """What refused steps hang on that wait for their next try."""
+        waiting = self.board.wakes if self.board is not None else {}
+        return {cause for key in waiting if (attempt := self.memory.attempts.get(key)) for cause in attempt.causes}
+
+    def _hurry(self, cause: Cause) -> None:
+        """Have everything tried at once that was refused for what just changed."""
+        for key in self.memory.hear(cause, now=self._services.clock.monotonic()):
+            self._services.inbox.mark(self.uid, key)
+
+    def _remember(self, key: str, trouble: Trouble, *, subject: str, missed: Collection[Cause] = ()) -> None:
+        """missed: what changed while the step was on its way."""
+        now = self._services.clock.monotonic()
+        attempt = attempts.after_failure(
+            self.memory.attempts.get(key), trouble, subject=subject, now=now, patience=self._services.patience
         )
+        is_late = any(cause in missed for cause in trouble.causes)
+        self.memory.attempts[key] = attempts.hurry(attempt, now=now) if is_late else attempt
+        for cause in trouble.causes:
+            self._services.cluster.watch_cause(cause)
         logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=trouble.message)
 
     def _arm_timer(self, board: Board) -> None:

@@ -47,7 +47,7 @@ class Caches:
 
         namespace: the only one whose objects are seen; "" for all.
         """
-        self._server = Server(connection=connection, rules=rules or Rules(), observer=observer)
+        self.server = Server(connection=connection, rules=rules or Rules(), observer=observer)
         self._kinds = kinds
         self._listener = listener
         self._namespace = namespace
@@ -114,7 +114,7 @@ class Caches:
         cache = self._followed.get(kind.key)
         if cache is None:
             cache = self._followed[kind.key] = kind_cache.KindCache(
-                kind, server=self._server, index=self._index, listener=self._listener, namespace=self._namespace
+                kind, server=self.server, index=self._index, listener=self._listener, namespace=self._namespace
             )
         return cache
 

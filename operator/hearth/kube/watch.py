@@ -98,6 +98,8 @@ class Server:
     has_watch_list: bool = True
     """Whether it can send the initial set as events; learnt from its first refusal."""
     observer: Observer | None = None
+    on_return: Callable[[], None] = lambda: None
+    """Called when a watch that had failed is heard again."""
 
 
 class Watch:
@@ -258,6 +260,8 @@ class Watch:
             self._server.connection.stream(self.path, query=self._stream_query(), accept=accept) as chunks,
         ):
             self._opened = loop.time()
+            if self._failures:
+                self._server.on_return()
             async for chunk in chunks:
                 now = self.last_byte = loop.time()
                 if now >= extend_at:
