@@ -170,6 +170,10 @@ class KubeMachine:
             hashes=hasher,
             inbox=self._inbox,
             only_namespace=self._settings.namespace or "",
-            patience=Patience(max_backoff=self._settings.max_backoff.total_seconds(), chance=random.random),
+            patience=self._make_patience(),
         )
         return Engine(services=services, observer=self._observer, concurrency=self._settings.concurrency)
+
+    def _make_patience(self) -> Patience:
+        """How retries are spread."""
+        return Patience(max_backoff=self._settings.max_backoff.total_seconds(), chance=random.random)

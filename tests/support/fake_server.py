@@ -207,7 +207,9 @@ class FakeServer:
         """Let the quotas of a namespace say what is used."""
         for quota in self._quotas(namespace):
             used = Counter(
-                fake_quotas.key_of(kind) for kind, raw in self.everything() if fake_objects.is_in(raw, namespace=namespace)
+                fake_quotas.key_of(kind)
+                for kind, raw in self.everything()
+                if fake_objects.is_in(raw, namespace=namespace)
             )
             kind, name = fake_kinds.RESOURCE_QUOTA.kind, quota["metadata"]["name"]
             self.patch_status(kind, namespace, name, fake_quotas.count(quota, used), manager="kube-controller-manager")

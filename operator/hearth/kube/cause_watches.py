@@ -14,7 +14,7 @@ import structlog
 
 from hearth.kube import requests
 from hearth.kube.interruptions import Reason
-from hearth.kube.watch import Observer, Server, Watch
+from hearth.kube.watch import Server, Watch
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
 from hearth.plan import causes

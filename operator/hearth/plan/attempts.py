@@ -78,7 +78,9 @@ def after_failure(
 ) -> Attempt:
     """The attempt as it stands after one more failure. now: monotonic seconds."""
     failures = previous.failures + 1 if previous is not None and previous.subject == subject else 1
-    delay = min(patience.first_delay * GROWTH ** min(failures - 1, 30), patience.max_backoff) * (1 - patience.chance() / 4)
+    delay = min(patience.first_delay * GROWTH ** min(failures - 1, 30), patience.max_backoff) * (
+        1 - patience.chance() / 4
+    )
     return Attempt(
         subject=subject,
         failures=failures,

@@ -125,9 +125,7 @@ def find_sources(cause: Cause) -> tuple[Source, ...]:
             return (Source(api_version="v1", kind="Namespace", name=cause.name),)
         case What.OBJECT if cause.kind is not None:
             kind = cause.kind
-            return (
-                Source(api_version=kind.api_version, kind=kind.name, namespace=cause.namespace, name=cause.name),
-            )
+            return (Source(api_version=kind.api_version, kind=kind.name, namespace=cause.namespace, name=cause.name),)
         case _:
             return ()
 
