@@ -233,6 +233,8 @@ class Runner:
     def _mark_due(self) -> None:
         """Have looked at what was put off until now."""
         self._cancel_timer = None
+        # Even where nothing is due: timers of some loops fire a moment early, and only a pass sets the next one.
+        self._services.inbox.mark(self.uid, STACK)
         now = self._services.clock.monotonic()
         for key, wake_at in self.board.wakes.items() if self.board is not None else ():
             if wake_at <= now:
