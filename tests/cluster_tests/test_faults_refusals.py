@@ -14,7 +14,7 @@ from hearth.kube.connection import Connection
 from hearth.kube.credentials import CredentialSource
 from hearth.model import errors, names
 from hearth.model.child import Object
-from support import fault_site, fixed_source, probe_player, real_user, webhook
+from support import fault_site, fixed_source, real_user, webhook
 from support.fault_site import Site, elapse
 from support.webhook import Verdict, Webhook
 
@@ -213,10 +213,20 @@ async def test_a_kind_that_goes_and_comes_back(site: Site) -> None:
 
 
 def make_definition(site: Site) -> Object:
-    """A kind that no other test knows."""
-    made = probe_player.definition("Widget")
+    """A kind that no other test knows; its objects are ready as soon as they are there."""
     group = f"{site.namespace}.example.com"
-    return {**made, "metadata": {"name": f"widgets.{group}"}, "spec": {**made["spec"], "group": group}}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
 
 
 async def until_phase(site: Site, phase: str) -> None:

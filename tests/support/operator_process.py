@@ -29,6 +29,8 @@ WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_STATE = re.compile(r"/events\b|dryRun=All|/apis/authorization\.k8s\.io/")
 """Requests that change nothing which the operator depends on."""
 KILLED = "killed"
+SERVERS_FAULTS = "kopf._cogs.clients"
+"""The logger with which kopf calls every answer that is not 2xx an error."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,6 +127,8 @@ def is_complaint(line: str) -> bool:
         entry = json.loads(line)
     except ValueError:
         return bool(line.strip())
+    if str(entry.get("logger")).startswith(SERVERS_FAULTS):
+        return False
     return entry.get("level") in {"error", "critical"} or "exception" in entry
 
 

@@ -6,15 +6,17 @@ Keeps no objects: that something changed is all that is told. Must not know who 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+import contextlib
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
-from hearth.kube import requests
+from hearth.kube import requests, webhook_services
 from hearth.kube.interruptions import Reason
 from hearth.kube.watch import Server, Watch
+from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
 from hearth.plan import causes
@@ -93,6 +95,8 @@ class SourceWatch:
         if kind is None:
             return
         selector = {"fieldSelector": f"metadata.name={self.source.name}"} if self.source.name else {}
+        if self.source.labels:
+            selector["labelSelector"] = self.source.labels
         path = requests.collection_path(kind, self.source.namespace)
         self.watch = Watch(self._server, path, self, name=kind.key, selector=selector, metadata_only=True)
         self.watch.start()
@@ -143,7 +147,7 @@ class CauseWatches:
         self._watches: dict[Source, SourceWatch] = {}
         self._denied: dict[Source, Denial] = {}
         self._said: set[str] = set()
-        self._ending: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
         server.on_return = self._on_return
 
     def watch(self, cause: Cause) -> None:
@@ -152,31 +156,47 @@ class CauseWatches:
             return
         self._causes.add(cause)
         for source in causes.find_sources(cause):
-            each = self._watches.get(source) or self._begin(source)
-            if each is not None:
-                each.causes.add(cause)
+            self._attach(source, cause)
+        if cause == causes.WEBHOOKS:
+            self._run(self._attach_services(), name="find the Services of webhooks")
 
     def keep(self, wanted: Collection[Cause]) -> None:
         """End what none of these needs."""
         for cause in [cause for cause in self._causes if cause not in wanted]:
             self._causes.discard(cause)
             self._notices.forget(cause)
-            for source in causes.find_sources(cause):
-                each = self._watches.get(source)
-                if each is not None:
-                    each.causes.discard(cause)
-                    if not each.causes:
-                        self._end(source)
+        for source, each in list(self._watches.items()):
+            each.causes &= self._causes
+            if not each.causes:
+                self._end(source)
 
     async def close(self) -> None:
         """End all of them; the listener hears nothing more."""
         self.keep(())
-        await asyncio.gather(*self._ending)
+        await asyncio.gather(*self._running)
 
     @property
     def sources(self) -> Collection[Source]:
         """What is watched now."""
         return self._watches.keys()
+
+    def _attach(self, source: Source, cause: Cause) -> None:
+        """Let changes there be told as changes of the cause."""
+        each = self._watches.get(source) or self._begin(source)
+        if each is not None:
+            each.causes.add(cause)
+
+    async def _attach_services(self) -> None:
+        """Without the right to look, or without the server, webhooks are told of by their configuration alone."""
+        with contextlib.suppress(errors.Refused, errors.Unreachable):
+            source = await webhook_services.get_source(self._server.connection, self._kinds)
+            if source is not None and causes.WEBHOOKS in self._causes:
+                self._attach(source, causes.WEBHOOKS)
+
+    def _run(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     def _begin(self, source: Source) -> SourceWatch | None:
         denial = self._denied.get(source)
@@ -195,9 +215,7 @@ class CauseWatches:
     def _end(self, source: Source) -> None:
         each = self._watches.pop(source, None)
         if each is not None and each.watch is not None:
-            task = asyncio.get_running_loop().create_task(each.watch.close(), name=f"end of {each.watch.path}")
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._run(each.watch.close(), name=f"end of {each.watch.path}")
 
     def _give_up(self, source: Source) -> None:
         """Without the right to watch nobody is told, and retries come by themselves."""

@@ -21,7 +21,9 @@ class What(enum.Enum):
     RIGHTS = "rights"
     """Of our account, in a namespace and in the cluster."""
     ADMISSION = "admission"
-    """Webhooks and policies, as they are configured; the state of whoever answers a webhook shows nowhere."""
+    """Webhooks and policies, as they are configured."""
+    WEBHOOKS = "webhooks"
+    """Webhooks that did not answer: their configuration, and the endpoints of their Services."""
     NAMESPACE = "namespace"
     """The namespace that something is to be made in."""
     OBJECT = "object"
@@ -54,6 +56,8 @@ class Source:
     """"" for all, and for cluster scope."""
     name: str = ""
     """The only one that matters; "" for all of them."""
+    labels: str = ""
+    """A selector of those that matter; "" for all of them."""
 
 
 Causes: TypeAlias = tuple[Cause, ...]
@@ -61,6 +65,7 @@ Causes: TypeAlias = tuple[Cause, ...]
 KINDS = Cause(what=What.KINDS)
 SERVER = Cause(what=What.SERVER)
 ADMISSION = Cause(what=What.ADMISSION)
+WEBHOOKS = Cause(what=What.WEBHOOKS)
 
 RBAC = "rbac.authorization.k8s.io"
 ADMISSION_KINDS = (
@@ -92,7 +97,7 @@ def find(first: refusals.Reaction, last: refusals.Reaction, *, code: int, kind: 
         case refusals.TryLater() if isinstance(first, refusals.AskAccess):
             return _forbidden_though_allowed(kind, ref)
         case refusals.TryLater():
-            return (SERVER,) if code in AWAY else (ADMISSION,) if code == 500 else ()
+            return (SERVER,) if code in AWAY else (WEBHOOKS,) if code == 500 else ()
         case _:
             return ()
 
@@ -121,6 +126,9 @@ def find_sources(cause: Cause) -> tuple[Source, ...]:
             return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=cause.namespace))
         case What.ADMISSION:
             return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS)
+        case What.WEBHOOKS:
+            # Whoever watches adds the endpoints of the Services that these name.
+            return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS[:2])
         case What.NAMESPACE:
             return (Source(api_version="v1", kind="Namespace", name=cause.name),)
         case What.OBJECT if cause.kind is not None:

@@ -33,7 +33,7 @@ def ref_of(kind: Kind) -> ObjectRef:
             ASKED, LATER, 403, CLUSTER_ROLE, {Cause(what=What.RIGHTS), causes.KINDS}, id="no namespace, no quota"
         ),
         pytest.param(DENIED, DENIED, 400, WEB, {causes.ADMISSION}, id="a webhook or a policy"),
-        pytest.param(LATER, LATER, 500, WEB, {causes.ADMISSION}, id="a webhook that does not answer"),
+        pytest.param(LATER, LATER, 500, WEB, {causes.WEBHOOKS}, id="a webhook that does not answer"),
         pytest.param(LATER, LATER, 503, WEB, {causes.SERVER}, id="a server that is away"),
         pytest.param(LATER, LATER, 429, WEB, set(), id="a server that is busy says when"),
         pytest.param(
