@@ -20,7 +20,7 @@ from hearth.model import crd, names
 from hearth.model.child import Object
 from hearth.plan.attempts import Patience
 from hearth.settings import Settings
-from support import fixed_source, probe_player, real_user
+from support import fixed_source, probe_player, real_user, webhook
 from support.real_user import RealUser
 from support.real_world import InProcess, RecordedMachine
 from support.traffic import Traffic
@@ -186,3 +186,31 @@ async def log_in(site: Site) -> CredentialSource:
     path = f"/api/v1/namespaces/{site.namespace}/serviceaccounts/deployer/token"
     answer = await site.user.connection.request("POST", path, body={"spec": {}})
     return fixed_source.log_in(site.source.load(), answer["status"]["token"])
+
+
+async def test_a_webhook_whose_pods_are_back(site: Site) -> None:
+    """Its configuration stays as it is; the endpoints of the Service that it names tell."""
+    path = f"{webhook.CONFIGURATIONS}/{site.namespace}"
+    async with webhook.run_webhook() as guard, site.operator():
+        body = guard.make_configuration(site.namespace, namespace=site.namespace)
+        # The Service of a pod cannot be reached here: one names it, and another one answers.
+        (answered,) = body["webhooks"]
+        service = {"name": "guard", "namespace": site.namespace}
+        named = {**answered, "name": "named.testing.hearth.dev", "clientConfig": {"service": service}}
+        body["webhooks"].append({**named, "objectSelector": {"matchLabels": {"matches": "nothing"}}})
+        await site.user.connection.request("POST", webhook.CONFIGURATIONS, body=body)
+        try:
+            await webhook.wait_asked(guard, site.user)
+            guard.verdict = "fail"
+            await site.create_stack("web")
+            await site.until_tried(2)
+            await site.until("CreateInProgress", reason="Unavailable")
+            guard.verdict = "allow"
+            slice_ = {"addressType": "IPv4", "endpoints": []}
+            made = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", **slice_}
+            metadata = {"name": "guard-1", "labels": {"kubernetes.io/service-name": "guard"}}
+            slices = f"/apis/discovery.k8s.io/v1/namespaces/{site.namespace}/endpointslices"
+            await site.user.connection.request("POST", slices, body={**made, "metadata": metadata})
+            await site.until("CreateComplete", within=SOON)
+        finally:
+            await site.user.connection.request("DELETE", path)

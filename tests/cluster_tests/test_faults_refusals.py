@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -58,7 +57,7 @@ async def guard(site: Site) -> AsyncIterator[Webhook]:
 )
 async def test_a_webhook_in_the_way(site: Site, guard: Webhook, verdict: Verdict, said: str) -> None:
     """In the middle of a creation and of an update; what it lets through is there."""
-    await until_asked(site, guard)
+    await webhook.wait_asked(guard, site.user)
     guard.verdict = verdict
     await site.create()
     await site.until_said("cannot apply", said)
@@ -77,22 +76,13 @@ async def test_a_webhook_in_the_way(site: Site, guard: Webhook, verdict: Verdict
 
 async def test_a_webhook_that_is_taken_away(site: Site, guard: Webhook) -> None:
     """Its configuration goes while it denies."""
-    await until_asked(site, guard)
+    await webhook.wait_asked(guard, site.user)
     guard.verdict = "deny"
     await site.create()
     await site.until_said("not on a Friday")
     await site.user.connection.request("DELETE", f"{webhook.CONFIGURATIONS}/{site.namespace}")
     await site.until_complete()
     await site.finish()
-
-
-async def until_asked(site: Site, guard: Webhook) -> None:
-    """Until the server has taken notice of the configuration."""
-    path = f"/api/v1/namespaces/{site.namespace}/configmaps"
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "asked-"}}
-    async with asyncio.timeout(fault_site.PATIENCE):
-        while not guard.asked:
-            await site.user.connection.request("POST", path, query={"dryRun": "All"}, body=manifest)
 
 
 # ---------------------------------------------------------------- rights

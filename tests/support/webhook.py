@@ -18,9 +18,13 @@ from typing import Literal, TypeAlias
 from aiohttp import web
 
 from hearth.model.child import Object
+from support.real_user import RealUser
 
 CERTIFICATE = Path(__file__).resolve().parents[1] / "data" / "loopback.pem"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+PATIENCE = 60.0
+"""Seconds until the server must have taken notice of a configuration."""
 
 Verdict: TypeAlias = Literal["allow", "deny", "hang", "fail"]
 
@@ -78,6 +82,15 @@ class Webhook:
             "metadata": {"name": name},
             "webhooks": [webhook],
         }
+
+
+async def wait_asked(webhook: Webhook, user: RealUser) -> None:
+    """Until the server has taken notice of the configuration."""
+    path = f"/api/v1/namespaces/{user.namespace}/configmaps"
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "asked-"}}
+    async with asyncio.timeout(PATIENCE):
+        while not webhook.asked:
+            await user.connection.request("POST", path, query={"dryRun": "All"}, body=manifest)
 
 
 @contextlib.asynccontextmanager

@@ -8,6 +8,7 @@ from hearth.kube import cause_watches
 from hearth.kube.cause_watches import CauseWatches
 from hearth.kube.watch import METADATA, Server
 from hearth.model import errors
+from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan import causes
 from hearth.plan.causes import Cause, What
@@ -35,9 +36,9 @@ class Bench:
         self.heard: list[Cause] = []
         self.connection = ScriptedConnection(streams=list(streams))
         self.server = Server(connection=self.connection, rules=scripted_api.RULES)
-        kinds = ServedKinds()
-        kinds.serve(*KINDS)
-        self.watches = CauseWatches(self.server, kinds, self)
+        self.kinds = ServedKinds()
+        self.kinds.serve(*KINDS)
+        self.watches = CauseWatches(self.server, self.kinds, self)
 
     def on_cause(self, cause: Cause) -> None:
         """As the listener."""
@@ -130,3 +131,33 @@ async def test_the_return_of_the_server_is_told_to_those_who_wait_for_it() -> No
     bench.watches.watch(causes.SERVER)
     bench.server.on_return()
     assert await bench.hear() == [causes.SERVER]
+
+
+def configuration(service: str, policy: str = "Fail") -> Object:
+    """A webhook that this Service answers, and one that is answered elsewhere."""
+    inside = {"clientConfig": {"service": {"name": service, "namespace": "guards"}}, "failurePolicy": policy}
+    return {"webhooks": [inside, {"clientConfig": {"url": "https://elsewhere"}, "failurePolicy": "Fail"}]}
+
+
+@scripted_api.in_virtual_time
+async def test_webhooks_that_did_not_answer_are_told_of_by_the_endpoints_of_their_services() -> None:
+    """One watch for all of them; a webhook whose silence refuses nothing is left out."""
+    slices = Kind(
+        group="discovery.k8s.io", version="v1", name="EndpointSlice", plural="endpointslices", namespaced=True
+    )
+    group = "admissionregistration.k8s.io"
+    name = "ValidatingWebhookConfiguration"
+    validating = Kind(group=group, version="v1", name=name, plural="validatingwebhookconfigurations", namespaced=False)
+    stream = Stream(list_end(5))
+    bench = Bench(Stream(list_end(5)), stream)
+    bench.kinds.serve(slices, validating)
+    bench.connection.pages.append({"items": [configuration("b"), configuration("a"), configuration("c", "Ignore")]})
+    bench.watches.watch(causes.WEBHOOKS)
+    await bench.hear()
+    (asked,) = [each for each in bench.connection.asked if each.path.endswith("endpointslices")]
+    assert asked.query["labelSelector"] == "kubernetes.io/service-name in (a,b)"
+    stream.say(modified("a-1", 6))
+    assert await bench.hear() == [causes.WEBHOOKS]
+    bench.watches.keep(())
+    await bench.hear()
+    assert not stream.is_open
