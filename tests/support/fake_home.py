@@ -128,6 +128,16 @@ class FakeHome:
         raw = await self._wire.send(request, lambda: self._server.get(REVISION, stack.namespace, revision.name))
         return revisions.parse_definition(copy(raw))
 
+    async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
+        """As the port says."""
+        request = Request(verb="delete-revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
+        try:
+            await self._wire.send(request, lambda: self._server.delete(REVISION, stack.namespace, revision.name))
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+        self._revisions.get(stack.uid, {}).pop(revision.name, None)
+
     async def put_finalizer(self, stack: StackObject) -> None:
         """As the port says."""
         if names.FINALIZER not in stack.finalizers:

@@ -14,7 +14,7 @@ from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import answers
 
-WRITES = frozenset({"apply", "delete", "status", "finalizer", "revision"})
+WRITES = frozenset({"apply", "delete", "status", "finalizer", "revision", "delete-revision"})
 """The verbs that change something an engine depends on; Events are told apart and never matter."""
 CHILD_WRITES = frozenset({"apply", "delete"})
 

@@ -114,7 +114,7 @@ class Engine:
             logger.exception("internal error in a pass", stack=f"{stack.namespace}/{stack.name}")
             self._services.mark_later(runner.INTERNAL_ERROR_RETRY, uid, EVERYTHING)
         self._observer.on_pass(result=result, seconds=self._services.clock.monotonic() - started)
-        self._recorder.touch(uid)
+        self._recorder.touch(uid, is_urgent=each.is_urgent)
 
     def _forget(self, uid: str) -> None:
         each = self._runners.pop(uid, None)

@@ -1,4 +1,4 @@
-"""Brings what one Stack runs up to its spec: reads, compiles and stores the definition, as often as that changes.
+"""Brings what one Stack runs up to what it wants: reads, compiles and stores the definition, as often as that changes.
 
 Knows nothing of children; a definition that cannot be accepted leaves running what runs.
 """
@@ -6,19 +6,25 @@ Knows nothing of children; a definition that cannot be accepted leaves running w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
-from hearth.engine import acceptance
+from hearth.engine import acceptance, history
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.inbox import STACK
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
-from hearth.model.errors import InvalidDefinition, MissingSource, Refused, Unreachable
+from hearth.engine.wishes import Wishes
+from hearth.model.child import Object
+from hearth.model.errors import ImpossibleOrder, InvalidDefinition, MissingSource, Refused, Unreachable
 from hearth.model.kinds import ObjectRef
-from hearth.plan.report import Refusal
-from hearth.template.blueprint import Blueprint
+from hearth.plan import flow
+from hearth.plan.flow import Flow
+from hearth.plan.headline import Refusal
+from hearth.plan.retention import Retention
+from hearth.plan.wish import NOTHING, Aim, Cause
+from hearth.template.blueprint import Blueprint, Definition
 
 logger = structlog.get_logger(__name__)
 
@@ -34,29 +40,43 @@ class Intake:
     services: Services
     acceptor: Acceptor
     on_blueprint: Callable[[StackObject], None]
-    """Told whenever `blueprint` is another one."""
+    """Told whenever `blueprint` or the wish behind it is another one."""
     blueprint: Blueprint | None = None
     revision: Revision | None = None
+    """Of `blueprint`; None where nothing was accepted yet, or nothing is wanted."""
     refusal: Refusal | None = None
     source: ObjectRef | None = None
     """What the definition was read from besides the spec."""
+    flow: Flow = field(default_factory=Flow)
+    wishes: Wishes = field(default_factory=Wishes)
     generation: int = -1
     """Of the spec that was accepted or refused last; -1 before the first."""
     is_deleting: bool = False
     is_outdated: bool = True
-    """Whether something besides the spec changed that the definition depends on."""
+    """Whether something besides the spec changed that the definition or the wish depends on."""
+    _names: dict[int, frozenset[str]] = field(default_factory=dict)
+    """By number the resources of the present revision, and of those whose objects it holds back."""
+    _flow_of: int = -1
+    """The generation that `flow` was read from."""
 
     def is_behind(self, stack: StackObject) -> bool:
         """Whether the Stack wants something else than what was looked at last."""
         return self.is_outdated or stack.generation != self.generation or stack.deleting != self.is_deleting
+
+    def look_at_flow(self, stack: StackObject) -> None:
+        """Follow at once what the spec says of how to go about it."""
+        self.wishes.recall(stack)
+        if stack.generation != self._flow_of:
+            self._flow_of, self.flow = stack.generation, flow.parse(stack.spec)
 
     async def catch_up(self) -> None:
         """Look at the spec until it stays the same meanwhile; intermediate ones are passed over without a trace."""
         home = self.services.home
         try:
             while (stack := home.find_stack(self.uid)) is not None and self.is_behind(stack):
-                self.is_outdated = False
-                await self._look(stack)
+                is_outdated, self.is_outdated = self.is_outdated, False
+                self.look_at_flow(stack)
+                await self._look(stack, is_outdated=is_outdated)
         except (Refused, Unreachable) as error:
             logger.warning("cannot accept a definition", stack=self.uid, error=str(error))
             self.is_outdated = True
@@ -66,35 +86,118 @@ class Intake:
             self.services.mark_later(RETRY, self.uid, STACK)
         self.services.inbox.mark(self.uid, STACK)
 
-    async def _look(self, stack: StackObject) -> None:
+    async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:
         if stack.deleting:
             self._install(stack, acceptance.EMPTY, revision=self.revision)
             return
         spec = stack.spec
+        read = await self._read(stack, spec)
+        hashed = self.acceptor.hash(read) if isinstance(read, Definition) else ""
+        revisions = self.services.home.revisions(self.uid)
+        try:
+            aim = self.wishes.choose(hashed, self.flow.to_revision, revisions=revisions)
+        except ImpossibleOrder as error:
+            await self._refuse(stack, Refusal(reason="RevisionNotFound", message=str(error)))
+            return
+        if aim.revision is not None:
+            await self._go_back(stack, aim, aim.revision)
+        elif isinstance(read, Refusal):
+            await self._refuse(stack, read)
+        elif self._runs(hashed) and not is_outdated:
+            self._follow(stack, aim)
+        else:
+            await self._go_on(stack, aim, read)
+        await self._trim(stack, hashed)
+
+    async def _read(self, stack: StackObject, spec: Object) -> Definition | Refusal:
+        """The definition in the spec, or why it cannot be had."""
         self.source = acceptance.find_source(stack.namespace, spec)
         try:
-            definition = await self.acceptor.get_definition(stack.namespace, spec)
+            return await self.acceptor.get_definition(stack.namespace, spec)
+        except InvalidDefinition as error:
+            return Refusal(reason="InvalidTemplate", message=describe_mistakes(error))
+        except MissingSource as error:
+            return Refusal(reason="SourceMissing", message=str(error))
+
+    def _runs(self, hashed: str) -> bool:
+        """Whether the definition of that hash is the one that runs, as the spec wants it."""
+        wish = self.wishes.wish
+        is_accepted = self.revision is not None and self.revision.hash == hashed and self.refusal is None
+        return is_accepted and wish is not None and wish.cause is Cause.SPEC and not self.is_deleting
+
+    def _follow(self, stack: StackObject, aim: Aim) -> None:
+        """Only how to go about it has changed."""
+        if self.revision is not None:
+            self.wishes.begin(aim, revision=self.revision.number, now=self.services.clock.now())
+        self.generation = stack.generation
+
+    async def _go_on(self, stack: StackObject, aim: Aim, definition: Definition) -> None:
+        """Want the definition in the spec."""
+        try:
             blueprint = await self.acceptor.compile(definition, stack)
         except InvalidDefinition as error:
             await self._refuse(stack, Refusal(reason="InvalidTemplate", message=describe_mistakes(error)))
             return
-        except MissingSource as error:
-            await self._refuse(stack, Refusal(reason="SourceMissing", message=str(error)))
-            return
         last = self.revision.number if self.revision is not None else 0
         revision = await self.acceptor.store(stack, definition, blueprint, last=last)
+        await self._begin(stack, aim, blueprint, revision=revision)
+
+    async def _go_back(self, stack: StackObject, aim: Aim, number: int) -> None:
+        """Want an earlier revision, whatever the spec says."""
+        await self.services.home.put_finalizer(stack)
+        try:
+            blueprint, revision = await self._compile_stored(stack, number)
+        except InvalidDefinition as error:
+            message = f"cannot go back to revision {number}: {describe_mistakes(error)}"
+            await self._refuse(stack, Refusal(reason="CannotRollBack", message=message))
+        except MissingSource as error:
+            message = f"cannot go back to revision {number}: {error}"
+            await self._refuse(stack, Refusal(reason="CannotRollBack", message=message))
+        else:
+            await self._begin(stack, aim, blueprint, revision=revision)
+
+    async def _compile_stored(self, stack: StackObject, number: int) -> tuple[Blueprint, Revision | None]:
+        """The blueprint of a revision that is kept. Raises MissingSource or InvalidDefinition."""
+        if number == NOTHING:
+            return acceptance.EMPTY, None
+        revisions = self.services.home.revisions(self.uid)
+        revision = next((each for each in revisions if each.number == number), None)
+        if revision is None:
+            raise MissingSource("it is not kept any more; name another one, or change the spec")
+        definition = await self.acceptor.get_stored(stack, revision)
+        return await self.acceptor.compile(definition, stack), revision
+
+    async def _begin(self, stack: StackObject, aim: Aim, blueprint: Blueprint, *, revision: Revision | None) -> None:
+        number = revision.number if revision is not None else NOTHING
+        wish = self.wishes.begin(aim, revision=number, now=self.services.clock.now())
         self.refusal = None
+        for kept in wish.keeps:
+            if kept not in self._names and (names := await self._read_names(stack, kept)) is not None:
+                self._names[kept] = names
+        self._names = {each: names for each, names in self._names.items() if each in wish.keeps}
+        self._names[number] = frozenset(blueprint.resources)
         self._install(stack, blueprint, revision=revision)
 
+    async def _read_names(self, stack: StackObject, number: int) -> frozenset[str] | None:
+        """The resources of a revision that is kept; None where nobody knows any more."""
+        if number == NOTHING:
+            return frozenset()
+        try:
+            blueprint, _ = await self._compile_stored(stack, number)
+        except (InvalidDefinition, MissingSource):
+            return None
+        return frozenset(blueprint.resources)
+
     async def _refuse(self, stack: StackObject, refusal: Refusal) -> None:
-        """Keep what runs; after a restart that is the revision that the status names."""
-        if self.blueprint is None:
-            number = stack.status.get("revision")
-            revisions = self.services.home.revisions(self.uid)
-            revision = next((each for each in revisions if each.number == number), None)
-            if revision is not None:
-                definition = await self.acceptor.get_stored(stack, revision)
-                self._install(stack, await self.acceptor.compile(definition, stack), revision=revision)
+        """Keep what runs; after a restart that is the revision that the wish names."""
+        wish = self.wishes.wish
+        if self.blueprint is None and wish is not None:
+            try:
+                blueprint, revision = await self._compile_stored(stack, wish.revision)
+            except (InvalidDefinition, MissingSource) as error:
+                logger.warning("cannot read what runs", stack=self.uid, error=str(error))
+            else:
+                self._install(stack, blueprint, revision=revision)
         self.refusal = refusal
         self.generation = stack.generation
 
@@ -102,6 +205,29 @@ class Intake:
         self.blueprint, self.revision = blueprint, revision
         self.generation, self.is_deleting = stack.generation, stack.deleting
         self.on_blueprint(stack)
+
+    async def _trim(self, stack: StackObject, hashed: str) -> None:
+        """Forget revisions beyond the limit."""
+        wish, completed = self.wishes.wish, self.wishes.completed
+        if wish is None:
+            return
+        revisions = self.services.home.revisions(self.uid)
+        needed = {wish.revision, completed.last, completed.previous, *wish.keeps}
+        needed |= {wish.order.revision} if wish.order is not None else set()
+        needed |= {each.number for each in revisions if each.hash == hashed}
+        if len(revisions) > self.flow.history_limit + 1:
+            numbers = {number for number in needed if number is not None}
+            await history.trim(stack, self.services, needed=numbers, limit=self.flow.history_limit)
+
+    def find_retention(self) -> Retention:
+        """What of the obsolete objects the present wish holds back."""
+        wish = self.wishes.wish
+        if wish is None or self.is_deleting:
+            return Retention()
+        names: frozenset[str] | None = None
+        if not wish.is_completed and all(kept in self._names for kept in wish.keeps):
+            names = frozenset[str]().union(*(self._names[kept] for kept in wish.keeps))
+        return Retention(names=names, is_waived=wish.is_waived, spares_data=wish.cause is Cause.AUTOMATIC)
 
 
 def describe_mistakes(error: InvalidDefinition) -> str:

@@ -158,6 +158,9 @@ class Home(Protocol):
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
         """`{"template": …, "parameters": …}` as stored."""
 
+    async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
+        """Forget it; one that is gone is fine."""
+
     async def put_finalizer(self, stack: StackObject) -> None:
         """Add ours. `Refused` with 409 where the Stack changed meanwhile: look again."""
 

@@ -59,10 +59,15 @@ class Recorder:
         """End at once; the next process writes what was left."""
         await self._executor.stop()
 
-    def touch(self, stack_uid: str, *, delay: float = 0.0) -> None:
-        """Something that the status tells may have changed. delay: seconds until that is worth a look."""
+    def touch(self, stack_uid: str, *, delay: float = 0.0, is_urgent: bool = False) -> None:
+        """Something that the status tells may have changed.
+
+        delay: seconds until that is worth a look; is_urgent: work waits for the write, whenever the last one was.
+        """
         now = self._clock.monotonic()
-        due = max(now + delay, self._written.get(stack_uid, float("-inf")) + self._interval)
+        due = now + delay
+        if not is_urgent:
+            due = max(due, self._written.get(stack_uid, float("-inf")) + self._interval)
         planned = self._planned.get(stack_uid)
         if planned is not None:
             if planned.due <= due:
@@ -102,7 +107,7 @@ class Recorder:
             return
         before = stack.status
         status = report.build(
-            runner.describe(before),
+            runner.describe(),
             runner.board,
             memory=runner.memory,
             before=before,
@@ -111,6 +116,7 @@ class Recorder:
         )
         patch = report.find_changes(before, status)
         if not patch:
+            runner.note_written(status)
             return
         self._written[stack_uid] = self._clock.monotonic()
         try:
@@ -119,6 +125,7 @@ class Recorder:
             logger.warning("cannot write a status", stack=stack_uid, error=str(error))
             self.touch(stack_uid, delay=RETRY)
             return
+        runner.note_written(status)
         await self._tell(stack, before, status)
 
     async def _tell(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

@@ -6,8 +6,9 @@ is a task beside it, whose end has the Stack looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+import dataclasses
+import math
+from collections.abc import Callable, Collection
 
 import structlog
 
@@ -18,13 +19,13 @@ from hearth.engine.intake import Intake
 from hearth.engine.ports import StackObject
 from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
-from hearth.model.child import Path
+from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from hearth.plan import attempts, causes, ownership, report, resolve, steps, watching
-from hearth.plan.attempts import Trouble
+from hearth.plan import attempts, causes, headline, ownership, resolve, steps, watching
+from hearth.plan.attempts import Patience, Trouble
 from hearth.plan.board import Board
-from hearth.plan.causes import Cause
 from hearth.plan.steps import Apply, Step
+from hearth.plan.wish import Cause, Wish
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Blueprint
 
@@ -58,6 +59,7 @@ class Runner:
 
     def run_pass(self, stack: StackObject, marks: set[str]) -> list[str]:
         """Look at what was marked; the keys of steps that are to be taken."""
+        marks |= self._listen(stack)
         if self.intake.is_behind(stack):
             self._tasks.run("accept", self.intake.catch_up)
         board = self.board
@@ -70,32 +72,90 @@ class Runner:
         marks -= {EVERYTHING, STACK}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self._count_failures(board)
+        self._judge(board)
         self._arm_timer(board)
         if self.intake.is_deleting and board.is_complete:
             self._tasks.run("part", self._part)
-        return planned
+        return [] if self._is_held else planned
+
+    def _listen(self, stack: StackObject) -> set[str]:
+        """Obey what the Stack says besides what it wants; what is to be looked at because of it."""
+        was_held, clock = self._is_held, self._services.clock
+        self.intake.look_at_flow(stack)
+        self.intake.wishes.note_pause(is_paused=self.intake.flow.is_paused, now=clock.now())
+        verbs = self.intake.wishes.take_verbs(stack)
+        if "retry" in verbs:
+            self.memory.retry(clock.monotonic())
+            self.intake.wishes.is_retried = self.intake.is_outdated = True
+        if "cleanup" in verbs:
+            self.intake.wishes.waive()
+            if self.board is not None:
+                self.board.relax(self.intake.find_retention())
+        return {EVERYTHING} if verbs or (was_held and not self._is_held) else set()
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether nothing is to be written: the user wants it so, or the status must name the wish first."""
+        return self.intake.flow.is_paused or not self.intake.wishes.is_recorded
+
+    def _judge(self, board: Board) -> None:
+        """Whether the wish is reached, or given up."""
+        wish = self.intake.wishes.wish
+        if wish is None or wish.is_completed or self.intake.is_deleting or self.intake.refusal is not None:
+            return
+        if board.is_complete and self.intake.wishes.is_recorded:
+            self.intake.wishes.complete()
+            board.relax(self.intake.find_retention())
+        elif self._may_give_up(wish):
+            failure = headline.explain_failure(self.describe(), board, self.memory)
+            if failure:
+                self.intake.wishes.failure = failure
+                self.intake.is_outdated = True
+                self._services.inbox.mark(self.uid, STACK)
+
+    def _may_give_up(self, wish: Wish) -> bool:
+        """Whether a failure of that wish would send the Stack back to another."""
+        flow, last = self.intake.flow, self.intake.wishes.completed.last
+        return flow.rolls_back and not flow.is_paused and wish.cause is Cause.SPEC and last != wish.revision
 
     def blind_for(self) -> float:
         """Seconds for which nothing is to be said of the Stack, as a first look at its children is under way."""
         is_blind = self._is_fresh or self._unwatched
         return max(0.0, self._blind_until - self._services.clock.monotonic()) if is_blind else 0.0
 
-    def describe(self, status: Mapping[str, Any]) -> report.Subject:
-        """What of the Stack goes into its next status, given the last."""
-        revision = self.intake.revision
-        numbers = [each.number for each in self._services.home.revisions(self.uid)]
-        refusal = self.intake.refusal
-        # A definition that was refused has no number: it is the first wish only if none was ever accepted.
-        is_first = revision is None if refusal is not None else max([*numbers, revision.number if revision else 0]) <= 1
-        return report.Subject(
-            generation=self.intake.generation,
-            is_deleting=self.intake.is_deleting,
-            is_first=is_first,
-            revision=revision.number if revision is not None else None,
-            last_completed=status.get("lastCompletedRevision"),
-            refusal=refusal,
+    @property
+    def is_urgent(self) -> bool:
+        """Whether work waits for the status to be written."""
+        return not self.intake.wishes.is_recorded
+
+    def note_written(self, status: Object) -> None:
+        """The status says so now."""
+        if self.intake.wishes.note_written(status):
+            self._services.inbox.mark(self.uid, EVERYTHING)
+
+    def describe(self) -> headline.Subject:
+        """What of the Stack goes into its next status."""
+        intake, wishes = self.intake, self.intake.wishes
+        return headline.Subject(
+            generation=intake.generation,
+            is_deleting=intake.is_deleting,
+            wish=wishes.wish,
+            is_recorded=wishes.is_recorded,
+            completed=wishes.completed,
+            last_failed=wishes.last_failed,
+            refusal=intake.refusal,
+            handled=wishes.handled,
+            is_paused=intake.flow.is_paused,
+            late_after=intake.flow.timeout if self._seconds_left() <= 0 else None,
             blocked=self._blocked,
         )
+
+    def _seconds_left(self) -> float:
+        """Of the time that the wish was given; infinite where that does not run."""
+        wish, flow = self.intake.wishes.wish, self.intake.flow
+        if wish is None or wish.is_completed or flow.timeout is None or flow.is_paused or self.intake.is_deleting:
+            return math.inf
+        return wish.since + flow.timeout - self._services.clock.now()
 
     def hear(self, what: object) -> None:
         """Something happened that no single Stack is named by: a kind, a complete cache, a source of definitions."""
@@ -103,8 +163,8 @@ class Runner:
             if what in self._unwatched:
                 self._look_at_watches()
             return
-        if what == KINDS or isinstance(what, Cause):
-            self._hurry(what if isinstance(what, Cause) else causes.KINDS)
+        if what == KINDS or isinstance(what, causes.Cause):
+            self._hurry(what if isinstance(what, causes.Cause) else causes.KINDS)
         if what == self.intake.source or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
@@ -120,7 +180,7 @@ class Runner:
 
     def take(self, key: str) -> Step | None:
         """The step that is wanted under that key now; it counts as in flight from here on."""
-        if self.board is None or key in self.memory.in_flight:
+        if self.board is None or self._is_held or key in self.memory.in_flight:
             return None
         step = self.board.take(key)
         if step is not None:
@@ -166,6 +226,7 @@ class Runner:
             unwatched=self._unwatched.keys(),
             only_namespace=self._services.only_namespace,
         )
+        self.board.relax(self.intake.find_retention())
         self._is_fresh = True
         self._blind_until = self._services.clock.monotonic() + FIRST_LOOK
         self._look_at_watches()
@@ -200,21 +261,21 @@ class Runner:
                 self._remember(name, trouble, subject=resolve.failure_subject(standing.child))
                 self._services.inbox.mark(self.uid, name)
 
-    def awaited(self) -> set[Cause]:
+    def awaited(self) -> set[causes.Cause]:
         """What refused steps hang on that wait for their next try."""
         waiting = self.board.wakes if self.board is not None else {}
         return {cause for key in waiting if (attempt := self.memory.attempts.get(key)) for cause in attempt.causes}
 
-    def _hurry(self, cause: Cause) -> None:
+    def _hurry(self, cause: causes.Cause) -> None:
         """Have everything tried at once that was refused for what just changed."""
         for key in self.memory.hear(cause, now=self._services.clock.monotonic()):
             self._services.inbox.mark(self.uid, key)
 
-    def _remember(self, key: str, trouble: Trouble, *, subject: str, missed: Collection[Cause] = ()) -> None:
+    def _remember(self, key: str, trouble: Trouble, *, subject: str, missed: Collection[causes.Cause] = ()) -> None:
         """missed: what changed while the step was on its way."""
         now = self._services.clock.monotonic()
         attempt = attempts.after_failure(
-            self.memory.attempts.get(key), trouble, subject=subject, now=now, patience=self._services.patience
+            self.memory.attempts.get(key), trouble, subject=subject, now=now, patience=self._find_patience()
         )
         is_late = any(cause in missed for cause in trouble.causes)
         self.memory.attempts[key] = attempts.hurry(attempt, now=now) if is_late else attempt
@@ -222,13 +283,21 @@ class Runner:
             self._services.cluster.watch_cause(cause)
         logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=trouble.message)
 
+    def _find_patience(self) -> Patience:
+        """How failures are borne: as the Stack says, else as the operator was told."""
+        flow, usual = self.intake.flow, self._services.patience
+        longest = flow.max_backoff if flow.max_backoff is not None else usual.max_backoff
+        return dataclasses.replace(usual, limit=flow.retry_limit, max_backoff=longest)
+
     def _arm_timer(self, board: Board) -> None:
         if self._cancel_timer is not None:
             self._cancel_timer()
             self._cancel_timer = None
-        if board.wakes:
-            delay = max(0.0, min(board.wakes.values()) - self._services.clock.monotonic())
-            self._cancel_timer = self._services.clock.call_later(delay, self._mark_due)
+        next_wake = min(board.wakes.values(), default=math.inf) - self._services.clock.monotonic()
+        left = self._seconds_left()
+        delay = min(next_wake, left if left > 0 else math.inf)
+        if delay < math.inf:
+            self._cancel_timer = self._services.clock.call_later(max(0.0, delay), self._mark_due)
 
     def _mark_due(self) -> None:
         """Have looked at what was put off until now."""

@@ -80,6 +80,16 @@ class KubeHome:
         path = requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
         return revisions.parse_definition(await self._sender.send("get", CONTROLLER_REVISION, path))
 
+    async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
+        """Forget it; one that is gone is fine."""
+        path = requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
+        try:
+            await self._sender.send("delete", CONTROLLER_REVISION, path)
+        except errors.Refused as refused:
+            if refused.code != NOT_FOUND:
+                raise
+        self._revisions.forget(stack.uid, revision.name)
+
     async def put_finalizer(self, stack: StackObject) -> None:
         """Add ours; sends nothing where it is there."""
         if names.FINALIZER not in stack.finalizers:

@@ -78,9 +78,12 @@ class RevisionCache:
         """Take in the answer to a write of our own."""
         return self._store.put(raw, passed=self._watch.version).revision
 
-    def forget(self, uid: str) -> None:
-        """Our deletion of that revision is done."""
-        self._store.forget(uid)
+    def forget(self, stack_uid: str, name: str) -> None:
+        """Our deletion of a Stack's revision is done."""
+        for uid, revision in self._stacks.get(stack_uid, {}).items():
+            if revision.name == name:
+                self._store.forget(uid)
+                return
 
     def parse(self, raw: Object) -> RevisionRecord:
         """What is kept of a revision."""

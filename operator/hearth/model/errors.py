@@ -24,6 +24,10 @@ class MissingSource(HearthError):
     """Something that the definition is read from is not there (yet); try again when it changes."""
 
 
+class ImpossibleOrder(HearthError):
+    """There is no revision such as the user orders; the message says what there is."""
+
+
 class Refused(HearthError):
     """The API server answered a request with anything but 2xx; `hearth.plan.refusals` says what that means."""
 

@@ -21,6 +21,11 @@ ANNOTATION_REQUIRES = "hearth.dev/requires"
 ANNOTATION_REVISION = "hearth.dev/revision"
 ANNOTATION_KINDS = "hearth.dev/kinds"
 
+VERB_RETRY = "hearth.dev/retry"
+"""On a Stack, with a token: try at once, from where it failed."""
+VERB_CLEANUP = "hearth.dev/cleanup"
+"""On a Stack, with a token: hold obsolete children back no longer."""
+
 MANAGER_PREFIX = "hearth:"
 MANAGER_LENGTH = 128
 NAME_LENGTH = 63

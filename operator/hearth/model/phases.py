@@ -23,6 +23,9 @@ class Phase(enum.StrEnum):
     UPDATE_IN_PROGRESS = "UpdateInProgress"
     UPDATE_COMPLETE = "UpdateComplete"
     UPDATE_FAILED = "UpdateFailed"
+    ROLLBACK_IN_PROGRESS = "RollbackInProgress"
+    ROLLBACK_COMPLETE = "RollbackComplete"
+    ROLLBACK_FAILED = "RollbackFailed"
     DELETE_IN_PROGRESS = "DeleteInProgress"
     DELETE_COMPLETE = "DeleteComplete"
     DELETE_FAILED = "DeleteFailed"
@@ -47,21 +50,26 @@ class Row:
     says: Saying
     next: tuple[Phase, ...]
     """The phases that may follow. Staying is always possible and not listed."""
+    says_unasked: Saying | None = None
+    """What it says where it was not the user's wish, if that is something else."""
 
 
 WORKING = Saying(ready="False", reconciling=True, stalled=False, reason="Progressing")
 DONE = Saying(ready="True", reconciling=False, stalled=False, reason="Complete")
 FAILED = Saying(ready="False", reconciling=False, stalled=True, reason=None)
 DELETING = Saying(ready="False", reconciling=True, stalled=False, reason="Deleting")
+ROLLED_BACK = Saying(ready="False", reconciling=False, stalled=True, reason="RolledBack")
+"""What `RollbackComplete` says where nobody ordered it: whoever waits for the new definition must not take it for a success."""
 DELETED = Saying(ready="False", reconciling=False, stalled=False, reason="Deleted")
 
 FIRST = (Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.DELETE_IN_PROGRESS)
 """Where a Stack begins: complete at once where all was ready before the first status could be written, the last where it
 is deleted before it was ever seen.
 """
-NEW_WISH = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.DELETE_IN_PROGRESS)
+UPDATE = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED)
+NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS)
 """Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused,
-`…Complete` at once if nothing had to be done for it.
+`UpdateComplete` at once if nothing had to be done for it. A rollback always begins with `RollbackInProgress`.
 """
 
 TABLE: Mapping[Phase, Row] = {
@@ -83,17 +91,33 @@ TABLE: Mapping[Phase, Row] = {
     Phase.UPDATE_IN_PROGRESS: Row(
         meaning="A later revision is being brought about, or repaired.",
         says=WORKING,
-        next=(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.DELETE_IN_PROGRESS),
+        next=(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
     ),
     Phase.UPDATE_COMPLETE: Row(
         meaning="All resources of the newest revision are ready, and nothing obsolete is left.",
         says=DONE,
-        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_FAILED, Phase.DELETE_IN_PROGRESS),
+        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
     ),
     Phase.UPDATE_FAILED: Row(
         meaning="The new definition was refused, or a resource has used up its attempts; trying goes on.",
         says=FAILED,
-        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.DELETE_IN_PROGRESS),
+        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
+    ),
+    Phase.ROLLBACK_IN_PROGRESS: Row(
+        meaning="An earlier revision is being brought back, by order or because a later one failed.",
+        says=WORKING,
+        next=(Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED, *UPDATE, Phase.DELETE_IN_PROGRESS),
+    ),
+    Phase.ROLLBACK_COMPLETE: Row(
+        meaning="The earlier revision is reached, and nothing of the later one is left.",
+        says=DONE,
+        says_unasked=ROLLED_BACK,
+        next=(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_FAILED, *UPDATE, Phase.DELETE_IN_PROGRESS),
+    ),
+    Phase.ROLLBACK_FAILED: Row(
+        meaning="Going back has used up its attempts at a resource; trying goes on.",
+        says=FAILED,
+        next=(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE, *UPDATE, Phase.DELETE_IN_PROGRESS),
     ),
     Phase.DELETE_IN_PROGRESS: Row(
         meaning="The children are being deleted, dependents first.",
@@ -118,6 +142,12 @@ BY_NAME: Mapping[str, Phase] = {str(phase): phase for phase in Phase}
 def find(text: object) -> Phase | None:
     """The phase that `text` names, or None where it names none."""
     return BY_NAME.get(text) if isinstance(text, str) else None
+
+
+def find_saying(phase: Phase, *, is_unasked: bool = False) -> Saying:
+    """What a phase says. is_unasked: whether it came about against the user's wish."""
+    row = TABLE[phase]
+    return row.says_unasked if is_unasked and row.says_unasked is not None else row.says
 
 
 def is_legal(before: Phase | None, after: Phase) -> bool:
@@ -148,12 +178,18 @@ A dash: the condition is False or not there. The message of `Ready` names what i
 
 
 def write_row(phase: Phase, row: Row) -> str:
+    """The lines of one phase in the table, in Markdown."""
+    lines = [write_line(f"`{phase}`", row.meaning, row.says)]
+    if row.says_unasked is not None:
+        lines.append(write_line(f"`{phase}`, automatic", row.meaning, row.says_unasked))
+    return "\n".join(lines)
+
+
+def write_line(phase: str, meaning: str, says: Saying) -> str:
     """One line of the table in Markdown."""
-    says = row.says
     ready = says.ready if says.ready == "True" else f"{says.ready}, {says.reason or 'the first problem'}"
     return (
-        f"| `{phase}` | {row.meaning} | {ready} "
-        f"| {'True' if says.reconciling else '–'} | {'True' if says.stalled else '–'} |"
+        f"| {phase} | {meaning} | {ready} | {'True' if says.reconciling else '–'} | {'True' if says.stalled else '–'} |"
     )
 
 

@@ -1,4 +1,4 @@
-"""The API as pydantic models: what a Stack may say and what its status tells. Source of the CRD, see `hearth.model.crd`.
+"""The API as pydantic models: what a Stack may say. Source of the CRD, see `hearth.model.crd`.
 
 A field stands here from the day on which it means something, so that nothing is ever accepted and ignored. What a
 docstring or a `description` says is what `kubectl explain` prints. Must not be used to parse Stacks in a pass: the API
@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
-from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
+
+from hearth.model import times
+from hearth.model.api import ApiModel, Counter
+from hearth.model.stack_status import StackStatus
 
 NAME_RULE = "^[a-z][a-zA-Z0-9]{0,39}$"
 """`names.RESOURCE_NAME` in the words of CEL's `matches`, which looks for a part unless it is anchored."""
@@ -22,7 +25,6 @@ ENTRIES_LIMIT = 1_000
 DEPENDENCIES_LIMIT = 500
 RULES_LIMIT = 32
 EXPRESSION_LIMIT = 4_096
-PROBLEMS_LIMIT = 20
 RESERVED_NAMES = (
     *("conditions", "index", "item", "params", "stack"),
     *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
@@ -32,9 +34,8 @@ RESERVED_NAMES = (
 
 Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=EXPRESSION_LIMIT)]
 ResourceName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
+Duration: TypeAlias = Annotated[str, pydantic.Field(max_length=32, pattern=times.DURATION)]
 FieldPath: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=256)]
-Counter: TypeAlias = Annotated[int, pydantic.Field(ge=0, json_schema_extra={"format": "int64"})]
-Timestamp: TypeAlias = Annotated[str, pydantic.Field(json_schema_extra={"format": "date-time"})]
 PRESERVE: JsonDict = {"x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -63,14 +64,6 @@ STACK_NAME_RULE: JsonDict = {
     "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
     "message": "a Stack's name becomes part of its children's names, so it begins with a letter and holds no dots",
 }
-
-
-class ApiModel(pydantic.BaseModel):
-    """What all parts of the API share: camel case outside, frozen, no unknown field."""
-
-    model_config = pydantic.ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid", use_attribute_docstrings=True
-    )
 
 
 class Parameter(ApiModel):
@@ -193,6 +186,26 @@ class TemplateReference(ApiModel):
     """The key in its `data` that holds the template as YAML or JSON: what would stand under `spec.template`."""
 
 
+class Rollback(ApiModel):
+    """When and where the Stack goes back."""
+
+    on_failure: bool | None = None
+    """Whether a definition that fails gives way to the last one that was reached in full; a first one to nothing. Without it: false.
+    The failed definition is not tried again until it is changed, or `hearth.dev/retry` asks for it."""
+    to_revision: Counter | None = None
+    """The revision to go back to, at any time and from any state; 0 is the last that was reached in full besides the one in
+    the spec. It counts for the definition beside which it was written: a later change of template or parameters wins."""
+
+
+class Retry(ApiModel):
+    """How what fails is tried again. Nothing is ever given up."""
+
+    limit: Counter | None = None
+    """Failures of one resource after which the Stack says Failed, and `rollback.onFailure` acts; trying goes on. Without it: 5."""
+    max_backoff: Duration | None = None
+    """The longest pause between two tries, as in `90s` or `5m`. Without it: 5m, or what the operator was told."""
+
+
 class StackSpec(ApiModel):
     """What is wanted: a template and its parameters."""
 
@@ -211,87 +224,14 @@ class StackSpec(ApiModel):
     template_ref: TemplateReference | None = None
     parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
     """The values of the template's parameters, by name. What is not given here takes the parameter's default."""
-
-
-class Condition(ApiModel):
-    """One aspect of the state, in the form that all of Kubernetes uses."""
-
-    type: str = pydantic.Field(max_length=316)
-    """`Ready`: all is as wanted. `Reconciling`: work is going on. `Stalled`: it will not succeed without a change."""
-    status: Literal["True", "False", "Unknown"]
-    """Whether it is so."""
-    observed_generation: Counter | None = None
-    """The `metadata.generation` of the Stack that this was said of."""
-    last_transition_time: Timestamp
-    """Since when the status is what it is."""
-    reason: str = pydantic.Field(min_length=1, max_length=1_024)
-    """Why, in one word for programs."""
-    message: str = pydantic.Field(max_length=32_768)
-    """Why, in words for people: what is waited for, or what is wrong and what to do about it."""
-
-
-class ResourceCounts(ApiModel):
-    """How many resources are in which state. All but `obsolete` add up to `total`."""
-
-    total: Counter
-    """Resources that are wanted."""
-    ready: Counter
-    """As wanted, and ready."""
-    progressing: Counter
-    """Applied, and not ready yet."""
-    waiting: Counter
-    """Not applied yet, because something that they require is not ready."""
-    failed: Counter
-    """Refused by the API server, or their child has failed. Trying goes on."""
-    obsolete: Counter
-    """Children that are no longer wanted and not gone yet."""
-
-
-class ProblemEntry(ApiModel):
-    """What hinders one resource."""
-
-    resource: str
-    """The name of the resource in the template."""
-    kind: str
-    """The kind of its child."""
-    name: str
-    """The name of its child; empty while that is not known."""
-    namespace: str | None = None
-    """The namespace of its child, where it has one."""
-    reason: str
-    """What is wrong, in one word for programs."""
-    message: str
-    """What is wrong, and what to do about it."""
-    next_try: Timestamp | None = None
-    """When the next attempt follows, unless something changes before."""
-
-
-class StackStatus(ApiModel):
-    """What is there, as last seen. Nothing in it grows with the number of resources."""
-
-    phase: str | None = None
-    """One word for the whole: `CreateInProgress`, `UpdateComplete`, `DeleteFailed` and so on."""
-    observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
-    """The `metadata.generation` that all of this was said of; -1 before anything was said."""
-    conditions: list[Condition] | None = pydantic.Field(
-        default=None,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
-    """`Ready`, `Reconciling` and `Stalled`, readable by `kubectl wait` and any other tool."""
-    revision: Counter | None = None
-    """Number of the definition (template and parameters) that runs: the first that was accepted is 1, the next new one 2.
-    An earlier definition that is wanted again keeps its number."""
-    last_completed_revision: Counter | None = None
-    """The newest revision that was reached in full."""
-    summary: str | None = None
-    """Ready resources of all that are wanted, as in `12/14`."""
-    resources: ResourceCounts | None = None
-    problems: list[ProblemEntry] | None = pydantic.Field(
-        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
-    """What hinders the first 20 resources that something hinders."""
-    outputs: dict[str, Any] | None = None
-    """The outputs of the template whose values are known."""
+    paused: bool | None = None
+    """While true, no child is written or deleted, not even with the Stack itself; what would be done is shown. Edits are kept."""
+    rollback: Rollback | None = None
+    retry: Retry | None = None
+    timeout: Duration | None = None
+    """How long a definition may take to be reached until it counts as failed, as in `90s` or `1h30m`. Without it: any time."""
+    revision_history_limit: Counter | None = None
+    """Earlier definitions that are kept to go back to, besides those that are still needed. Without it: 10."""
 
 
 class Stack(ApiModel):

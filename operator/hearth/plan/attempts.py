@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hearth.plan.causes import Causes
 
@@ -37,11 +36,13 @@ class Attempt:
     """What it may hang on: a change of any of them is worth an early try."""
     earliest: float = 0.0
     """Monotonic seconds before which not even such a change lets it be tried."""
+    limit: int = LIMIT
+    """Failures after which the Stack is to say Failed."""
 
     @property
     def is_exhausted(self) -> bool:
         """Whether the Stack is to say Failed because of it."""
-        return self.is_final or self.failures >= LIMIT
+        return self.is_final or self.failures >= self.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,9 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How retries are spread."""
+    """How retries are spread, and how many of them are borne."""
+
+    limit: int = LIMIT
 
     first_delay: float = FIRST_DELAY
     """Seconds."""
@@ -88,6 +91,7 @@ def after_failure(
         reason=trouble.reason,
         message=trouble.message,
         is_final=trouble.is_final,
+        limit=patience.limit,
         causes=trouble.causes,
         earliest=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.after),
     )
@@ -96,4 +100,9 @@ def after_failure(
 def hurry(attempt: Attempt, *, now: float) -> Attempt:
     """The attempt once something that it hangs on changed: due at once, or as soon as it decently may; its count stays."""
     due = max(now, attempt.earliest)
-    return dataclasses.replace(attempt, next_try=due) if due < attempt.next_try else attempt
+    return replace(attempt, next_try=due) if due < attempt.next_try else attempt
+
+
+def renew(attempt: Attempt, *, now: float) -> Attempt:
+    """The attempt as if nothing had failed yet, due at once; what had failed is still told until it is tried."""
+    return replace(attempt, failures=0, next_try=now, is_final=False)

@@ -13,10 +13,12 @@ from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds
 from hearth.plan import resolve
 from hearth.plan.attempts import Attempt
-from hearth.plan.cleanup import Cleanup
+from hearth.plan.cleanup import Cleanup, place
 from hearth.plan.desired import Desired, Hashes
+from hearth.plan.retention import Retention
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Delete, Step
+from hearth.plan.users import Users
 from hearth.plan.world import Children, Memory
 from hearth.template.blueprint import Blueprint, StackIdentity
 
@@ -48,6 +50,10 @@ class Board:
         self.wakes: dict[str, float] = {}
         """By key when to look again, in monotonic seconds."""
         self.cleanup = Cleanup()
+        self.spared: dict[str, Child] = {}
+        """By UID the obsolete objects that are left standing."""
+        self.retention = Retention()
+        """What of the obsolete objects is held back, see `relax`."""
         self.unwatched = unwatched
         self._resolver = resolve.Resolver(
             blueprint=blueprint,
@@ -58,6 +64,7 @@ class Board:
             only_namespace=only_namespace,
         )
         self._obsolete: dict[str, tuple[Child, ...]] = {}
+        self._users = Users()
         self._order = tuple(blueprint.resources)
         self._planned: list[str] = []
         self.newly_failed: list[str] = []
@@ -87,6 +94,17 @@ class Board:
         """Whether a resource waits for its kind to be served, or to be watched."""
         waiting = self.by_state[State.WAITING]
         return any(self.standings[name].reason == resolve.KIND_NOT_AVAILABLE for name in waiting)
+
+    def has_failed(self, memory: Memory) -> bool:
+        """Whether something has used up its limit, so that the Stack is to say Failed."""
+        if self.by_state[State.FAILED]:
+            return True
+        return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
+
+    def relax(self, retention: Retention) -> None:
+        """Hold back something else from now on; what that lets go is planned by the next refresh."""
+        self.retention = retention
+        self.cleanup.changed.update(self.cleanup.children)
 
     def names(self, children: Children) -> set[str]:
         """Every name that a full refresh has to look at."""
@@ -143,6 +161,10 @@ class Board:
             del self.by_state[before.state][name]
         self.by_state[standing.state][name] = None
         self.standings[name] = standing
+        for left in self._users.note(name, before, standing):
+            self.cleanup.changed.update(self.cleanup.at(left))
+        if before is None or before.is_ready != standing.is_ready:
+            self.cleanup.changed.update(child.uid for child in self._obsolete.get(name, ()))
         if standing.is_ready and standing.child is not None:
             memory.note_ready(name, standing.child.uid)
         if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.failed:
@@ -164,6 +186,8 @@ class Board:
         """Tell the clean-up which objects under a resource's label nobody wants."""
         before = self._obsolete.get(name, ())
         after = tuple(child for child in children if child.is_identified and child is not chosen)
+        if self.retention.spares_data:
+            after = self._spare(name, after)
         if before == after:
             return
         self.cleanup.replace(before, after)
@@ -171,6 +195,12 @@ class Board:
             self._obsolete[name] = after
         else:
             self._obsolete.pop(name, None)
+
+    def _spare(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
+        """The obsolete objects of a resource without those that are left standing."""
+        self.spared = {uid: child for uid, child in self.spared.items() if child.resource != name}
+        self.spared.update({child.uid: child for child in obsolete if self.retention.spares(child)})
+        return tuple(child for child in obsolete if child.uid not in self.spared)
 
     def _claim(self, child: Child | None, children: Children) -> None:
         """Keep an object from the clean-up that stood for another resource until it was relabelled."""
@@ -185,17 +215,35 @@ class Board:
         for uid in changed:
             child = self.cleanup.children.get(uid)
             attempt = memory.attempts.get(uid)
-            may_go = self.is_ready and self.cleanup.may_go(uid) and uid not in memory.in_flight
-            if child is None or child.deleting or not may_go:
+            if child is None or child.deleting or uid in memory.in_flight or not self._may_go(child):
                 self._plan(uid, step=None, wake_at=None)
             elif attempt is not None and attempt.next_try > now:
                 self._plan(uid, step=None, wake_at=attempt.next_try)
             else:
                 self._plan(uid, step=Delete(child=child), wake_at=None)
 
+    def _may_go(self, child: Child) -> bool:
+        """Whether an obsolete object may be deleted now."""
+        if not self.cleanup.may_go(child.uid) or self._users.has(place(child)):
+            return False
+        if self.is_ready or self.retention.is_waived:
+            return True
+        standing = self.standings.get(child.resource)
+        return not self._is_kept(child) and (standing is None or standing.is_ready)
+
+    def _is_kept(self, child: Child) -> bool:
+        """Whether a revision that was reached wants that object."""
+        standing = self.standings.get(child.resource)
+        chosen = (standing.child,) if standing is not None and standing.child is not None else ()
+        present = (*self._obsolete.get(child.resource, ()), *chosen)
+        return self.retention.keeps(child, oldest=min(each.incarnation for each in present))
+
+    def find_kept(self) -> list[Child]:
+        """The obsolete objects that are held back until every resource is ready. Looks at all of them."""
+        return [] if self.is_ready else [child for child in self.cleanup.children.values() if self._is_kept(child)]
+
     def find_failed_deletions(self, memory: Memory) -> list[tuple[Child, Attempt]]:
         """The obsolete objects whose deletion was refused, in a stable order."""
-        failed = [
-            (child, memory.attempts[uid]) for uid, child in self.cleanup.children.items() if uid in memory.attempts
-        ]
+        children = self.cleanup.children
+        failed = [(children[key], attempt) for key, attempt in memory.attempts.items() if key in children]
         return sorted(failed, key=lambda pair: (pair[0].resource, pair[0].name))

@@ -16,6 +16,11 @@ def place(child: Child) -> str:
     return f"{child.resource}/{child.incarnation}"
 
 
+def resource_of(required: str) -> str:
+    """The resource in a record of what is required."""
+    return required.partition("/")[0]
+
+
 @dataclass(slots=True)
 class Cleanup:
     """The obsolete children of one Stack, and which of them no other obsolete child requires."""
@@ -26,10 +31,12 @@ class Cleanup:
     """UIDs of those that nothing obsolete requires."""
     changed: set[str] = field(default_factory=set)
     """UIDs that came, changed, went or became free since somebody last emptied this set."""
-    _dependents: dict[str, set[str]] = field(default_factory=dict)
-    """By place the UIDs of the obsolete children that require it."""
+    _dependents: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+    """By resource and place the UIDs of the obsolete children that require it."""
     _places: dict[str, set[str]] = field(default_factory=dict)
     """By place the UIDs of the obsolete children that stand there."""
+    _resources: dict[str, set[str]] = field(default_factory=dict)
+    """By resource the UIDs of its obsolete children."""
 
     def replace(self, old: Iterable[Child], new: Iterable[Child]) -> None:
         """Forget `old`, take in `new`; what is in both is refreshed."""
@@ -49,15 +56,19 @@ class Cleanup:
         """
         return uid in self.free if self.free else uid in self.children
 
+    def at(self, place: str) -> Iterable[str]:
+        """The UIDs of those that stand at a place."""
+        return self._places.get(place, ())
+
     def _add(self, child: Child) -> None:
         self.children[child.uid] = child
         self.changed.add(child.uid)
         self._places.setdefault(place(child), set()).add(child.uid)
+        self._resources.setdefault(child.resource, set()).add(child.uid)
         for required in child.requires:
-            self._dependents.setdefault(required, set()).add(child.uid)
-            for other in self._places.get(required, ()):
-                self._settle(other)
-        self._settle(child.uid)
+            self._dependents.setdefault(resource_of(required), {}).setdefault(required, set()).add(child.uid)
+            self._settle(resource_of(required))
+        self._settle(child.resource)
 
     def _remove(self, uid: str) -> None:
         child = self.children.pop(uid, None)
@@ -66,23 +77,35 @@ class Cleanup:
         self.changed.add(uid)
         self.free.discard(uid)
         _discard(self._places, place(child), uid)
-        for required in child.requires:
-            _discard(self._dependents, required, uid)
-            for other in self._places.get(required, ()):
-                self._settle(other)
+        _discard(self._resources, child.resource, uid)
+        for required in set(child.requires):
+            dependents = self._dependents[resource_of(required)]
+            _discard(dependents, required, uid)
+            if not dependents:
+                del self._dependents[resource_of(required)]
+            self._settle(resource_of(required))
+        self._settle(child.resource)
         if not self.free:
             self.changed.update(self.children)
 
-    def _settle(self, uid: str) -> None:
-        """Put one child into `free`, or out of it."""
-        is_free = not self._dependents.get(place(self.children[uid]), set()) - {uid}
-        if is_free == (uid in self.free):
-            return
-        self.changed.add(uid)
-        if is_free:
-            self.free.add(uid)
-        else:
-            self.free.discard(uid)
+    def _settle(self, resource: str) -> None:
+        """Put the children of a resource into `free`, or out of it."""
+        for uid in self._resources.get(resource, ()):
+            is_free = self._is_free(self.children[uid])
+            if is_free == (uid in self.free):
+                continue
+            self.changed.add(uid)
+            if is_free:
+                self.free.add(uid)
+            else:
+                self.free.discard(uid)
+
+    def _is_free(self, child: Child) -> bool:
+        """Whether nothing obsolete requires it. For an incarnation that is gone any that is left stands in."""
+        for required, uids in self._dependents.get(child.resource, {}).items():
+            if (required == place(child) or required not in self._places) and uids != {child.uid}:
+                return False
+        return True
 
 
 def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:

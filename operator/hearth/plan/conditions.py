@@ -1,31 +1,50 @@
-"""The conditions of a Stack after kstatus: `Ready`, and the two that are true only when something is going on or wrong."""
+"""The conditions of a Stack after kstatus: `Ready`, the two that are true only when something is going on or wrong, and
+those that are there only while they are true.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import phases
 from hearth.model.child import Object
-from hearth.model.phases import Phase
+from hearth.model.phases import Saying
 
 MESSAGE_LENGTH = 32_768
 """Characters; what the API conventions allow."""
 
 
-def judge(
-    phase: Phase, *, reason: str, message: str, generation: int, before: Iterable[Mapping[str, Any]], now: str
-) -> list[Object]:
-    """All conditions in `phase`, for a reason and in words that belong to `Ready`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extra:
+    """A condition that is there only while it is so: `Paused`, `RollingBack`."""
 
+    type: str
+    reason: str
+    message: str
+
+
+def judge(
+    says: Saying,
+    *,
+    why: tuple[str, str],
+    extras: Iterable[Extra] = (),
+    generation: int,
+    before: Iterable[Mapping[str, Any]],
+    now: str,
+) -> list[Object]:
+    """All conditions.
+
+    why: reason and message of `Ready`, which explain the two beside it as well; extras: those that hold besides;
     before: the conditions as they are, whose transition times last while their status does; now: RFC 3339.
     """
-    says = phases.TABLE[phase].says
+    reason, message = why
     known = {condition.get("type"): condition for condition in before}
     wanted = (
         ("Ready", says.ready, reason, message),
         ("Reconciling", str(says.reconciling), reason if says.reconciling else "Settled", message * says.reconciling),
         ("Stalled", str(says.stalled), reason if says.stalled else "NotStalled", message * says.stalled),
+        *((extra.type, "True", extra.reason, extra.message) for extra in extras),
     )
     return [
         {

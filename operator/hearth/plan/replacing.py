@@ -95,3 +95,8 @@ def explain_refusal(policy_kind: Kind, *, field: str, is_pinned: bool) -> str:
 def was_never_ready(child: Child, memory: Memory) -> bool:
     """Whether the object provably never was of use: where nobody knows, it counts as having been."""
     return child.kind.key == "Job.batch" or (child.uid in memory.made and child.uid not in memory.ready)
+
+
+def is_useless(child: Child, memory: Memory) -> bool:
+    """Whether another object is about to be made, and this one provably never was ready."""
+    return child.is_identified and not child.deleting and child.uid in memory.made and child.uid not in memory.ready

@@ -173,7 +173,14 @@ class Resolver:
             return readiness.stand(child, State.FAILED, "Immutable", message)
         if policy is Replacement.DELETE_FIRST:
             return to_delete(subject, child, f"is replaced, as {field} changed: it goes first")
-        return to_apply(subject, wanted.at(replacing.find_next_incarnation(subject.children)), None)
+        return self._make_another(subject)
+
+    def _make_another(self, subject: Subject) -> Standing:
+        """The standing of a resource that gets its next object; what never was of use goes before, lest tries pile up."""
+        for each in subject.children:
+            if replacing.is_useless(each, subject.memory):
+                return to_delete(subject, each, "is replaced, and goes first as it never was ready")
+        return to_apply(subject, subject.wanted.at(replacing.find_next_incarnation(subject.children)), None)
 
     def _retry(self, subject: Subject, failed: Standing) -> Standing:
         """The standing of a resource whose object has failed for good: another one is tried, more and more slowly."""

@@ -67,6 +67,11 @@ class Memory:
         self.in_flight.discard(key)
         return self.missed.pop(key, set())
 
+    def retry(self, now: float) -> None:
+        """Forget how often anything failed, and have all of it tried at once. now: monotonic seconds."""
+        self.attempts = {key: attempts.renew(attempt, now=now) for key, attempt in self.attempts.items()}
+        self.immutable.clear()
+
     def note_ready(self, name: str, uid: str) -> None:
         """The object of a resource is ready: nothing is held against the resource any more."""
         self.attempts.pop(name, None)

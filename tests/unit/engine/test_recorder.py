@@ -9,7 +9,7 @@ from typing import Any
 from hearth.engine.ports import StackObject
 from hearth.engine.recorder import Recorder
 from hearth.model.child import Object
-from hearth.plan.report import Refusal, Subject
+from hearth.plan.headline import Refusal, Subject
 from hearth.plan.world import Memory
 from support import virtual_time
 from support.virtual_time import VirtualClock
@@ -64,12 +64,13 @@ class Told:
         """It sees everything."""
         return 0.0
 
-    def describe(self, _before: Object) -> Subject:
+    def note_written(self, _status: Object) -> None:
+        """Nothing waits for it."""
+
+    def describe(self) -> Subject:
         """With the message that is to be seen."""
         refusal = Refusal(reason="InvalidTemplate", message=self.message)
-        return Subject(
-            generation=1, is_deleting=False, is_first=True, revision=None, last_completed=None, refusal=refusal
-        )
+        return Subject(generation=1, refusal=refusal)
 
 
 def test_a_slow_write_is_never_overtaken() -> None:

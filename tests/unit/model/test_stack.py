@@ -42,6 +42,11 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "template",
         "templateRef",
         "parameters",
+        "paused",
+        "rollback",
+        "retry",
+        "timeout",
+        "revisionHistoryLimit",
     }
 
 

@@ -7,16 +7,19 @@ import dataclasses
 import pytest
 
 from hearth.model.child import Object
-from hearth.plan import conditions, report
+from hearth.plan import conditions, problems, report
 from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
-from hearth.plan.report import Refusal, Subject
+from hearth.plan.headline import Refusal, Subject
 from hearth.plan.steps import Apply
+from hearth.plan.wish import Cause, Completed, Wish
 from hearth.plan.world import Memory
 from support import blueprints
 from support.blueprints import Constant, Reading, World
 
-SUBJECT = Subject(generation=3, is_deleting=False, is_first=True, revision=1, last_completed=None, refusal=None)
+FIRST = Wish(revision=1, cause=Cause.SPEC, since=0.0, is_first=True)
+LATER = Wish(revision=4, cause=Cause.SPEC, since=0.0)
+SUBJECT = Subject(generation=3, wish=FIRST)
 REFUSAL = Refusal(reason="InvalidTemplate", message="the definition has a mistake")
 
 
@@ -49,20 +52,20 @@ def refuse(world: World, board: Board, name: str, *, failures: int) -> None:
 
 
 def test_everything_ready_is_complete() -> None:
-    """And the revision is the last that completed from then on."""
+    """Nothing is left to say but that."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": [], "b": []}))
     world.settle(board)
     status = build(board, memory=world.memory)
     assert headline(status) == ("CreateComplete", "Complete", "all 2 resources are ready")
-    assert (status["lastCompletedRevision"], status["summary"], status["problems"]) == (1, "2/2", [])
+    assert (status["revision"], status["summary"], status["problems"]) == (1, "2/2", [])
 
 
 def test_a_later_revision_is_an_update() -> None:
     """Whatever its number is called by."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.settle(board)
-    status = build(board, subject=dataclasses.replace(SUBJECT, is_first=False, revision=4))
-    assert (status["phase"], status["lastCompletedRevision"]) == ("UpdateComplete", 4)
+    status = build(board, subject=dataclasses.replace(SUBJECT, wish=LATER))
+    assert (status["phase"], status["revision"]) == ("UpdateComplete", 4)
 
 
 def test_the_message_names_what_is_waited_for() -> None:
@@ -117,14 +120,16 @@ def test_problems_are_bounded_and_the_counts_are_not() -> None:
     for name in names:
         refuse(world, board, name, failures=5)
     status = build(board, memory=world.memory)
-    assert (len(status["problems"]), status["resources"]["failed"]) == (report.PROBLEMS_AT_MOST, 50)
+    assert (len(status["problems"]), status["resources"]["failed"]) == (problems.AT_MOST, 50)
 
 
 def test_a_refused_definition_is_stalled_while_the_rest_is_told_as_it_is() -> None:
     """What runs keeps its counts; the phase is that of the wish."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.settle(board)
-    status = build(board, subject=dataclasses.replace(SUBJECT, refusal=REFUSAL, is_first=False, last_completed=1))
+    status = build(
+        board, subject=dataclasses.replace(SUBJECT, refusal=REFUSAL, wish=LATER, completed=Completed(last=1))
+    )
     assert headline(status) == ("UpdateFailed", "InvalidTemplate", REFUSAL.message)
     assert conditions.find(status, "Stalled")["status"] == "True"
     assert (status["summary"], status["lastCompletedRevision"]) == ("1/1", 1)
@@ -132,7 +137,7 @@ def test_a_refused_definition_is_stalled_while_the_rest_is_told_as_it_is() -> No
 
 def test_before_anything_was_accepted_there_is_a_status_all_the_same() -> None:
     """The first definition was refused: no counts, no revision."""
-    status = build(None, subject=dataclasses.replace(SUBJECT, revision=None, refusal=REFUSAL))
+    status = build(None, subject=dataclasses.replace(SUBJECT, wish=None, refusal=REFUSAL))
     assert (status["phase"], "summary" in status, "revision" in status) == ("CreateFailed", False, False)
 
 

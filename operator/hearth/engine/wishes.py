@@ -1,0 +1,138 @@
+"""What one Stack wants, as this process knows it: recalled from the status once, kept since, and written by the recorder.
+
+Decides nothing: see `hearth.plan.wish`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hearth.engine.ports import Revision, StackObject
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.plan import conditions
+from hearth.plan import wish as wishes
+from hearth.plan.wish import Aim, Asked, Completed, Wish
+
+VERBS: Mapping[str, str] = {"retry": names.VERB_RETRY, "cleanup": names.VERB_CLEANUP}
+"""By their name in `status.handled` the annotations of a Stack whose tokens are obeyed once each."""
+
+
+@dataclass(slots=True)
+class Wishes:
+    """The present wish of one Stack, and what was reached and obeyed before."""
+
+    wish: Wish | None = None
+    completed: Completed = field(default_factory=Completed)
+    handled: dict[str, str] = field(default_factory=dict)
+    """By verb the token that was obeyed last."""
+    last_failed: int | None = None
+    """The revision that this process gave up last."""
+    failure: str = ""
+    """Why the present wish is to be given up."""
+    is_retried: bool = False
+    """Whether the user asked for another try since the spec was looked at."""
+    was_paused: bool = False
+    """Whether nothing could be done for the wish, so that its time is still to begin."""
+    _is_known: bool = False
+    _is_recalled: bool = False
+    """Whether the wish stems from another process, so that it may have been reached without our knowledge."""
+    _written: object = None
+    """Which wish the status is known to name."""
+
+    def recall(self, stack: StackObject) -> None:
+        """Read what an earlier process left in the status; does nothing the second time."""
+        if self._is_known:
+            return
+        self._is_known = True
+        status = stack.status
+        self.wish = wishes.read(status.get("wish"))
+        self._is_recalled = self.wish is not None
+        self._written = which(self.wish)
+        self.completed = Completed(
+            last=status.get("lastCompletedRevision"), previous=status.get("previousCompletedRevision")
+        )
+        self.handled = dict(status.get("handled") or {})
+        self.was_paused = conditions.find(status, "Paused").get("status") == "True"
+
+    def take_verbs(self, stack: StackObject) -> list[str]:
+        """The verbs whose tokens were not obeyed yet; they count as obeyed from here on."""
+        found = []
+        for verb, annotation in VERBS.items():
+            token = stack.annotations.get(annotation, "")
+            if token and self.handled.get(verb) != token:
+                self.handled[verb] = token
+                found.append(verb)
+        return found
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the status names the wish, or need not as the spec does."""
+        return self.wish is None or not self.wish.is_rollback or self._written == which(self.wish)
+
+    def note_written(self, status: Object) -> bool:
+        """The status was written, or says so already; whether work that waited for it may begin."""
+        was_recorded = self.is_recorded
+        self._written = which(wishes.read(status.get("wish")))
+        return self.is_recorded and not was_recorded
+
+    def choose(self, hashed: str, to_revision: int | None, *, revisions: Iterable[Revision]) -> Aim:
+        """What is to be wanted now. Raises ImpossibleOrder.
+
+        hashed: of the definition in the spec, "" where it cannot be read; revisions: all that are kept.
+        """
+        hashes = {revision.number: revision.hash for revision in revisions}
+        failed = hashes.get(self.wish.revision, "") if self.wish is not None else ""
+        # What failed was given up in vain where the spec wants something else by now.
+        failure = self.failure if hashed in ("", failed) else ""
+        asked = Asked(
+            hash=hashed or (failed if failure else ""),
+            to_revision=to_revision,
+            failure=failure,
+            is_retried=self.is_retried and self.wish is not None and self.wish.is_completed,
+        )
+        return wishes.choose(asked, before=self.wish, hashes=hashes, completed=self.completed)
+
+    def begin(self, aim: Aim, *, revision: int, now: float) -> Wish:
+        """Want what is aimed at from here on. now: seconds since the epoch."""
+        before = self.wish
+        if before is not None and aim.failure and aim.failure != before.failure:
+            self.last_failed = before.revision
+        wish = wishes.begin(
+            aim,
+            revision=revision,
+            before=before,
+            is_recalled=self._is_recalled,
+            is_retried=self.is_retried,
+            now=now,
+        )
+        self._is_recalled = self._is_recalled and before is not None and which(before) == which(wish)
+        self.failure, self.is_retried = "", False
+        self.wish = wish
+        return wish
+
+    def complete(self) -> bool:
+        """The wish is reached in full; whether that is news."""
+        if self.wish is None or self.wish.is_completed:
+            return False
+        self.wish = wishes.complete(self.wish)
+        self.completed = self.completed.note(self.wish.revision)
+        return True
+
+    def waive(self) -> None:
+        """Hold obsolete objects back no longer, for the present wish."""
+        if self.wish is not None:
+            self.wish = dataclasses.replace(self.wish, is_waived=True)
+
+    def note_pause(self, *, is_paused: bool, now: float) -> None:
+        """Nothing is done, or is done again: the time that a wish may take does not run meanwhile."""
+        if self.was_paused and not is_paused and self.wish is not None and not self.wish.is_completed:
+            self.wish = dataclasses.replace(self.wish, since=float(int(now)))
+        self.was_paused = is_paused
+
+
+def which(wish: Wish | None) -> object:
+    """What makes a wish another one for whoever must know it before anything is done."""
+    return (wish.revision, wish.cause, wish.order, wish.failed_hash) if wish is not None else None

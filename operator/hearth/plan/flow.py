@@ -1,0 +1,52 @@
+"""The part of a Stack's spec that says how to go about it, apart from what is built.
+
+It always comes from the live spec: it is in no definition, no hash and no revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.model import times
+from hearth.plan import attempts
+
+HISTORY_LIMIT = 10
+"""Old revisions that are kept unless the Stack says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """How one Stack is to be converged."""
+
+    is_paused: bool = False
+    """Whether no child is to be written."""
+    rolls_back: bool = False
+    """Whether a wish that fails gives way to the last one that was reached."""
+    to_revision: int | None = None
+    """The revision that the user orders back; 0: the last that completed."""
+    retry_limit: int = attempts.LIMIT
+    max_backoff: float | None = None
+    """Seconds; None: as the operator was told."""
+    timeout: float | None = None
+    """Seconds that a wish may take until it counts as failed; None: any time."""
+    history_limit: int = HISTORY_LIMIT
+
+
+def parse(spec: Mapping[str, Any]) -> Flow:
+    """The flow that a spec asks for; the API server has validated it."""
+    rollback, retry = spec.get("rollback") or {}, spec.get("retry") or {}
+    return Flow(
+        is_paused=bool(spec.get("paused")),
+        rolls_back=bool(rollback.get("onFailure")),
+        to_revision=rollback.get("toRevision"),
+        retry_limit=retry.get("limit", attempts.LIMIT),
+        max_backoff=_seconds(retry.get("maxBackoff")),
+        timeout=_seconds(spec.get("timeout")),
+        history_limit=spec.get("revisionHistoryLimit", HISTORY_LIMIT),
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    return times.parse_duration(text) if text is not None else None

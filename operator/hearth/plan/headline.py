@@ -1,0 +1,211 @@
+"""How far a Stack has come, in one word, one sentence, and the conditions that are there only while they hold."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hearth.model import times
+from hearth.model.phases import Phase
+from hearth.plan import problems, readiness
+from hearth.plan.board import Board
+from hearth.plan.conditions import Extra
+from hearth.plan.standing import Standing, State
+from hearth.plan.steps import Apply
+from hearth.plan.wish import NOTHING, Cause, Completed, Wish
+from hearth.plan.world import Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why the definition in the spec is not the one that runs."""
+
+    reason: str
+    """One CamelCase word: `InvalidTemplate`, `SourceMissing`."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What of the Stack itself goes into its status."""
+
+    generation: int
+    is_deleting: bool = False
+    wish: Wish | None = None
+    """None before the first definition was accepted."""
+    is_recorded: bool = True
+    """Whether the status names that wish already, where nothing may be done before it does."""
+    completed: Completed = field(default_factory=Completed)
+    last_failed: int | None = None
+    """The revision that was given up last; None: as the status says."""
+    refusal: Refusal | None = None
+    handled: Mapping[str, str] = field(default_factory=dict)
+    """By verb the token that was obeyed last."""
+    is_paused: bool = False
+    late_after: float | None = None
+    """Seconds that the wish was given, where they are over."""
+    blocked: str = ""
+    """What holds the Stack's own deletion beyond its children, "" for nothing."""
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether what is wanted is not what the user wants."""
+        return self.wish is not None and self.wish.cause is Cause.AUTOMATIC
+
+
+def find_phase(subject: Subject, board: Board | None, memory: Memory) -> Phase:
+    """The one word."""
+    return Phase(_action(subject) + _progress(subject, board, memory))
+
+
+def is_complete(subject: Subject, board: Board | None) -> bool:
+    """Whether the present wish is reached in full."""
+    return (
+        board is not None
+        and not subject.is_deleting
+        and subject.refusal is None
+        and subject.is_recorded
+        and board.is_complete
+    )
+
+
+def _action(subject: Subject) -> str:
+    wish = subject.wish
+    if subject.is_deleting:
+        return "Delete"
+    if wish is None:
+        return "Create"
+    if subject.refusal is not None:
+        return "Update"
+    if wish.is_rollback:
+        return "Rollback"
+    return "Create" if wish.is_first else "Update"
+
+
+def _progress(subject: Subject, board: Board | None, memory: Memory) -> str:
+    if subject.refusal is not None and not subject.is_deleting:
+        return "Failed"
+    if board is None or not subject.is_recorded:
+        return "InProgress"
+    if is_complete(subject, board):
+        return "Complete"
+    return "Failed" if board.has_failed(memory) or subject.late_after is not None else "InProgress"
+
+
+def find_reason(subject: Subject, board: Board | None, memory: Memory) -> tuple[str, str]:
+    """Reason and message of `Ready`: what is wrong, else what is waited for."""
+    if subject.refusal is not None and not subject.is_deleting:
+        return subject.refusal.reason, subject.refusal.message
+    if board is None:
+        return "Deleting" if subject.is_deleting else "Progressing", "the definition is being read"
+    if is_complete(subject, board):
+        return _tell_end(subject, board)
+    reason, message = _find_trouble(board, memory)
+    if subject.is_deleting:
+        return "Deleting", message or _tell_wait(subject, board) or subject.blocked or "nothing is left"
+    if subject.late_after is not None and not board.has_failed(memory):
+        given = times.format_duration(subject.late_after)
+        return "Timeout", f"not reached within {given} (spec.timeout): {message or _tell_wait(subject, board)}"
+    if reason:
+        return reason, message
+    return "Paused" if subject.is_paused and board.frontier else "Progressing", _tell_wait(subject, board)
+
+
+def explain_failure(subject: Subject, board: Board, memory: Memory) -> str:
+    """What makes the Stack say Failed, "" where nothing does."""
+    if _progress(subject, board, memory) != "Failed":
+        return ""
+    return find_reason(subject, board, memory)[1]
+
+
+def _find_trouble(board: Board, memory: Memory) -> tuple[str, str]:
+    """Reason and message of the first problem, both empty where there is none."""
+    problem = next(iter(problems.find_problems(board, memory)), None)
+    if problem is None:
+        return "", ""
+    name, standing = problem
+    return standing.reason, f"{_called(name, standing)}: {standing.message}"
+
+
+def _tell_end(subject: Subject, board: Board) -> tuple[str, str]:
+    """Reason and message once all is as it is wanted."""
+    count = len(board.blueprint.resources)
+    ready = f"all {count} resources are ready" if count != 1 else "the resource is ready"
+    wish = subject.wish
+    if wish is None or not wish.is_rollback:
+        return "Complete", ready
+    where = f"revision {wish.revision}" if wish.revision != NOTHING else "nothing, as no revision was ever reached"
+    if wish.cause is Cause.ROLLBACK:
+        return "Complete", f"rolled back to {where} as ordered; {ready}"
+    left = ""
+    if board.spared:
+        refs = readiness.enumerate_names([str(child.ref) for child in board.spared.values()])
+        left = f"; left standing, as they hold data: {refs}"
+    return "RolledBack", (
+        f"rolled back to {where}, since the definition in the spec failed: {wish.failure}{left}; "
+        f"change the definition, or annotate the Stack with hearth.dev/retry to have it tried once more"
+    )
+
+
+def _tell_wait(subject: Subject, board: Board) -> str:
+    """What is waited for, and what is held back until then."""
+    if subject.is_paused and board.frontier:
+        return tell_plan(board)
+    waited = _waited_for(board)
+    kept = board.find_kept()
+    if not kept:
+        return waited
+    refs = readiness.enumerate_names([str(child.ref) for child in kept])
+    return f"{waited}; held back until all is ready: {refs}"
+
+
+def tell_plan(board: Board) -> str:
+    """What would be done now."""
+    applied = [name for name, step in board.frontier.items() if isinstance(step, Apply)]
+    others = [str(step.child.ref) for step in board.frontier.values() if not isinstance(step, Apply)]
+    parts = [f"apply {readiness.enumerate_names(applied)}"] if applied else []
+    parts += [f"delete {readiness.enumerate_names(others)}"] if others else []
+    return f"spec.paused holds back: {', '.join(parts)}" if parts else "spec.paused is true; nothing would be done"
+
+
+def find_extras(subject: Subject, board: Board | None) -> Iterator[Extra]:
+    """The conditions that hold besides the three that are always there."""
+    if subject.is_paused:
+        plan = tell_plan(board) if board is not None else "spec.paused is true"
+        yield Extra(type="Paused", reason="Paused", message=plan)
+        if subject.is_deleting:
+            yield Extra(type="DeletionBlocked", reason="Paused", message="spec.paused is true; set it to false")
+    wish = subject.wish
+    if wish is not None and wish.is_rollback and not subject.is_deleting and not is_complete(subject, board):
+        cause = f"revision {wish.revision} is ordered by spec.rollback.toRevision"
+        if subject.is_unasked:
+            cause = f"the definition in the spec failed: {wish.failure}"
+        yield Extra(type="RollingBack", reason=str(wish.cause), message=cause)
+
+
+def _called(name: str, standing: Standing) -> str:
+    return f"{name} ({standing.ref})" if standing.ref is not None else name
+
+
+def _waited_for(board: Board) -> str:
+    """The first few things that nothing but time or somebody else will mend."""
+    progressing = board.by_state[State.PROGRESSING] or board.by_state[State.WAITING]
+    if progressing:
+        name = next(iter(progressing))
+        standing = board.standings[name]
+        others = len(progressing) - 1
+        more = f", and {others} more" if others else ""
+        return f"waits for {_called(name, standing)}: {standing.message}{more}"
+    children = board.cleanup.children
+    if children:
+        refs = [
+            f"{child.ref}"
+            + (f" (held by {', '.join(child.finalizers)})" if child.deleting and child.finalizers else "")
+            for child in itertools.islice(children.values(), readiness.NAMED_AT_MOST + 1)
+        ]
+        named = ", ".join(refs[: readiness.NAMED_AT_MOST])
+        more = f" and {len(children) - readiness.NAMED_AT_MOST} more" if len(children) > readiness.NAMED_AT_MOST else ""
+        return f"waits for the deletion of {named}{more}"
+    unwatched = sorted(kind.key for kind in board.unwatched)
+    return f"waits for a first look at all {unwatched[0]} objects" if unwatched else ""
