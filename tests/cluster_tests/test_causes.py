@@ -15,12 +15,13 @@ import structlog
 
 from hearth.kube import credentials
 from hearth.kube.connection import Connection
-from hearth.kube.credentials import CredentialSource
+from hearth.kube.credentials import Credentials, CredentialSource
 from hearth.model import crd, names
 from hearth.model.child import Object
 from hearth.plan.attempts import Patience
 from hearth.settings import Settings
-from support import fixed_source, probe_player, real_user, webhook
+from support import fixed_source, probe_player, proxy, real_user, webhook
+from support.pulse import Pulse
 from support.real_user import RealUser
 from support.real_world import InProcess, RecordedMachine
 from support.traffic import Traffic
@@ -214,3 +215,16 @@ async def test_a_webhook_whose_pods_are_back(site: Site) -> None:
             await site.until("CreateComplete", within=SOON)
         finally:
             await site.user.connection.request("DELETE", path)
+
+
+async def test_a_server_that_is_back(site: Site) -> None:
+    """Writes are answered with 503 until it is; a watch of children that breaks and is heard again tells."""
+    async with proxy.run_proxy(site.source.load(), pulse=Pulse()) as between:
+        source = fixed_source.FixedSource(Credentials(server=between.url))
+        async with site.operator(source):
+            away = between.refuse(503, where="/configmaps/shop-")
+            await site.create_stack("web")
+            await site.until("CreateInProgress", reason="Unavailable")
+            away.lift()
+            between.cut()
+            await site.until("CreateComplete", within=SOON)
