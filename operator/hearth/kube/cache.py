@@ -27,7 +27,7 @@ class Health:
     restarts: Mapping[str, int]
     """By reason."""
     silence: float | None
-    """Seconds since anything last came from the server; None where nothing ever did."""
+    """Seconds since anything last came from the server, or the last attempt to reach it ended; None before the first."""
 
 
 class Caches:
@@ -127,5 +127,5 @@ def measure(kind: str, watch: Watch, *, objects: int) -> Health:
         objects=objects,
         is_synced=watch.is_synced,
         restarts=dict(watch.restarts),
-        silence=None if watch.last_byte is None else now - watch.last_byte,
+        silence=None if watch.last_sign is None else now - watch.last_sign,
     )
