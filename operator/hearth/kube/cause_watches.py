@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import structlog
@@ -18,7 +17,7 @@ from hearth.kube.interruptions import Reason
 from hearth.kube.watch import Server, Watch
 from hearth.model import errors
 from hearth.model.child import Object
-from hearth.model.kinds import Kinds
+from hearth.model.kinds import Kind, Kinds
 from hearth.plan import causes
 from hearth.plan.causes import Cause, Source
 
@@ -87,19 +86,21 @@ class SourceWatch:
         self._server = Server(
             connection=server.connection, rules=server.rules, has_watch_list=server.has_watch_list, observer=self
         )
-        self.watch: Watch | None = None
+        self._watch: Watch | None = None
 
-    def start(self, kinds: Kinds) -> None:
-        """Begin, where the kind is served."""
-        kind = kinds.find(self.source.api_version, self.source.kind)
-        if kind is None:
-            return
+    def start(self, kind: Kind) -> None:
+        """Begin."""
         selector = {"fieldSelector": f"metadata.name={self.source.name}"} if self.source.name else {}
         if self.source.labels:
             selector["labelSelector"] = self.source.labels
         path = requests.collection_path(kind, self.source.namespace)
-        self.watch = Watch(self._server, path, self, name=kind.key, selector=selector, metadata_only=True)
-        self.watch.start()
+        self._watch = Watch(self._server, path, self, name=kind.key, selector=selector, metadata_only=True)
+        self._watch.start()
+
+    async def close(self) -> None:
+        """End."""
+        if self._watch is not None:
+            await self._watch.close()
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """As the observer of the watch."""
@@ -127,14 +128,6 @@ class SourceWatch:
         self._on_change()
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """A watch that our account may not have."""
-
-    until: float
-    """The loop's time at which it is asked for again."""
-
-
 class CauseWatches:
     """The watches for all causes that are waited for. To be used in one event loop."""
 
@@ -145,26 +138,30 @@ class CauseWatches:
         self._notices = Notices(listener.on_cause)
         self._causes: set[Cause] = set()
         self._watches: dict[Source, SourceWatch] = {}
-        self._denied: dict[Source, Denial] = {}
+        self._denied: dict[Source, float] = {}
+        """What our account may not watch: until when nobody asks again, by the loop's time."""
         self._said: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
+        self._finding: asyncio.Task[None] | None = None
         server.on_return = self._on_return
 
     def watch(self, cause: Cause) -> None:
         """Tell of its changes from now on."""
-        if cause in self._causes:
-            return
+        is_new = cause not in self._causes
         self._causes.add(cause)
+        # What could not be watched before may be by now: one that was too many, a right that was missing.
         for source in causes.find_sources(cause):
             self._attach(source, cause)
-        if cause == causes.WEBHOOKS:
-            self._run(self._attach_services(), name="find the Services of webhooks")
+        if is_new and cause == causes.WEBHOOKS:
+            self._finding = self._run(self._attach_services(), name="find the Services of webhooks")
 
     def keep(self, wanted: Collection[Cause]) -> None:
         """End what none of these needs."""
         for cause in [cause for cause in self._causes if cause not in wanted]:
             self._causes.discard(cause)
             self._notices.forget(cause)
+        now = asyncio.get_running_loop().time()
+        self._denied = {source: until for source, until in self._denied.items() if until > now}
         for source, each in list(self._watches.items()):
             each.causes &= self._causes
             if not each.causes:
@@ -173,12 +170,9 @@ class CauseWatches:
     async def close(self) -> None:
         """End all of them; the listener hears nothing more."""
         self.keep(())
-        await asyncio.gather(*self._running)
-
-    @property
-    def sources(self) -> Collection[Source]:
-        """What is watched now."""
-        return self._watches.keys()
+        if self._finding is not None:
+            self._finding.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     def _attach(self, source: Source, cause: Cause) -> None:
         """Let changes there be told as changes of the cause."""
@@ -193,15 +187,16 @@ class CauseWatches:
             if source is not None and causes.WEBHOOKS in self._causes:
                 self._attach(source, causes.WEBHOOKS)
 
-    def _run(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+    def _run(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        return task
 
     def _begin(self, source: Source) -> SourceWatch | None:
-        denial = self._denied.get(source)
-        is_denied = denial is not None and denial.until > asyncio.get_running_loop().time()
-        if is_denied or len(self._watches) >= MOST_WATCHES:
+        is_denied = self._denied.get(source, 0.0) > asyncio.get_running_loop().time()
+        kind = self._kinds.find(source.api_version, source.kind)
+        if is_denied or kind is None or len(self._watches) >= MOST_WATCHES:
             return None
         made = self._watches[source] = SourceWatch(
             source,
@@ -209,17 +204,17 @@ class CauseWatches:
             on_change=lambda: self._post(made.causes),
             on_forbidden=lambda: self._give_up(source),
         )
-        made.start(self._kinds)
+        made.start(kind)
         return made
 
     def _end(self, source: Source) -> None:
         each = self._watches.pop(source, None)
-        if each is not None and each.watch is not None:
-            self._run(each.watch.close(), name=f"end of {each.watch.path}")
+        if each is not None:
+            self._run(each.close(), name=f"end of the watch of {source.kind}")
 
     def _give_up(self, source: Source) -> None:
         """Without the right to watch nobody is told, and retries come by themselves."""
-        self._denied[source] = Denial(asyncio.get_running_loop().time() + ASK_AGAIN)
+        self._denied[source] = asyncio.get_running_loop().time() + ASK_AGAIN
         if source.kind not in self._said:
             self._said.add(source.kind)
             log.warning(

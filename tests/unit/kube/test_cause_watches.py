@@ -112,6 +112,17 @@ async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> 
 
 
 @scripted_api.in_virtual_time
+async def test_a_right_that_came_is_noticed_while_somebody_waits_on() -> None:
+    """Each refusal asks anew, ten minutes apart."""
+    bench = Bench(FORBIDDEN, Stream(list_end(5)))
+    bench.watches.watch(taken("a"))
+    assert await bench.hear() == []
+    await elapse(cause_watches.ASK_AGAIN)
+    bench.watches.watch(taken("a"))
+    assert await bench.hear() == [taken("a")]
+
+
+@scripted_api.in_virtual_time
 async def test_there_are_never_more_watches_than_a_connection_can_bear() -> None:
     """What is beyond is tried again by itself."""
     bench = Bench()
