@@ -14,6 +14,8 @@ from support import components, fault_site
 from support.components import OwnPlane
 from support.fault_site import Site, elapse
 
+pytestmark = pytest.mark.cluster
+"""Though these need no control plane that is there already."""
 DOWN = [4.0, pytest.param(120.0, marks=pytest.mark.soak)]
 """Seconds."""
 
