@@ -27,6 +27,8 @@ ACTIONS = frozenset(
     | {
         "scale",
         "contend",
+        "deny",
+        "grant",
         "stop-controller",
         "start-controller",
         "wait",
