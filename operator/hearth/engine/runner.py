@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
-from hearth.engine import acceptance, execution, farewell, holders
+from hearth.engine import acceptance, continuing, execution, farewell, holders
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.books import Books
 from hearth.engine.inbox import EVERYTHING, KINDS, STACK
@@ -21,7 +21,7 @@ from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from hearth.plan import causes, headline, steps, watching
+from hearth.plan import causes, gates, headline, steps, waits, watching
 from hearth.plan.board import Board
 from hearth.plan.steps import Step
 from hearth.plan.wish import Cause, Wish
@@ -59,6 +59,10 @@ class Runner:
         """Whether the Stack goes with its whole namespace, as far as that was looked at."""
         self._was_held = False
         """Whether steps were kept from being taken since."""
+        self._gates_of: tuple[object, ...] = ()
+        """What the board's gates were made of."""
+        self._look_at_namespace_at = -math.inf
+        """Monotonic seconds before which the namespace is not looked at again."""
         self._blind_until = 0.0
         self._cancel_timer: Callable[[], None] | None = None
 
@@ -82,14 +86,15 @@ class Runner:
         marks -= {EVERYTHING, STACK}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self.books.count_failures(board)
+        self._look_at_stops(stack, board)
         self._judge(board)
         self._arm_timer(board)
         holders.ask(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
         if self.intake.is_deleting and board.is_complete:
             self._tasks.run("part", self._part)
+        if self.intake.is_deleting and (self.intake.flow.is_paused or board.withheld.held or board.find_parted()):
+            self._tasks.run("look at the namespace", self._look_at_namespace)
         if self._is_held:
-            if self.intake.is_deleting and not self._was_held:
-                self._tasks.run("look at the namespace", self._look_at_namespace)
             self._was_held = True
             return []
         if self._was_held:
@@ -100,7 +105,6 @@ class Runner:
         """Obey what the Stack says besides what it wants; what is to be looked at because of it."""
         clock = self._services.clock
         self.intake.look_at_flow(stack)
-        self.intake.wishes.note_pause(is_paused=self.intake.flow.is_paused, now=clock.now())
         verbs = self.intake.wishes.take_verbs(stack)
         if "retry" in verbs:
             self.memory.retry(clock.monotonic())
@@ -109,7 +113,41 @@ class Runner:
             self.intake.wishes.waive()
             if self.board is not None:
                 self.board.relax(self.intake.find_retention())
-        return {EVERYTHING} if verbs else set()
+        return self._heed_gates() | ({EVERYTHING} if verbs else set())
+
+    def _heed_gates(self) -> set[str]:
+        """Have the board held by what the user wants now; what is to be looked at because of it."""
+        made_of = (self.intake.flow.environment, self.intake.wishes.wish, self._is_swept_away)
+        if self.board is None or made_of == self._gates_of:
+            return set()
+        self._gates_of = made_of
+        before, wanted = self.board.gates, self.intake.find_gates() if not self._is_swept_away else gates.OPEN
+        self.board.heed(wanted)
+        if (before.rules, before.revision) != (wanted.rules, wanted.revision):
+            return {EVERYTHING}
+        return before.passages.find_changed(wanted.passages)
+
+    def _look_at_stops(self, stack: StackObject, board: Board) -> None:
+        """Let go on who is told to, and let no time run while nobody else moves."""
+        parting = board.withheld.take_unrecorded()
+        if parting:
+            self.intake.wishes.part(parting)
+            self._services.inbox.mark(self.uid, STACK)
+        if self.blind_for() > 0 or self.intake.is_behind(stack):
+            return
+        is_idle = self.intake.flow.is_paused or waits.is_stopped(board, self.memory)
+        self.intake.wishes.note_idle(is_idle=is_idle, now=self._services.clock.now())
+        order = self.intake.wishes.find_continue(stack)
+        if order:
+            self._continue(stack, board, order)
+
+    def _continue(self, stack: StackObject, board: Board, order: str) -> None:
+        answer = continuing.answer(order, board)
+        self.intake.wishes.take_continue(order, answer.passed)
+        self._services.inbox.mark(self.uid, STACK)
+        emit = self._services.home.emit_event
+        type_, reason = ("Normal", "Continued") if answer.passed is not None else ("Warning", "NothingToContinue")
+        self._tasks.run(order, lambda: emit(stack, type_=type_, reason=reason, message=answer.message))
 
     @property
     def _is_held(self) -> bool:
@@ -177,7 +215,9 @@ class Runner:
     def _seconds_left(self) -> float:
         """Of the time that the wish was given; infinite where that does not run."""
         wish, flow = self.intake.wishes.wish, self.intake.flow
-        if wish is None or wish.is_completed or flow.timeout is None or flow.is_paused or self.intake.is_deleting:
+        if wish is None or wish.is_completed or flow.timeout is None or self.intake.is_deleting:
+            return math.inf
+        if flow.is_paused or self.intake.wishes.was_idle:
             return math.inf
         return wish.since + flow.timeout - self._services.clock.now()
 
@@ -242,6 +282,8 @@ class Runner:
             only_namespace=self._services.only_namespace,
         )
         self.board.relax(self.intake.find_retention())
+        self._gates_of = ()
+        self._heed_gates()
         self._is_fresh = True
         self._blind_until = self._services.clock.monotonic() + FIRST_LOOK
         self._look_at_watches()
@@ -265,11 +307,11 @@ class Runner:
 
     async def _look_at_namespace(self) -> None:
         """A deletion is not held in a namespace that goes as a whole."""
-        stack = self._services.home.find_stack(self.uid)
-        if stack is None or not stack.deleting:
+        stack, now = self._services.home.find_stack(self.uid), self._services.clock.monotonic()
+        if stack is None or not stack.deleting or self._is_swept_away or now < self._look_at_namespace_at:
             return
+        self._look_at_namespace_at = now + LOOK_AT_NAMESPACE / 2
         self._is_swept_away = await farewell.is_swept_away(stack, self._services)
-        self._was_held = self._is_swept_away
         self._services.mark_later(0.0 if self._is_swept_away else LOOK_AT_NAMESPACE, self.uid, STACK)
 
     async def _part(self) -> None:

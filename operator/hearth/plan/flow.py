@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth.model import times
-from hearth.plan import attempts
+from hearth.plan import attempts, environment
+from hearth.plan.environment import Environment
 
 HISTORY_LIMIT = 10
 """Old revisions that are kept unless the Stack says otherwise."""
@@ -32,6 +33,8 @@ class Flow:
     timeout: float | None = None
     """Seconds that a wish may take until it counts as failed; None: any time."""
     history_limit: int = HISTORY_LIMIT
+    environment: Environment = environment.EMPTY
+    """Breakpoints and restricted actions."""
 
 
 def parse(spec: Mapping[str, Any]) -> Flow:
@@ -45,6 +48,7 @@ def parse(spec: Mapping[str, Any]) -> Flow:
         max_backoff=_seconds(retry.get("maxBackoff")),
         timeout=_seconds(spec.get("timeout")),
         history_limit=spec.get("revisionHistoryLimit", HISTORY_LIMIT),
+        environment=environment.parse(spec.get("environment")),
     )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import decide, drift, moves, replacing, stated
+from hearth.plan import decide, drift, gates, moves, replacing, stated, stops
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
+from hearth.plan.gates import Gates
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
 from hearth.plan.subject import Subject
@@ -42,6 +43,7 @@ class Resolver:
         only_namespace: str,
     ) -> None:
         """Nothing is evaluated before it is asked for."""
+        self.gates: Gates = gates.OPEN
         self._unwatched = unwatched
         self._only_namespace = only_namespace
         self._blueprint = blueprint
@@ -74,18 +76,18 @@ class Resolver:
         if not isinstance(wanted, Wanted):
             return _told(wanted, child=current)
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
-        return self._decide(
-            Subject(
-                resource=resource,
-                wanted=wanted,
-                children=children,
-                values=values,
-                memory=memory,
-                now=now,
-                blueprint=self._blueprint,
-                adopts=adopts,
-            )
+        subject = Subject(
+            resource=resource,
+            wanted=wanted,
+            children=children,
+            values=values,
+            memory=memory,
+            now=now,
+            blueprint=self._blueprint,
+            adopts=adopts,
+            gates=self.gates,
         )
+        return stops.hold(subject, self._decide(subject))
 
     def find_desired(self, name: str) -> Desired | None:
         """What the resource is to be as its first incarnation, as it was evaluated last."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hearth.model.child import Child
+from hearth.plan import gates
 from hearth.plan.desired import Wanted
+from hearth.plan.gates import Gates
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
@@ -26,6 +28,8 @@ class Subject:
     """Of the whole Stack."""
     adopts: bool
     """Whether an object that is there already and nobody's child may be taken over."""
+    gates: Gates = gates.OPEN
+    """What its user wants it held by."""
 
     @property
     def name(self) -> str:

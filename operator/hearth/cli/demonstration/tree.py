@@ -18,6 +18,7 @@ SIGNS: Final = {
     State.READY: ("✔", "green"),
     State.PROGRESSING: ("◐", "yellow"),
     State.WAITING: ("·", "dim"),
+    State.STOPPED: ("■", "yellow"),
     State.FAILED: ("✘", "red"),
     State.OBSOLETE: ("−", "magenta"),
     State.GONE: (" ", "dim"),
