@@ -32,8 +32,9 @@ logger = structlog.get_logger(__name__)
 
 FIRST_LOOK = 5.0
 """Seconds that the first list of a kind may take before the Stack says that it waits for it."""
-LOOK_AT_NAMESPACE = 30.0
-"""Seconds between two looks at the namespace of a Stack whose deletion is held by its user."""
+LOOK_AT_NAMESPACE = 60.0
+"""Seconds between two looks at the namespace of a Stack whose deletion is held by its user. The first is at once, so this
+is for a namespace that goes later."""
 INTERNAL_ERROR_RETRY = 5.0
 """Seconds until a Stack is looked at again after a mistake of ours."""
 

@@ -18,7 +18,6 @@ SIGNS: Final = {
     State.READY: ("✔", "green"),
     State.PROGRESSING: ("◐", "yellow"),
     State.WAITING: ("·", "dim"),
-    State.STOPPED: ("■", "yellow"),
     State.FAILED: ("✘", "red"),
     State.OBSOLETE: ("−", "magenta"),
     State.GONE: (" ", "dim"),
