@@ -15,7 +15,6 @@ SHOWN = 120
 class Answer:
     """What came of one order."""
 
-    is_obeyed: bool
     message: str
     passed: tuple[str, str] | None = None
     """The resource and its hook; None where nobody waits there."""
@@ -35,7 +34,7 @@ def answer(order: str, board: Board) -> Answer:
     found = next((wait for wait in waiting if wait.resource == resource and hook in ("", wait.hook)), None)
     if found is not None:
         message = f"{resource} goes on past {found.hook}, as hearth.dev/continue says"
-        return Answer(is_obeyed=True, message=message, passed=(resource, found.hook))
+        return Answer(message=message, passed=(resource, found.hook))
     keys = [passages.name(wait.resource, wait.hook) for wait in waiting[:5]]
     there = f"what waits now: {', '.join(keys)}" if keys else "nothing waits at a breakpoint now"
-    return Answer(is_obeyed=False, message=f"hearth.dev/continue: {order[:SHOWN]}: nobody waits there; {there}")
+    return Answer(message=f"hearth.dev/continue: {order[:SHOWN]}: nobody waits there; {there}")

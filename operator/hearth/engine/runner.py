@@ -134,11 +134,15 @@ class Runner:
         if parting:
             self.intake.wishes.part(parting)
             self._services.inbox.mark(self.uid, STACK)
-        if self.blind_for() > 0 or self.intake.is_behind(stack):
+        if self.intake.is_behind(stack):
+            return
+        order, blind = self.intake.wishes.find_continue(stack), self.blind_for()
+        if blind > 0:
+            if order:
+                self._services.mark_later(blind, self.uid, STACK)
             return
         is_idle = self.intake.flow.is_paused or waits.is_stopped(board, self.memory)
         self.intake.wishes.note_idle(is_idle=is_idle, now=self._services.clock.now())
-        order = self.intake.wishes.find_continue(stack)
         if order:
             self._continue(stack, board, order)
 
