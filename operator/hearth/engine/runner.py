@@ -11,17 +11,18 @@ from collections.abc import Callable
 
 import structlog
 
-from hearth.engine import acceptance, continuing, execution, farewell, holders
+from hearth.engine import acceptance, execution, farewell, holders
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.books import Books
 from hearth.engine.inbox import EVERYTHING, KINDS, STACK
 from hearth.engine.intake import Intake
 from hearth.engine.ports import StackObject
 from hearth.engine.services import ChildrenOf, Services
+from hearth.engine.stopping import Stopping
 from hearth.engine.tasks import Tasks
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from hearth.plan import causes, gates, headline, steps, waits, watching
+from hearth.plan import causes, headline, steps, watching
 from hearth.plan.board import Board
 from hearth.plan.steps import Step
 from hearth.plan.wish import Cause, Wish
@@ -50,6 +51,7 @@ class Runner:
         self.books = Books(uid=uid, services=services, intake=self.intake)
         self._services = services
         self._tasks = Tasks(self._on_error)
+        self._stopping = Stopping(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._unwatched: dict[Kind, frozenset[Path]] = {}
         """Kinds whose caches are not complete yet, and what is wanted of their objects."""
         self._blocked = ""
@@ -60,8 +62,6 @@ class Runner:
         """Whether the Stack goes with its whole namespace, as far as that was looked at."""
         self._was_held = False
         """Whether steps were kept from being taken since."""
-        self._gates_of: tuple[object, ...] = ()
-        """What the board's gates were made of."""
         self._look_at_namespace_at = -math.inf
         """Monotonic seconds before which the namespace is not looked at again."""
         self._blind_until = 0.0
@@ -87,7 +87,7 @@ class Runner:
         marks -= {EVERYTHING, STACK}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self.books.count_failures(board)
-        self._look_at_stops(stack, board)
+        self._stopping.look(stack, board, self.memory, blind_for=self.blind_for())
         self._judge(board)
         self._arm_timer(board)
         holders.ask(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
@@ -114,45 +114,8 @@ class Runner:
             self.intake.wishes.waive()
             if self.board is not None:
                 self.board.relax(self.intake.find_retention())
-        return self._heed_gates() | ({EVERYTHING} if verbs else set())
-
-    def _heed_gates(self) -> set[str]:
-        """Have the board held by what the user wants now; what is to be looked at because of it."""
-        made_of = (self.intake.flow.environment, self.intake.wishes.wish, self._is_swept_away)
-        if self.board is None or made_of == self._gates_of:
-            return set()
-        self._gates_of = made_of
-        before, wanted = self.board.gates, self.intake.find_gates() if not self._is_swept_away else gates.OPEN
-        self.board.heed(wanted)
-        if (before.rules, before.revision) != (wanted.rules, wanted.revision):
-            return {EVERYTHING}
-        return before.passages.find_changed(wanted.passages)
-
-    def _look_at_stops(self, stack: StackObject, board: Board) -> None:
-        """Let go on who is told to, and let no time run while nobody else moves."""
-        parting = board.withheld.take_unrecorded()
-        if parting:
-            self.intake.wishes.part(parting)
-            self._services.inbox.mark(self.uid, STACK)
-        if self.intake.is_behind(stack):
-            return
-        order, blind = self.intake.wishes.find_continue(stack), self.blind_for()
-        if blind > 0:
-            if order:
-                self._services.mark_later(blind, self.uid, STACK)
-            return
-        is_idle = self.intake.flow.is_paused or waits.is_stopped(board, self.memory)
-        self.intake.wishes.note_idle(is_idle=is_idle, now=self._services.clock.now())
-        if order:
-            self._continue(stack, board, order)
-
-    def _continue(self, stack: StackObject, board: Board, order: str) -> None:
-        answer = continuing.answer(order, board)
-        self.intake.wishes.take_continue(order, answer.passed)
-        self._services.inbox.mark(self.uid, STACK)
-        emit = self._services.home.emit_event
-        type_, reason = ("Normal", "Continued") if answer.passed is not None else ("Warning", "NothingToContinue")
-        self._tasks.run(order, lambda: emit(stack, type_=type_, reason=reason, message=answer.message))
+        held = self._stopping.heed(self.board, is_swept_away=self._is_swept_away) if self.board is not None else set()
+        return held | ({EVERYTHING} if verbs else set())
 
     @property
     def _is_held(self) -> bool:
@@ -287,8 +250,7 @@ class Runner:
             only_namespace=self._services.only_namespace,
         )
         self.board.relax(self.intake.find_retention())
-        self._gates_of = ()
-        self._heed_gates()
+        self._stopping.heed(self.board, is_swept_away=self._is_swept_away)
         self._is_fresh = True
         self._blind_until = self._services.clock.monotonic() + FIRST_LOOK
         self._look_at_watches()

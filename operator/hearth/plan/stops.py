@@ -71,8 +71,8 @@ def understand(subject: Subject, step: Step) -> Deed:
     if not isinstance(step, Apply):
         return NOTHING
     if step.uid is not None:
-        is_repair = bool(step.repairs) or _find_hash(subject, step.uid) == step.hash
-        return NOTHING if is_repair else Deed(begins=Action.UPDATE, ends=Action.UPDATE)
+        is_change = not step.repairs and _is_change(_find_hash(subject, step.uid), step.hash)
+        return Deed(begins=Action.UPDATE, ends=Action.UPDATE) if is_change else NOTHING
     if any(child.is_identified for child in subject.children):
         return Deed(begins=Action.REPLACE, ends=Action.REPLACE)
     if subject.name in subject.gates.known:
@@ -149,3 +149,8 @@ def _read_mark(subject: Subject, child: Child) -> str:
 
 def _find_hash(subject: Subject, uid: str) -> str:
     return next((child.hash for child in subject.children if child.uid == uid), "")
+
+
+def _is_change(before: str, after: str) -> bool:
+    """Whether these are hashes of different definitions. One that another key made says nothing of that."""
+    return before != after and before.partition(":")[0] == after.partition(":")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -215,3 +216,20 @@ def test_a_rule_about_nothing_is_told() -> None:
     _, board = removed(make_gates(stops={"b": ["PreDelete"], "z": ["PreCreate"]}))
     assert [text for text in waits.warn(board) if "'z'" not in text] == []
     assert len(waits.warn(board)) == 1
+
+
+def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:
+    """After a lost key all is written anew, and nobody is asked."""
+    world = World()
+    [child] = [world.carry_out(step) for step in first_steps(world)]
+    stranger = dataclasses.replace(child, hash="k00000000:" + "0" * 32)
+    world.children["a"] = [stranger]
+    board = make_board({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"a": ["Update"]}))
+    assert (world.refresh(board), waiting(board)) == (["a"], [])
+
+
+def first_steps(world: World) -> list[Apply]:
+    """What is to be applied of a Stack of one resource."""
+    board = make_board({"a": []}, make_gates())
+    world.refresh(board)
+    return [step for step in board.frontier.values() if isinstance(step, Apply)]
