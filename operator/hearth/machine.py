@@ -121,7 +121,10 @@ class KubeMachine:
 
     def count_cached_objects(self) -> Mapping[str, float]:
         """By kind."""
-        return {each.kind: float(each.objects) for each in self._watches()}
+        counted = collections.Counter[str]()
+        for each in (*self._watches(), *self._sources.health()):
+            counted[each.kind] += each.objects
+        return {kind: float(count) for kind, count in counted.items()}
 
     def count_stacks(self) -> Mapping[str, float]:
         """By phase."""
@@ -129,9 +132,9 @@ class KubeMachine:
         return collections.Counter(str(stack.status.get("phase", "")) for stack in found if stack is not None)
 
     def _watches(self) -> Iterable[Health]:
+        # Without the sources: one that may not be read is told by the Stacks that name it, and hinders nobody else.
         yield from self._stacks.health()
         yield from self._revisions.health()
-        yield from self._sources.health()
         yield from self._cluster.caches.health()
 
     async def _refresh(self) -> None:

@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from hearth.kube import credentials
-from hearth.kube.connection import Connection
-from hearth.model import crd, errors
-from support import probe_player, real_user, story, story_runner
-from support.real_user import RealUser
+from hearth.model import errors
+from support import probe_player, story, story_runner
 from support.real_world import RealWorld
 from support.story import Story
 from support.world import Address
-
-
-@pytest.fixture
-async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
-    """A world in a namespace of its own."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        user = RealUser(connection, namespace)
-        await real_user.install(user, [crd.make_stack_crd(), probe_player.definition()])
-        made = RealWorld(user, source)
-        made.open()
-        yield made
-        await made.close()
-
 
 STORIES = [told for told in story.load_all() if "fake" not in told.needs]
 

@@ -156,7 +156,7 @@ class Bench:
 
     async def settle(self, kind: Kind) -> None:
         """Wait until every event of a followed kind so far has arrived, and forget what was told."""
-        marker = f"marker-{len(self.ears.children)}"
+        marker = f"marker-{time.monotonic_ns()}"
         await self.user.create(self.manifest(kind, marker))
         await self.until(lambda: (STACK_UID, marker) in self.ears.children)
         self.ears.children.clear()

@@ -145,8 +145,10 @@ async def test_revisions_go_with_their_stack(bench: Bench) -> None:
 
 @pytest.fixture
 def source(bench: Bench) -> ObjectRef:
-    """A ConfigMap that a definition may be read from."""
-    return ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="source")
+    """A ConfigMap that a definition is read from."""
+    ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="source")
+    bench.home.follow_sources("s1", [ref])
+    return ref
 
 
 async def test_source(bench: Bench, source: ObjectRef) -> None:
@@ -169,6 +171,28 @@ async def test_source_that_is_missing(bench: Bench, source: ObjectRef) -> None:
     await bench.user.create(bench.config("source", metadata={"labels": {}}, a="1"))
     await bench.until(lambda: source in bench.ears.sources)
     assert await bench.home.get_source(source) == {"a": "1"}
+
+
+async def test_source_that_is_a_secret(bench: Bench) -> None:
+    """Comes as it is, in base 64; its changes are told, and nothing more once nobody follows it."""
+    manifest: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "source", "namespace": bench.namespace},
+        "data": {"a": "MQ=="},
+    }
+    ref = ObjectRef(group="", kind="Secret", namespace=bench.namespace, name="source")
+    bench.home.follow_sources("s1", [ref])
+    await bench.user.create(manifest)
+    assert await bench.home.get_source(ref) == {"a": "MQ=="}
+    await bench.user.patch(Address.of(manifest), {"data": {"a": "Mg=="}})
+    await bench.until(lambda: ref in bench.ears.sources)
+    assert await bench.home.get_source(ref) == {"a": "Mg=="}
+    bench.home.follow_sources("s1", [])
+    bench.ears.sources.clear()
+    await bench.user.patch(Address.of(manifest), {"data": {"a": "Mw=="}})
+    assert await bench.home.get_source(ref) == {"a": "Mw=="}
+    assert bench.ears.sources == []
 
 
 async def test_event_never_raises(bench: Bench) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hearth.engine.ports import Listener
+from hearth.kube import requests
 from hearth.model import child as children
 from hearth.model import errors, names
 from hearth.model.child import Child, Object, Path
@@ -87,14 +88,28 @@ class FakeCluster:
 
     async def delete(self, child: Child) -> bool:
         """As the port says."""
-        kind = child.kind
-        request = Request(verb="delete", kind=kind, namespace=child.namespace, name=child.name, resource=child.resource)
+        try:
+            return await self._delete(child)
+        except errors.Refused as error:
+            if error.code != 409:
+                raise
+            live = await self._find_child(child)
+            if live is None:
+                return True
+            if live.asks_to_stay and not child.asks_to_stay:
+                raise
+        return await self._delete(live)
+
+    async def _delete(self, child: Child) -> bool:
+        kind, version = child.kind, str(child.resource_version)
+        request = describe_child("delete", child)
         try:
             is_gone = await self._wire.send(
-                request, lambda: self._server.delete(kind, child.namespace, child.name, uid=child.uid)
+                request,
+                lambda: self._server.delete(kind, child.namespace, child.name, uid=child.uid, version=version),
             )
         except errors.Refused as error:
-            if error.code != 404 and not (error.code == 409 and await self._is_another(child)):
+            if error.code != 404:
                 raise
             is_gone = True
         if is_gone:
@@ -105,15 +120,39 @@ class FakeCluster:
             self.cache.put(kind, live, is_ours=True)
         return False
 
-    async def _is_another(self, child: Child) -> bool:
-        """Whether the object of a child's name is not that child (any more)."""
+    async def release(self, child: Child) -> None:
+        """As the port says."""
+        try:
+            await self._release(child)
+        except errors.Refused as error:
+            if error.code not in {404, 409}:
+                raise
+            live = await self._find_child(child)
+            if live is not None:
+                await self._release(live)
+
+    async def _release(self, child: Child) -> None:
+        kind = child.kind
+        patch = requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
+        answer = await self._wire.send(
+            describe_child("release", child),
+            lambda: self._server.patch(kind, child.namespace, child.name, patch, manager=MANAGER),
+        )
+        self.cache.put(kind, answer, is_ours=True)
+
+    async def _find_child(self, child: Child) -> Child | None:
+        """That very object as it is now, or None where it is gone or that Stack's no longer."""
         try:
             live = await self.get(child.ref, kind=child.kind)
         except errors.Refused as error:
             if error.code != 404:
                 raise
-            return True
-        return bool(live["metadata"]["uid"] != child.uid)
+            live = None
+        if live is None or live["metadata"]["uid"] != child.uid:
+            self.cache.forget(child)
+            return None
+        found = self.cache.put(child.kind, live, is_ours=True)
+        return found if found.stack_uid == child.stack_uid else None
 
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
         """As the port says."""
@@ -160,6 +199,11 @@ class _KnownKinds:
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
         return self._table.find_definition(reference)
+
+
+def describe_child(verb: str, child: Child) -> Request:
+    """A request about a child that is known."""
+    return Request(verb=verb, kind=child.kind, namespace=child.namespace, name=child.name, resource=child.resource)
 
 
 def describe(verb: str, kind: Kind, raw: Mapping[str, Any]) -> Request:

@@ -38,7 +38,8 @@ class FakeHome:
         self._stacks: dict[str, StackObject] = {}
         self._gone: set[str] = set()
         self._revisions: dict[str, dict[str, Stored]] = {}
-        self._sources: set[ObjectRef] = set()
+        self._sources: frozenset[ObjectRef] = frozenset()
+        self._followed: dict[str, frozenset[ObjectRef]] = {}
         wire.receive(self._take)
         for kind in (STACK, REVISION):
             for raw in self._server.list_all(kind):
@@ -189,12 +190,16 @@ class FakeHome:
 
     async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
         """As the port says."""
-        kind = fake_kinds.CONFIG_MAP.kind
-        self._sources.add(ref)
+        kind = fake_kinds.SOURCES[ref.kind]
         request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name)
         raw = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
         data: Mapping[str, str] = copy(raw.get("data", {}))
         return data
+
+    def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
+        """As the port says."""
+        self._followed[stack_uid] = frozenset(refs)
+        self._sources = frozenset[ObjectRef]().union(*self._followed.values())
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """As the port says."""

@@ -146,6 +146,9 @@ def hearth_kind(name: str, plural: str) -> ServedKind:
 
 STACK = hearth_kind("Stack", "stacks")
 CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
+SECRET = built_in("", "Secret", "secrets", immutable_when_said, has_status=False)
+SOURCES: Mapping[str, Kind] = {served.kind.name: served.kind for served in (CONFIG_MAP, SECRET)}
+"""By name the kinds that definitions are read from."""
 NAMESPACE = built_in("", "Namespace", "namespaces", namespaced=False)
 CONTROLLER_REVISION = replace(
     built_in("apps", "ControllerRevision", "controllerrevisions", has_status=False, free=(("data",),)),
@@ -155,11 +158,11 @@ CUSTOM_RESOURCE_DEFINITION = built_in(
     "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
 BUILT_IN = (
-    *(STACK, CONFIG_MAP, NAMESPACE, CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
-    built_in("", "Secret", "secrets", immutable_when_said, has_status=False),
+    *(STACK, CONFIG_MAP, SECRET, NAMESPACE, CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
     built_in("", "Service", "services", immutable_field("spec", "clusterIP")),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
     built_in("", "Pod", "pods"),
+    built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", immutable_field("spec", "storageClassName")),
     built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector")),
     built_in("batch", "Job", "jobs", immutable_field("spec", "template")),
     built_in("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, has_status=False),

@@ -80,11 +80,16 @@ def check_preconditions(kind: Kind, live: Object | None, stated: Mapping[str, An
         raise answers.invalid(kind, name, [cause, cause])
 
 
+EMPTY_IS_NONE = frozenset({"labels", "annotations", "finalizers", "ownerReferences"})
+"""Fields of the metadata that are not there when nothing is in them."""
+
+
 def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Object:
     """`wanted` with what only the server writes taken from `live`."""
     kept = field_sets.UNOWNED_METADATA & live["metadata"].keys()
     metadata = {key: value for key, value in wanted["metadata"].items() if key not in field_sets.UNOWNED_METADATA}
     metadata |= {key: live["metadata"][key] for key in kept}
+    metadata = {key: value for key, value in metadata.items() if value or key not in EMPTY_IS_NONE}
     if not served.shape.has_status:
         return {**wanted, "metadata": metadata}
     rest = {key: value for key, value in wanted.items() if key != "status"}

@@ -15,7 +15,7 @@ from hearth.engine import engine, inbox, services
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan import attempts, hashing
-from support import fake_user, probe_player, virtual_time
+from support import fake_user, probe_player, silence, virtual_time
 from support.fake_cluster import FakeCluster
 from support.fake_home import FakeHome
 from support.fake_server import FakeServer
@@ -62,9 +62,11 @@ def diary() -> Iterator[list[str]]:
     mistakes: list[str] = []
 
     def keep(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        shown = structlog.processors.format_exc_info(logger, method, event)
+        told = "\n".join(str(value) for value in shown.values())
         if method in {"error", "critical", "exception"}:
-            shown = structlog.processors.format_exc_info(logger, method, event)
-            mistakes.append("\n".join(str(value) for value in shown.values()))
+            mistakes.append(told)
+        mistakes.extend(silence.find_leaks("the log", told))
         raise structlog.DropEvent
 
     before = structlog.get_config()
@@ -85,6 +87,7 @@ def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
         world = FakeWorld()
         await test(world)
         mistakes.extend(world.witness.wrong)
+        mistakes.extend(silence.find_leaks("an Event", world.traffic.events))
 
     with diary() as mistakes:
         virtual_time.run(in_world)

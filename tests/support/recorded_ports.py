@@ -66,10 +66,13 @@ class RecordedCluster:
 
     async def delete(self, child: Child) -> bool:
         """As the port says."""
-        request = Request(
-            verb="delete", kind=child.kind, namespace=child.namespace, name=child.name, resource=child.resource
-        )
+        request = fake_cluster.describe_child("delete", child)
         return await pass_on(self._log, request, lambda: self._inner.delete(child))
+
+    async def release(self, child: Child) -> None:
+        """As the port says."""
+        request = fake_cluster.describe_child("release", child)
+        await pass_on(self._log, request, lambda: self._inner.release(child))
 
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
         """As the port says."""

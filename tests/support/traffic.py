@@ -14,9 +14,9 @@ from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import answers
 
-WRITES = frozenset({"apply", "delete", "status", "finalizer", "revision", "delete-revision"})
+WRITES = frozenset({"apply", "delete", "release", "status", "finalizer", "revision", "delete-revision"})
 """The verbs that change something an engine depends on; Events are told apart and never matter."""
-CHILD_WRITES = frozenset({"apply", "delete"})
+CHILD_WRITES = frozenset({"apply", "delete", "release"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Request:
     """One request of an engine."""
 
     verb: str
-    """`apply`, `delete`, `status`, `finalizer`, `revision`, `event`, `get`, `list`, `dry-run`, `access-review` …"""
+    """`apply`, `delete`, `release`, `status`, `finalizer`, `revision`, `event`, `get`, `list`, `dry-run`, `access-review` …"""
     kind: Kind
     namespace: str
     name: str
@@ -123,7 +123,9 @@ class Traffic:
 
     def find_refusal(self, request: Request, how: str | None) -> Exception | None:
         """What this request is to be answered with, or None where it may pass."""
-        verb = {"apply": "patch", "revision": "create", "event": "create"}.get(request.verb, request.verb)
+        verb = {"apply": "patch", "release": "patch", "revision": "create", "event": "create"}.get(
+            request.verb, request.verb
+        )
         if (verb, request.kind.name) in self.denied:
             return answers.denied(request.kind, request.name, verb=verb, namespace=request.namespace)
         for trouble in self.troubles:

@@ -82,7 +82,9 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
 def make_scope(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Object]) -> Scope:
     """What the plain paths of a spec lead to, with one object a resource."""
     declared = spec["template"].get("parameters") or {}
-    parameters = {name: each.get("default") for name, each in declared.items()} | (spec.get("parameters") or {})
+    # What other objects give is not looked up here.
+    defaults = {name: UNKNOWN if spec.get("parametersFrom") else each.get("default") for name, each in declared.items()}
+    parameters = defaults | (spec.get("parameters") or {})
     identity = {key: stack["metadata"][key] for key in ("name", "namespace", "uid")}
     return Scope(values={"params": parameters, "stack": identity, **children})
 

@@ -14,7 +14,7 @@ from typing import Any
 from hearth.model import names, phases
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import expectations, fake_kinds, verification
+from support import expectations, fake_kinds, silence, verification
 from support.traffic import Traffic
 
 
@@ -28,11 +28,14 @@ class Witness:
         self._stacks: dict[str, Object] = {}
         """By UID the Stacks as they are, or were last."""
         self.made: Counter[tuple[str, ...]] = Counter()
-        """How many objects were made, by Stack, resource and incarnation."""
+        """How many objects were made, by Stack, resource, incarnation and kind."""
         self.wrong: list[str] = []
 
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
+        if after is not None and kind in (fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind):
+            told = (after.get("status"), after.get("data"), annotations_of(after))
+            self.wrong += silence.find_leaks(f"{kind.name} {after['metadata']['uid']}", told)
         if kind == fake_kinds.STACK.kind:
             self._look_at_phase(before, after)
         elif kind != fake_kinds.CONTROLLER_REVISION.kind:
@@ -73,7 +76,7 @@ class Witness:
 
     def _look_at_dependents(self, raw: Object) -> None:
         """Nobody else of the Stack was evaluated against what is being deleted."""
-        _, name, number = which(raw)
+        _, name, number, _ = which(raw)
         is_standing = any(whose(each) == whose(raw) and which(each) != which(raw) for each in self._there.values())
         if is_standing or self._goes_first(raw):
             # Another object of the resource stands for it, or the user wants it so.
@@ -125,6 +128,6 @@ def whose(raw: Object) -> tuple[str, str]:
     return found.get(names.LABEL_STACK_UID, ""), found.get(names.LABEL_RESOURCE, "")
 
 
-def which(raw: Object) -> tuple[str, str, str]:
-    """The Stack, the resource and the incarnation that an object stands for."""
-    return (*whose(raw), annotations_of(raw).get(names.ANNOTATION_INCARNATION, "1"))
+def which(raw: Object) -> tuple[str, str, str, str]:
+    """The Stack, the resource and the incarnation that an object stands for, and its kind."""
+    return (*whose(raw), annotations_of(raw).get(names.ANNOTATION_INCARNATION, "1"), raw["kind"])

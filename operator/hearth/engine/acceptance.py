@@ -5,21 +5,24 @@ Every step may be repeated at any time; a definition that is accepted already co
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from hearth.engine import recording, sources
 from hearth.engine.ports import Cluster, Home, Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.model.errors import MissingSource, Refused
+from hearth.model.errors import InvalidDefinition, MissingSource, Refused
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.desired import Hashes
-from hearth.template import compiler, source
+from hearth.template import compiler, policies, source
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
 """What a Stack that is being deleted wants."""
 DEFAULT_KEY = "template.yaml"
+FORBIDDEN = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,18 @@ class Acceptor:
 
     async def get_definition(self, namespace: str, spec: Object) -> Definition:
         """What the spec of a Stack in that namespace wants. Raises MissingSource or InvalidDefinition."""
-        parameters = spec.get("parameters") or {}
+        template, path = await self._get_template(namespace, spec)
+        references = sources.find_references(namespace, spec)
+        found = await sources.read(self.home, references)
+        definition = sources.define(template, spec.get("parameters") or {}, found, template_path=path)
+        sources.demand_parameters(definition, references)
+        return definition
+
+    async def _get_template(self, namespace: str, spec: Object) -> tuple[Object, str]:
+        """The template, and where it stands."""
         reference = spec.get("templateRef")
         if reference is None:
-            return Definition(template=spec.get("template") or {}, parameters=parameters)
+            return spec.get("template") or {}, "spec.template"
         place = locate_source(namespace, reference)
         key = reference.get("key") or DEFAULT_KEY
         try:
@@ -48,27 +59,47 @@ class Acceptor:
         if key not in data:
             found = ", ".join(sorted(data)) or "none"
             raise MissingSource(f"spec.templateRef.key: {place} has no key {key!r}; its keys: {found}")
-        return Definition(
-            template=source.parse_template(data[key], place=f"({place} {key})"),
-            parameters=parameters,
-            template_path=f"({place} {key})",
-        )
+        path = f"({place} {key})"
+        return source.parse_template(data[key], place=path), path
 
     async def get_stored(self, stack: StackObject, revision: Revision) -> Definition:
-        """The definition that a revision holds."""
+        """The definition that a revision holds, with sensitive values as they are at their sources now.
+
+        `renewed` tells which of these are others than then. Raises MissingSource where one is gone.
+        """
         stored = await self.home.get_definition(stack, revision)
-        return Definition(template=stored["template"], parameters=stored["parameters"])
+        return await recording.restore(stored, home=self.home, stack=stack, number=revision.number, hashes=self.hashes)
 
     def hash(self, definition: Definition) -> str:
         """The keyed hash that a definition is known by."""
-        return self.hashes.hash([definition.template, definition.parameters])
+        return recording.hash_record(recording.record(definition, self.hashes), self.hashes)
 
     async def compile(self, definition: Definition, stack: StackObject) -> Blueprint:
         """The blueprint, typed against the cluster's schemas. Raises InvalidDefinition."""
         kinds = self.cluster.kinds
         pairs = compiler.find_kinds(definition)
         await self.cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
-        return compiler.compile_template(definition, stack=identify(stack), kinds=kinds)
+        blueprint = compiler.compile_template(definition, stack=identify(stack), kinds=kinds)
+        # Always as the live spec says, whichever definition runs.
+        return dataclasses.replace(blueprint, adopts=bool(policies.adopts(stack.spec.get("adoptionPolicy"))))
+
+    async def get_last_wish(self, stack: StackObject) -> Blueprint:
+        """What a Stack that is being deleted wants: nothing, except that objects are kept.
+
+        A template that cannot be read says nothing of that, and holds nothing up.
+        """
+        spec = stack.spec
+        if spec.get("deletionPolicy") == policies.ABANDON:
+            return dataclasses.replace(EMPTY, abandons=True)
+        try:
+            definition = await self.get_definition(stack.namespace, spec)
+        except (InvalidDefinition, MissingSource):
+            return EMPTY
+        except Refused as error:
+            if error.code != FORBIDDEN:
+                raise
+            return EMPTY
+        return dataclasses.replace(EMPTY, retained=policies.find_retained(definition.template))
 
     async def store(self, stack: StackObject, definition: Definition, blueprint: Blueprint, *, last: int) -> Revision:
         """The revision of the definition, stored with the Stack's finalizer: from here on children may be written.
@@ -76,7 +107,8 @@ class Acceptor:
         last: the highest number that this process gave already, which the cache may not show yet.
         """
         await self.home.put_finalizer(stack)
-        hashed = self.hash(definition)
+        stored = recording.record(definition, self.hashes)
+        hashed = recording.hash_record(stored, self.hashes)
         revisions = self.home.revisions(stack.uid)
         kinds = {f"{resource.api_version}/{resource.kind}" for resource in blueprint.resources.values()}
         known = next((revision for revision in revisions if revision.hash == hashed), None)
@@ -88,7 +120,6 @@ class Acceptor:
             hash=hashed,
             kinds=unite(revisions) | kinds,
         )
-        stored = {"template": definition.template, "parameters": definition.parameters}
         return await self.home.create_revision(stack, revision, stored)
 
 
@@ -97,10 +128,11 @@ def identify(stack: StackObject) -> StackIdentity:
     return StackIdentity(name=stack.name, namespace=stack.namespace, uid=stack.uid)
 
 
-def find_source(namespace: str, spec: Object) -> ObjectRef | None:
-    """The object besides the spec that the definition is read from."""
+def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
+    """The objects besides the spec that the definition is read from."""
     reference = spec.get("templateRef")
-    return locate_source(namespace, reference) if reference is not None else None
+    found = {each.ref for each in sources.find_references(namespace, spec)}
+    return frozenset(found | {locate_source(namespace, reference)} if reference is not None else found)
 
 
 def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:
@@ -110,8 +142,17 @@ def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:
 
 def served(cluster: Cluster, kinds: Collection[str]) -> list[Kind]:
     """Of kinds written `apiVersion/Kind` those that the cluster serves now; the others have no objects."""
-    found = (cluster.kinds.find(*name.rpartition("/")[::2]) for name in sorted(kinds))
-    return [kind for kind in found if kind is not None]
+    found = (find_served(cluster, *name.rpartition("/")[::2]) for name in sorted(kinds))
+    return [kind for kind in dict.fromkeys(found) if kind is not None]
+
+
+def find_served(cluster: Cluster, api_version: str, name: str) -> Kind | None:
+    """The kind as it is served now: its objects outlive the version that they were applied in."""
+    found = cluster.kinds.find(api_version, name)
+    if found is not None:
+        return found
+    group = api_version.rpartition("/")[0]
+    return next((kind for kind in cluster.kinds.all() if (kind.group, kind.name) == (group, name)), None)
 
 
 def unite(revisions: Iterable[Revision]) -> frozenset[str]:

@@ -123,7 +123,9 @@ class Engine:
         if each is None or stack is None or step is None:
             return
         manager = names.manager(stack.namespace, stack.name)
-        result = await execution.take(step, cluster=self._services.cluster, manager=manager)
+        result = await execution.take(
+            step, cluster=self._services.cluster, manager=manager, may_exist=self._services.may_exist
+        )
         each.finish(key, step, result)
 
     def _look_for_kinds(self) -> None:

@@ -14,10 +14,11 @@ from hearth.model import child, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import Refused, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan import differences, drift, owners, refusals
+from hearth.plan import adoption, desired, differences, drift, refusals
+from hearth.plan.adoption import MayExist
 from hearth.plan.attempts import Trouble
 from hearth.plan.ownership import Lost
-from hearth.plan.steps import Apply, Delete, Step
+from hearth.plan.steps import Apply, Delete, Release, Step
 
 CREATE_ONLY = "1"
 """A resourceVersion that no object has: an apply that states it creates, or is refused with 409."""
@@ -45,7 +46,7 @@ class Done:
     """A step was taken."""
 
     child: Child | None
-    """The object as written; None where it was deleted."""
+    """The object as written; None where it was deleted or released."""
     left: tuple[Lost, ...] = ()
     """What of the manifest was left to others."""
 
@@ -53,14 +54,17 @@ class Done:
 Result: TypeAlias = Done | Trouble
 
 
-async def take(step: Step, *, cluster: Cluster, manager: str) -> Result:
+async def take(step: Step, *, cluster: Cluster, manager: str, may_exist: MayExist) -> Result:
     """What came of the step. Never raises for anything that the world does."""
     try:
         match step:
             case Apply():
-                return await _apply(step, cluster=cluster, manager=manager)
+                return await _apply(step, cluster=cluster, manager=manager, may_exist=may_exist)
             case Delete():
                 await cluster.delete(step.child)
+                return Done(None)
+            case Release():
+                await cluster.release(step.child)
                 return Done(None)
             case _:
                 assert_never(step)
@@ -70,7 +74,7 @@ async def take(step: Step, *, cluster: Cluster, manager: str) -> Result:
         return await _explain(error, step, cluster=cluster)
 
 
-async def _apply(step: Apply, *, cluster: Cluster, manager: str) -> Result:
+async def _apply(step: Apply, *, cluster: Cluster, manager: str, may_exist: MayExist) -> Result:
     if step.uid is not None:
         manifest = guarded(step.stated, uid=step.uid)
         return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True), step.left)
@@ -80,24 +84,31 @@ async def _apply(step: Apply, *, cluster: Cluster, manager: str) -> Result:
     except Refused as error:
         if not isinstance(_classify(error, step), refusals.ObserveAgain | refusals.SomebodyElse):
             raise
-    return await _take_over(step, cluster=cluster, manager=manager)
+    return await _take_over(step, cluster=cluster, manager=manager, may_exist=may_exist)
 
 
-async def _take_over(step: Apply, *, cluster: Cluster, manager: str) -> Result:
-    """Something stands under the name already: bring it up to date where it is ours, else leave it alone."""
+async def _take_over(step: Apply, *, cluster: Cluster, manager: str, may_exist: MayExist) -> Result:
+    """Something stands under the name already: bring it up to date where it is ours or may be, else leave it alone."""
     live = await cluster.get(step.ref, kind=step.kind)
-    metadata = live["metadata"]
-    wanted = step.manifest["metadata"]["annotations"][names.ANNOTATION_IDENTITY]
-    if (metadata.get("annotations") or {}).get(names.ANNOTATION_IDENTITY) != wanted:
-        message = (
-            f"{step.ref} exists already and belongs to {owners.name_owner(live)}; it was left as it is: "
-            f"delete it, or give the resource another name"
-        )
-        return Trouble(reason="NotOurs", message=message, is_final=True)
-    # The cache did not know it, so what others keep of it is only seen now.
-    found = drift.look_before_change(child.parse_child(live, kind=step.kind, paths=()), step)
-    manifest = guarded(dataclasses.replace(step, left=found.left).stated, uid=metadata["uid"])
-    return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True), found.left)
+    metadata, manifest = live["metadata"], step.manifest
+    annotations = metadata.get("annotations") or {}
+    is_ours = (
+        annotations.get(names.ANNOTATION_IDENTITY) == manifest["metadata"]["annotations"][names.ANNOTATION_IDENTITY]
+    )
+    if not is_ours:
+        objection = adoption.object_to(live, ref=step.ref, adopts=step.adopts, may_exist=may_exist)
+        if objection is not None:
+            message = f"{step.ref} exists already and {objection.message}"
+            return Trouble(reason=objection.reason, message=message, is_final=objection.is_final)
+    if not is_ours or annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
+        step = dataclasses.replace(step, manifest=desired.adopted(manifest))
+    left: tuple[Lost, ...] = ()
+    if is_ours:
+        # The cache did not know it, so what others keep of it is only seen now.
+        left = drift.look_before_change(child.parse_child(live, kind=step.kind, paths=()), step).left
+    stated = dataclasses.replace(step, left=left).stated
+    manifest = guarded(stated, uid=metadata["uid"])
+    return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True), left)
 
 
 def guarded(manifest: Object, **metadata: str) -> Object:
@@ -108,7 +119,7 @@ def guarded(manifest: Object, **metadata: str) -> Object:
 async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
     """What a refusal means; a second question to the server where its first answer does not tell."""
     kind, ref, verb = _subject(step)
-    right = "patch" if verb == "apply" else verb
+    right = "delete" if isinstance(step, Delete) else "patch"
     reaction = _classify(error, step)
     try:
         if isinstance(reaction, refusals.AskAccess):
@@ -143,13 +154,16 @@ def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
             return step.kind, step.ref, "apply"
         case Delete():
             return step.child.kind, step.child.ref, "delete"
+        case Release():
+            return step.child.kind, step.child.ref, "release"
         case _:
             assert_never(step)
 
 
 def _classify(error: Refused, step: Step) -> refusals.Reaction:
     size = len(orjson.dumps(step.manifest)) if isinstance(step, Apply) else 0
-    return refusals.classify(error.code, error.status, kind=_subject(step)[0], body_size=size)
+    hidden = step.hidden if isinstance(step, Apply) else None
+    return refusals.classify(error.code, error.status, kind=_subject(step)[0], body_size=size, hidden=hidden)
 
 
 async def _probe(step: Apply, *, cluster: Cluster) -> refusals.Reaction | None:

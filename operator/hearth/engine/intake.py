@@ -24,12 +24,26 @@ from hearth.plan.flow import Flow
 from hearth.plan.headline import Refusal
 from hearth.plan.retention import Retention
 from hearth.plan.wish import NOTHING, Aim, Cause
+from hearth.template import policies
 from hearth.template.blueprint import Blueprint, Definition
 
 logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
 """Seconds until a definition that could not be read or stored is tried again."""
+HIDDEN_KEPT = 8
+"""Definitions whose sensitive texts are hidden: one that is so old has long left the children."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A revision that is kept, ready to be wanted."""
+
+    blueprint: Blueprint
+    revision: Revision | None = None
+    """None for the one that wants nothing."""
+    renewed: tuple[str, ...] = ()
+    """Sensitive parameters whose values are others by now."""
 
 
 @dataclass(slots=True)
@@ -45,13 +59,17 @@ class Intake:
     revision: Revision | None = None
     """Of `blueprint`; None where nothing was accepted yet, or nothing is wanted."""
     refusal: Refusal | None = None
-    source: ObjectRef | None = None
+    renewed: tuple[str, ...] = ()
+    """Of an earlier revision that is wanted, the sensitive parameters whose values are others by now."""
+    sources: frozenset[ObjectRef] = frozenset()
     """What the definition was read from besides the spec."""
     flow: Flow = field(default_factory=Flow)
     wishes: Wishes = field(default_factory=Wishes)
     generation: int = -1
     """Of the spec that was accepted or refused last; -1 before the first."""
     is_deleting: bool = False
+    hidden: tuple[frozenset[str], ...] = field(default=(), repr=False)
+    """Sensitive texts of this definition and of those before it, which may still stand in some child's status."""
     is_outdated: bool = True
     """Whether something besides the spec changed that the definition or the wish depends on."""
     _names: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -60,6 +78,11 @@ class Intake:
     """The revision that the spec holds, where that is one that was accepted before."""
     _flow_of: int = -1
     """The generation that `flow` was read from."""
+
+    @property
+    def hidden_texts(self) -> frozenset[str]:
+        """What nothing that people read may hold."""
+        return frozenset[str]().union(*self.hidden)
 
     def is_behind(self, stack: StackObject) -> bool:
         """Whether the Stack wants something else than what was looked at last."""
@@ -89,8 +112,9 @@ class Intake:
         self.services.inbox.mark(self.uid, STACK)
 
     async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:
+        self._follow_sources(stack)
         if stack.deleting:
-            self._install(stack, acceptance.EMPTY, revision=self.revision)
+            self._install(stack, await self.acceptor.get_last_wish(stack), revision=self.revision)
             return
         spec = stack.spec
         read = await self._read(stack, spec)
@@ -105,16 +129,20 @@ class Intake:
             await self._go_back(stack, aim, aim.revision)
         elif isinstance(read, Refusal):
             await self._refuse(stack, read)
-        elif self._runs(hashed) and not is_outdated:
-            self._follow(stack, aim)
+        elif not is_outdated and self._runs(hashed, spec):
+            self._keep(stack, aim)
         else:
             await self._go_on(stack, aim, read)
         self._present = next((each.number for each in revisions if each.hash == hashed), None)
         await self.trim()
 
+    def _follow_sources(self, stack: StackObject) -> None:
+        """Hear of what the definition is read from, and of nothing that it is no longer read from."""
+        self.sources = frozenset() if stack.deleting else acceptance.find_sources(stack.namespace, stack.spec)
+        self.services.home.follow_sources(self.uid, self.sources)
+
     async def _read(self, stack: StackObject, spec: Object) -> Definition | Refusal:
         """The definition in the spec, or why it cannot be had."""
-        self.source = acceptance.find_source(stack.namespace, spec)
         try:
             return await self.acceptor.get_definition(stack.namespace, spec)
         except InvalidDefinition as error:
@@ -122,13 +150,16 @@ class Intake:
         except MissingSource as error:
             return Refusal(reason="SourceMissing", message=str(error))
 
-    def _runs(self, hashed: str) -> bool:
+    def _runs(self, hashed: str, spec: Object) -> bool:
         """Whether the definition of that hash is the one that runs, as the spec wants it."""
+        adopts = policies.adopts(spec.get("adoptionPolicy"))
+        if self.blueprint is None or self.blueprint.adopts != bool(adopts):
+            return False
         wish = self.wishes.wish
         is_accepted = self.revision is not None and self.revision.hash == hashed and self.refusal is None
         return is_accepted and wish is not None and wish.cause is Cause.SPEC and not self.is_deleting
 
-    def _follow(self, stack: StackObject, aim: Aim) -> None:
+    def _keep(self, stack: StackObject, aim: Aim) -> None:
         """Only how to go about it has changed."""
         if self.revision is not None:
             self.wishes.begin(aim, revision=self.revision.number, now=self.services.clock.now())
@@ -136,6 +167,7 @@ class Intake:
 
     async def _go_on(self, stack: StackObject, aim: Aim, definition: Definition) -> None:
         """Want the definition in the spec."""
+        self.renewed = ()
         try:
             blueprint = await self.acceptor.compile(definition, stack)
         except InvalidDefinition as error:
@@ -149,7 +181,7 @@ class Intake:
         """Want an earlier revision, whatever the spec says."""
         await self.services.home.put_finalizer(stack)
         try:
-            blueprint, revision = await self._compile_stored(stack, number)
+            stored = await self._compile_stored(stack, number)
         except InvalidDefinition as error:
             message = f"cannot go back to revision {number}: {describe_mistakes(error)}"
             await self._refuse(stack, Refusal(reason="CannotRollBack", message=message))
@@ -157,18 +189,20 @@ class Intake:
             message = f"cannot go back to revision {number}: {error}"
             await self._refuse(stack, Refusal(reason="CannotRollBack", message=message))
         else:
-            await self._begin(stack, aim, blueprint, revision=revision)
+            self.renewed = stored.renewed
+            await self._begin(stack, aim, stored.blueprint, revision=stored.revision)
 
-    async def _compile_stored(self, stack: StackObject, number: int) -> tuple[Blueprint, Revision | None]:
+    async def _compile_stored(self, stack: StackObject, number: int) -> Stored:
         """The blueprint of a revision that is kept. Raises MissingSource or InvalidDefinition."""
         if number == NOTHING:
-            return acceptance.EMPTY, None
+            return Stored(blueprint=acceptance.EMPTY)
         revisions = self.services.home.revisions(self.uid)
         revision = next((each for each in revisions if each.number == number), None)
         if revision is None:
             raise MissingSource("it is not kept any more; name another one, or change the spec")
         definition = await self.acceptor.get_stored(stack, revision)
-        return await self.acceptor.compile(definition, stack), revision
+        blueprint = await self.acceptor.compile(definition, stack)
+        return Stored(blueprint=blueprint, revision=revision, renewed=definition.renewed)
 
     async def _begin(self, stack: StackObject, aim: Aim, blueprint: Blueprint, *, revision: Revision | None) -> None:
         number = revision.number if revision is not None else NOTHING
@@ -186,26 +220,28 @@ class Intake:
         if number == NOTHING:
             return frozenset()
         try:
-            blueprint, _ = await self._compile_stored(stack, number)
+            stored = await self._compile_stored(stack, number)
         except (InvalidDefinition, MissingSource):
             return None
-        return frozenset(blueprint.resources)
+        return frozenset(stored.blueprint.resources)
 
     async def _refuse(self, stack: StackObject, refusal: Refusal) -> None:
         """Keep what runs; after a restart that is the revision that the wish names."""
         wish = self.wishes.wish
         if self.blueprint is None and wish is not None:
             try:
-                blueprint, revision = await self._compile_stored(stack, wish.revision)
+                stored = await self._compile_stored(stack, wish.revision)
             except (InvalidDefinition, MissingSource) as error:
                 logger.warning("cannot read what runs", stack=self.uid, error=str(error))
             else:
-                self._install(stack, blueprint, revision=revision)
+                self._install(stack, stored.blueprint, revision=stored.revision)
         self.refusal = refusal
         self.generation = stack.generation
 
     def _install(self, stack: StackObject, blueprint: Blueprint, *, revision: Revision | None) -> None:
         self.blueprint, self.revision = blueprint, revision
+        if blueprint.hidden and blueprint.hidden not in self.hidden:
+            self.hidden = (*self.hidden, blueprint.hidden)[-HIDDEN_KEPT:]
         self.generation, self.is_deleting = stack.generation, stack.deleting
         self.on_blueprint(stack)
 

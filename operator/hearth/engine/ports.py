@@ -8,7 +8,7 @@ answer came; nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import orjson
@@ -33,7 +33,7 @@ class Listener(Protocol):
         """The cache of that kind now holds what was asked of it by `follow`."""
 
     def on_source(self, ref: ObjectRef) -> None:
-        """A ConfigMap that a `templateRef` names came, changed or went."""
+        """A ConfigMap or Secret that a definition is read from came, changed or went."""
 
 
 class Cluster(Protocol):
@@ -77,9 +77,17 @@ class Cluster(Protocol):
         """The live object, whole. `Refused` with code 404 where there is none."""
 
     async def delete(self, child: Child) -> bool:
-        """Delete that very object (uid stated), in the background policy.
+        """Delete that very object (uid and version stated), in the background policy.
 
+        One that changed meanwhile is deleted all the same, unless it asks to stay since then: `Refused` with 409.
         True when it is gone now (also when it already was), False while finalizers hold it. The cache follows.
+        """
+
+    async def release(self, child: Child) -> None:
+        """Take all labels and annotations of ours off that very object (uid and version stated), and nothing else.
+
+        One that is gone, or not that Stack's child any more, is fine. The cache follows. `Refused` with 409 where it
+        keeps changing meanwhile.
         """
 
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
@@ -101,9 +109,11 @@ class StackObject:
     deleting: bool
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
-    packed_spec: bytes
+    author: str = ""
+    """The field manager that wrote the spec last: `kubectl-client-side-apply`, `kustomize-controller` …"""
+    packed_spec: bytes = field(repr=False)
     """As JSON, which takes a fifth of the memory that a template takes parsed."""
-    packed_status: bytes
+    packed_status: bytes = field(repr=False)
 
     @property
     def spec(self) -> Object:
@@ -146,7 +156,7 @@ class Home(Protocol):
         """Store it, owned by the Stack; one that exists already under that name stays as it is, and is the result."""
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
-        """`{"template": …, "parameters": …}` as stored."""
+        """`{"template": …, "parameters": …}` as stored, and `sensitive`, where there is any."""
 
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
         """Forget it; one that is gone is fine."""
@@ -161,7 +171,13 @@ class Home(Protocol):
         """Merge-patch the status; a key with None is taken away. A Stack that is gone is fine."""
 
     async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
-        """The data of a ConfigMap that a template or parameters come from; it is watched from then on."""
+        """The `data` of a ConfigMap or Secret that a definition is read from (a Secret's as it is: in base 64).
+
+        It is watched from then on, for as long as somebody follows it.
+        """
+
+    def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
+        """These are all the sources that a Stack reads; those that no Stack reads any longer are not watched on."""
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post a core/v1 Event about the Stack; never raises."""

@@ -13,12 +13,14 @@ from hearth.engine.ports import StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
 from hearth.model.errors import Refused, Unreachable
-from hearth.plan import conditions, report
+from hearth.plan import blockers, conditions, report, veil
 
 logger = structlog.get_logger(__name__)
 
 WRITERS = 8
 """Status writes in flight: apart from the steps, so that neither waits for the other."""
+BLOCKED_AFTER = 10.0
+"""Seconds for which something may hold up a deletion before its owner is told by an Event: most finalizers take less."""
 RETRY = 2.0
 """Seconds until a status that could not be written is tried again."""
 
@@ -35,6 +37,15 @@ class Planned:
     cancel: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blockage:
+    """What holds up a deletion, in the words of its condition."""
+
+    message: str
+    due: float
+    """Monotonic seconds at which the Stack's owner is to be told of it; infinite once that was done."""
+
+
 class Recorder:
     """The one writer of statuses."""
 
@@ -47,6 +58,8 @@ class Recorder:
         self._written: dict[str, float] = {}
         """By Stack when its status was written last, in monotonic seconds."""
         self._planned: dict[str, Planned] = {}
+        self._blockages: dict[str, Blockage] = {}
+        """By Stack what holds up its deletion."""
         self._writing: set[str] = set()
         """Stacks whose status is on its way."""
         self._executor = Executor(workers=WRITERS, take_step=self._write)
@@ -79,6 +92,7 @@ class Recorder:
     def forget(self, stack_uid: str) -> None:
         """The Stack is gone."""
         self._written.pop(stack_uid, None)
+        self._blockages.pop(stack_uid, None)
         planned = self._planned.pop(stack_uid, None)
         if planned is not None:
             planned.cancel()
@@ -114,6 +128,8 @@ class Recorder:
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
         )
+        status = veil.cover(status, runner.intake.hidden_texts)
+        await self._warn(stack, status)
         patch = report.find_changes(before, status)
         if not patch:
             runner.note_written(status)
@@ -127,6 +143,23 @@ class Recorder:
             return
         runner.note_written(status)
         await self._tell(stack, before, status)
+
+    async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:
+        """An Event where the same things have held up the deletion for a while."""
+        message = conditions.find(status, blockers.TYPE).get("message")
+        if message is None:
+            self._blockages.pop(stack.uid, None)
+            return
+        known, now = self._blockages.get(stack.uid), self._clock.monotonic()
+        if known is None or known.message != message:
+            known = self._blockages[stack.uid] = Blockage(message=message, due=now + BLOCKED_AFTER)
+        if known.due > now:
+            if known.due < float("inf"):
+                self.touch(stack.uid, delay=known.due - now)
+            return
+        self._blockages[stack.uid] = Blockage(message=message, due=float("inf"))
+        text = f"the deletion of Stack {stack.namespace}/{stack.name} is held up: {message}"
+        await self._home.emit_event(stack, type_="Warning", reason=blockers.TYPE, message=text)
 
     async def _tell(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """An Event where the Stack came to rest in another way than before."""

@@ -19,9 +19,10 @@ from hearth.engine.intake import Intake
 from hearth.engine.ports import StackObject
 from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
+from hearth.model import hiding
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from hearth.plan import attempts, contests, headline, ownership, resolve, steps, watching
+from hearth.plan import attempts, contests, decide, headline, ownership, steps, watching
 from hearth.plan.attempts import Patience, Trouble
 from hearth.plan.board import Board
 from hearth.plan.steps import Apply, Step
@@ -33,6 +34,8 @@ logger = structlog.get_logger(__name__)
 
 FIRST_LOOK = 5.0
 """Seconds that the first list of a kind may take before the Stack says that it waits for it."""
+LOOK_AT_NAMESPACE = 30.0
+"""Seconds between two looks at the namespace of a Stack whose deletion is held by its user."""
 INTERNAL_ERROR_RETRY = 5.0
 """Seconds until a Stack is looked at again after a mistake of ours."""
 
@@ -54,6 +57,8 @@ class Runner:
         """What holds the Stack's own deletion beyond its children."""
         self._is_fresh = False
         """Whether the board has not looked at everything since it was made, or since a cache was complete."""
+        self._is_swept_away = False
+        """Whether the Stack goes with its whole namespace, as far as that was looked at."""
         self._was_held = False
         """Whether steps were kept from being taken since."""
         self._blind_until = 0.0
@@ -80,6 +85,8 @@ class Runner:
         if self.intake.is_deleting and board.is_complete:
             self._tasks.run("part", self._part)
         if self._is_held:
+            if self.intake.is_deleting and not self._was_held:
+                self._tasks.run("look at the namespace", self._look_at_namespace)
             self._was_held = True
             return []
         if self._was_held:
@@ -104,7 +111,8 @@ class Runner:
     @property
     def _is_held(self) -> bool:
         """Whether nothing is to be written: the user wants it so, or the status must name the wish first."""
-        return self.intake.flow.is_paused or not self.intake.wishes.is_recorded
+        is_paused = self.intake.flow.is_paused and not self._is_swept_away
+        return is_paused or not self.intake.wishes.is_recorded
 
     def _judge(self, board: Board) -> None:
         """Whether the wish is reached, or given up."""
@@ -157,6 +165,7 @@ class Runner:
             last_failed=wishes.last_failed,
             refusal=intake.refusal,
             handled=wishes.handled,
+            renewed=intake.renewed,
             is_paused=intake.flow.is_paused,
             late_after=intake.flow.timeout if self._seconds_left() <= 0 else None,
             blocked=self._blocked,
@@ -175,7 +184,7 @@ class Runner:
             if what in self._unwatched:
                 self._look_at_watches()
             return
-        if what == self.intake.source or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
+        if what in self.intake.sources or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
 
@@ -211,7 +220,7 @@ class Runner:
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
                 seen = (step.hash, ownership.digest(child.ownership))
                 self.memory.keep(child.uid, seen, ownership.Finding(left=left))
-                if step.uid is None:
+                if step.uid is None and not child.is_adopted:
                     self.memory.made.add(child.uid)
                 if step.repairs:
                     self._count_answer(key, step.repairs)
@@ -225,11 +234,13 @@ class Runner:
         if self._cancel_timer is not None:
             self._cancel_timer()
         self._tasks.cancel()
+        self._services.home.follow_sources(self.uid, ())
 
     def _install(self, stack: StackObject) -> None:
         """Let passes run on the blueprint that was accepted."""
         blueprint = self.intake.blueprint
         assert blueprint is not None  # noqa: S101 -- the intake calls this for nothing else
+        self.memory.begin(blueprint.resources)
         self._unwatched = self._wanted_kinds(blueprint)
         self.board = Board(
             blueprint=blueprint,
@@ -261,6 +272,15 @@ class Runner:
                 self._is_fresh = True
         self._services.inbox.mark(self.uid, EVERYTHING)
 
+    async def _look_at_namespace(self) -> None:
+        """A deletion is not held in a namespace that goes as a whole."""
+        stack = self._services.home.find_stack(self.uid)
+        if stack is None or not stack.deleting:
+            return
+        self._is_swept_away = await farewell.is_swept_away(stack, self._services)
+        self._was_held = self._is_swept_away
+        self._services.mark_later(0.0 if self._is_swept_away else LOOK_AT_NAMESPACE, self.uid, STACK)
+
     async def _part(self) -> None:
         self._blocked = await farewell.part(self.uid, self._services)
 
@@ -271,7 +291,7 @@ class Runner:
             if standing.child is not None:
                 self.memory.failed.add(standing.child.uid)
                 trouble = Trouble(reason=standing.reason, message=standing.message)
-                self._remember(name, trouble, subject=resolve.failure_subject(standing.child))
+                self._remember(name, trouble, subject=decide.failure_subject(standing.child))
                 self._services.inbox.mark(self.uid, name)
 
     def _remember(self, key: str, trouble: Trouble, *, subject: str) -> None:
@@ -282,7 +302,9 @@ class Runner:
             now=self._services.clock.monotonic(),
             patience=self._find_patience(),
         )
-        logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=trouble.message)
+        # A child's own words may be among them.
+        message = hiding.hide(trouble.message, self.intake.hidden_texts)
+        logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=message)
 
     def _find_patience(self) -> Patience:
         """How failures are borne: as the Stack says, else as the operator was told."""

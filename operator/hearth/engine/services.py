@@ -25,6 +25,11 @@ class Services:
     only_namespace: str = ""
     """The one that is served; "" for all."""
 
+    def may_exist(self, stack_uid: str, namespace: str) -> bool:
+        """Whether there is a Stack of that UID. One that is not served here may always be there, for all we know."""
+        is_seen = self.only_namespace in ("", namespace)
+        return not is_seen or self.home.find_stack(stack_uid) is not None
+
     def mark_later(self, delay: float, stack_uid: str, what: str) -> None:
         """Have a Stack looked at after `delay` seconds."""
         self.clock.call_later(delay, lambda: self.inbox.mark(stack_uid, what))

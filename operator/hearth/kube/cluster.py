@@ -116,11 +116,26 @@ class KubeCluster:
 
     async def delete(self, child: Child) -> bool:
         """Delete that very object; whether it is gone now."""
-        path = requests.object_path(child.kind, child.namespace, child.name)
         try:
-            answer = await self._sender.send("delete", child.kind, path, body=requests.delete_options(child.uid))
+            return await self._delete(child)
         except errors.Refused as refused:
-            if refused.code != 404 and not (refused.code == 409 and await self._is_another(child)):
+            if refused.code != 409:
+                raise
+            live = await self._find_child(child)
+            if live is None:
+                return True
+            if live.asks_to_stay and not child.asks_to_stay:
+                # Since it was decided to delete it; whoever decided must look again.
+                raise
+        return await self._delete(live)
+
+    async def _delete(self, child: Child) -> bool:
+        path = requests.object_path(child.kind, child.namespace, child.name)
+        body = requests.delete_options(child.uid, version=child.resource_version)
+        try:
+            answer = await self._sender.send("delete", child.kind, path, body=body)
+        except errors.Refused as refused:
+            if refused.code != 404:
                 raise
             answer = {"kind": "Status"}
         # Some kinds (ServiceAccount, Service) are answered with the object as it was, although it is gone.
@@ -130,15 +145,36 @@ class KubeCluster:
         self.caches.forget(child)
         return True
 
-    async def _is_another(self, child: Child) -> bool:
-        """Whether the object of a child's name is not that child (any more). A webhook may say 409 as well."""
+    async def release(self, child: Child) -> None:
+        """Take all labels and annotations of ours off that very object."""
+        try:
+            await self._release(child)
+        except errors.Refused as refused:
+            if refused.code not in (404, 409):
+                raise
+            # Where it changed a moment ago, that may have brought another annotation of ours, or made it somebody else's.
+            live = await self._find_child(child)
+            if live is not None:
+                await self._release(live)
+
+    async def _release(self, child: Child) -> None:
+        path = requests.object_path(child.kind, child.namespace, child.name)
+        body = requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
+        self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
+
+    async def _find_child(self, child: Child) -> Child | None:
+        """That very object as it is on the server now, or None where it is gone or that Stack's no longer."""
         try:
             live = await self.get(child.ref, kind=child.kind)
         except errors.Refused as refused:
             if refused.code != 404:
                 raise
-            return True
-        return bool(live["metadata"]["uid"] != child.uid)
+            live = None
+        if live is None or live["metadata"]["uid"] != child.uid:
+            self.caches.forget(child)
+            return None
+        found = self.caches.put(live, child.kind)
+        return found if found.stack_uid == child.stack_uid else None
 
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
         """A live list from the server, past the cache. A kind that is no longer served has none."""

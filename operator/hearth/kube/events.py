@@ -18,6 +18,7 @@ from hearth.kube.sender import Sender
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.plan import refusals
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +26,8 @@ KIND = Kind(group="", version="v1", name="Event", plural="events", namespaced=Tr
 MESSAGE_LENGTH = 1024
 """Bytes; what the API allows in the newer of its two kinds of Event."""
 NAME_LENGTH = 200
+UNSCOPED = "default"
+"""Where Events about objects of cluster scope stand."""
 REMEMBERED = 4096
 """Events whose count is known without asking."""
 
@@ -36,6 +39,14 @@ class Occurrence:
     type_: str
     reason: str
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What an Event is about, and where it stands for that."""
+
+    namespace: str
+    involved: Object
 
 
 class EventRecorder:
@@ -52,18 +63,23 @@ class EventRecorder:
         """Post it, or count it once more; a failure is logged, never raised."""
         name = event_name(stack, occurrence)
         try:
-            await self._count(stack, name, occurrence)
+            try:
+                await self._count(about_stack(stack), name, occurrence)
+            except errors.Refused as refused:
+                if not is_terminating(refused):
+                    raise
+                await self._count(about_namespace(stack.namespace), name, occurrence)
         except (errors.Refused, errors.Unreachable) as error:
             log.warning(
                 "event not posted", stack=f"{stack.namespace}/{stack.name}", reason=occurrence.reason, error=str(error)
             )
 
-    async def _count(self, stack: StackObject, name: str, occurrence: Occurrence) -> None:
-        key = (stack.namespace, name)
-        path = requests.object_path(KIND, stack.namespace, name)
+    async def _count(self, about: About, name: str, occurrence: Occurrence) -> None:
+        key = (about.namespace, name)
+        path = requests.object_path(KIND, about.namespace, name)
         count = self._counts.get(key)
         if count is None:
-            if await self._create(stack, name, occurrence):
+            if await self._create(about, name, occurrence):
                 return self._remember(key, 1)
             # Posted by an earlier process.
             count = int((await self._sender.send("get", KIND, path)).get("count") or 1)
@@ -72,16 +88,16 @@ class EventRecorder:
             await self._sender.send("patch", KIND, path, body=patch)
         except errors.Refused as refused:
             # The server forgets Events after an hour.
-            if refused.code != 404 or not await self._create(stack, name, occurrence):
+            if refused.code != 404 or not await self._create(about, name, occurrence):
                 raise
             count = 0
         return self._remember(key, count + 1)
 
-    async def _create(self, stack: StackObject, name: str, occurrence: Occurrence) -> bool:
+    async def _create(self, about: About, name: str, occurrence: Occurrence) -> bool:
         """Post a new Event; False where there is one of that name."""
-        path = requests.collection_path(KIND, stack.namespace)
+        path = requests.collection_path(KIND, about.namespace)
         try:
-            await self._sender.send("create", KIND, path, body=make_event(stack, name, occurrence, self._timestamp()))
+            await self._sender.send("create", KIND, path, body=make_event(about, name, occurrence, self._timestamp()))
         except errors.Refused as refused:
             if refused.code != 409:
                 raise
@@ -104,20 +120,37 @@ def event_name(stack: StackObject, occurrence: Occurrence) -> str:
     return f"{names.shorten(stack.name, length=NAME_LENGTH)}.{said}"
 
 
-def make_event(stack: StackObject, name: str, occurrence: Occurrence, timestamp: str) -> Object:
+def about_stack(stack: StackObject) -> About:
+    """Beside the Stack, where `kubectl describe` finds it."""
+    involved: Object = {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "Stack",
+        "name": stack.name,
+        "namespace": stack.namespace,
+        "uid": stack.uid,
+        "resourceVersion": str(stack.resource_version),
+    }
+    return About(namespace=stack.namespace, involved=involved)
+
+
+def about_namespace(name: str) -> About:
+    """About the namespace itself, which is on its way out, so that nothing new can be made in it."""
+    return About(namespace=UNSCOPED, involved={"apiVersion": "v1", "kind": "Namespace", "name": name})
+
+
+def is_terminating(refused: errors.Refused) -> bool:
+    """Whether an Event was refused since its namespace is on its way out."""
+    reaction = refusals.classify(refused.code, refused.status, kind=KIND, body_size=0)
+    return isinstance(reaction, refusals.NamespaceTerminating)
+
+
+def make_event(about: About, name: str, occurrence: Occurrence, timestamp: str) -> Object:
     """The Event to post."""
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": stack.namespace},
-        "involvedObject": {
-            "apiVersion": f"{names.GROUP}/{names.VERSION}",
-            "kind": "Stack",
-            "name": stack.name,
-            "namespace": stack.namespace,
-            "uid": stack.uid,
-            "resourceVersion": str(stack.resource_version),
-        },
+        "metadata": {"name": name, "namespace": about.namespace},
+        "involvedObject": about.involved,
         "type": occurrence.type_,
         "reason": occurrence.reason,
         "message": cut(occurrence.message),

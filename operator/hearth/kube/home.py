@@ -76,7 +76,7 @@ class KubeHome:
         return self._revisions.put(answer)
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
-        """`{"template": …, "parameters": …}` as stored."""
+        """`{"template": …, "parameters": …}` as stored, and `sensitive`, where there is any."""
         path = requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
         return revisions.parse_definition(await self._sender.send("get", CONTROLLER_REVISION, path))
 
@@ -160,8 +160,12 @@ class KubeHome:
         return await self._sender.send("patch", STACK, path, body={**body, "metadata": metadata})
 
     async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
-        """The data of a ConfigMap, which is watched from then on."""
+        """The data of a ConfigMap or Secret, which is watched from then on where somebody follows it."""
         return await self._sources.get_source(ref)
+
+    def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
+        """These are all the sources that a Stack reads."""
+        self._sources.follow_sources(stack_uid, refs)
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post an Event about the Stack; never raises."""

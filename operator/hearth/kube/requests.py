@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from urllib import parse
 
 from hearth.model import names
@@ -47,14 +49,24 @@ def generated(manifest: Object) -> Object:
     return {**manifest, "metadata": {**metadata, "generateName": f"{prefix}-"}}
 
 
-def delete_options(uid: str) -> Object:
-    """The body that deletes that very object; the policy is stated since kinds differ in theirs."""
+def delete_options(uid: str, *, version: int) -> Object:
+    """The body that deletes that very object in that very state; the policy is stated since kinds differ in theirs."""
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": "Background",
-        "preconditions": {"uid": uid},
+        "preconditions": {"uid": uid, "resourceVersion": str(version)},
     }
+
+
+def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int) -> Object:
+    """The merge patch that takes what is ours off an object with that metadata, as long as it is in that very state."""
+    kept = {"uid": uid, "resourceVersion": str(version)}
+    taken = {
+        part: dict.fromkeys(key for key in metadata.get(part) or {} if names.is_ours(key))
+        for part in ("labels", "annotations")
+    }
+    return {"metadata": {**kept, **{part: keys for part, keys in taken.items() if keys}}}
 
 
 def children_query(stack_uid: str, *, continued: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from hearth.engine.ports import Revision, StackObject
+from hearth.kube import provenance
 from hearth.kube.revision_cache import CONTROLLER_REVISION
 from hearth.model import errors, names
 from hearth.model.child import Object
@@ -30,7 +31,7 @@ def make_revision(stack: StackObject, revision: Revision, definition: Object) ->
             "name": revision.name,
             "namespace": stack.namespace,
             "labels": {names.LABEL_STACK_UID: stack.uid, names.LABEL_STACK: names.stack_label(stack.name)},
-            "annotations": make_annotations(revision),
+            "annotations": {**make_annotations(revision), **provenance.describe(stack)},
             "ownerReferences": [
                 {
                     "apiVersion": f"{names.GROUP}/{names.VERSION}",
@@ -73,7 +74,8 @@ def parse_definition(raw: Mapping[str, Any]) -> Object:
     try:
         if "compressed" in data:
             data = orjson.loads(gzip.decompress(base64.b64decode(data["compressed"], validate=True)))
-        return {"template": data["template"], "parameters": data["parameters"]}
+        found = {"template": data["template"], "parameters": data["parameters"]}
+        return {**found, "sensitive": data["sensitive"]} if data.get("sensitive") else found
     except (KeyError, TypeError, ValueError, EOFError, OSError) as error:
         name = raw["metadata"]["name"]
         raise errors.MissingSource(

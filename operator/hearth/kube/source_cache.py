@@ -1,14 +1,17 @@
-"""The ConfigMaps that definitions are read from: each is watched by its name from the first time it is asked for.
+"""The ConfigMaps and Secrets that definitions are read from: each is watched by its name for as long as a Stack reads it.
 
-Must not know what is read out of them.
+Must not know what is read out of them. Of a Secret nothing is kept but a digest that tells a change.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
+
+import orjson
 
 from hearth.kube import cache, requests, store
 from hearth.kube.cache import Health
@@ -19,6 +22,8 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (CONFIG_MAP, SECRET)}
 
 
 class Listener(Protocol):
@@ -30,27 +35,41 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord:
-    """What is kept of a ConfigMap."""
+    """What is kept of a source."""
 
     uid: str
     resource_version: int
-    data: Mapping[str, str]
+    data: Mapping[str, str] = field(repr=False)
+    """Empty of a Secret."""
+    digest: bytes = b""
+    """Of a Secret's data. Stays in this process, so it needs no key."""
 
 
 class Source:
-    """One ConfigMap and its watch."""
+    """One ConfigMap or Secret and its watch."""
 
     def __init__(self, ref: ObjectRef, *, server: Server, listener: Listener) -> None:
         self.ref = ref
+        self.kind = KINDS[ref.kind]
         self._listener = listener
         self._store: Store[SourceRecord] = store.Store(self)
         self.watch = Watch(
             server,
-            requests.collection_path(CONFIG_MAP, ref.namespace),
+            requests.collection_path(self.kind, ref.namespace),
             self._store,
-            name=CONFIG_MAP.key,
+            name=self.kind.key,
             selector={"fieldSelector": f"metadata.name={ref.name}"},
         )
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether `data` is all of what it says, so that nobody need be asked."""
+        return self.watch.is_synced and self.kind != SECRET
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such an object, as far as is known."""
+        return bool(self._store.records)
 
     @property
     def data(self) -> Mapping[str, str] | None:
@@ -59,20 +78,23 @@ class Source:
         newest = max(self._store.records.values(), key=lambda record: record.resource_version, default=None)
         return None if newest is None else newest.data
 
-    def put(self, raw: Object) -> Mapping[str, str]:
+    def put(self, raw: Object) -> None:
         """Take in what was read elsewhere; told only to those who have read something else."""
-        return self._store.put(raw, passed=self.watch.version).data
+        self._store.put(raw, passed=self.watch.version)
 
     def parse(self, raw: Object) -> SourceRecord:
         """What is kept."""
-        metadata = raw["metadata"]
+        metadata, data = raw["metadata"], raw.get("data") or {}
+        digest = b""
+        if self.kind == SECRET:
+            digest, data = hashlib.sha256(orjson.dumps(data, option=orjson.OPT_SORT_KEYS)).digest(), {}
         return SourceRecord(
-            uid=metadata["uid"], resource_version=int(metadata["resourceVersion"]), data=raw.get("data") or {}
+            uid=metadata["uid"], resource_version=int(metadata["resourceVersion"]), data=data, digest=digest
         )
 
     def replace(self, old: SourceRecord | None, new: SourceRecord | None, *, is_ours: bool) -> None:
         """It came, changed or went."""
-        is_same = old is not None and new is not None and old.data == new.data
+        is_same = old is not None and new is not None and (old.data, old.digest) == (new.data, new.digest)
         is_first_reading = is_ours and old is None
         # A change that one Stack's reading brings to light would otherwise be no news to the others any more.
         if not is_same and not is_first_reading:
@@ -83,7 +105,7 @@ class Source:
 
 
 class SourceCache:
-    """Every source that was ever asked for. Its watches run until `close`."""
+    """Every source that somebody reads."""
 
     def __init__(
         self,
@@ -97,40 +119,68 @@ class SourceCache:
         self._listener = listener
         self._server = Server(connection=connection, rules=rules or Rules(), observer=observer)
         self._sources: dict[ObjectRef, Source] = {}
+        self._read_by: dict[str, frozenset[ObjectRef]] = {}
+        self._readers: dict[ObjectRef, set[str]] = {}
+        """By source the UIDs of the Stacks that read it."""
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
-        """The data of that ConfigMap, which is watched from now on.
+        """The data of that ConfigMap or Secret, which is watched from now on where somebody follows it.
 
         Raises `Refused` with code 404 where there is none, and whatever the first reading of it raises.
         """
         source = self._sources.get(ref)
-        if source is None:
+        if source is None and ref in self._readers:
             source = self._sources[ref] = Source(ref, server=self._server, listener=self._listener)
             source.watch.start()
-        if not source.watch.is_synced:
-            # Asked for directly, since a watch that is refused goes on trying and would tell the user nothing.
-            path = requests.object_path(CONFIG_MAP, ref.namespace, ref.name)
-            return source.put(await self._connection.request("GET", path))
-        data = source.data
-        if data is None:
-            raise not_found(ref)
-        return data
+        if source is not None and source.is_readable:
+            data = source.data
+            if data is None:
+                raise not_found(ref)
+            return data
+        # Asked for directly, since a watch that is refused goes on trying and would tell the user nothing.
+        raw = await self._connection.request("GET", requests.object_path(KINDS[ref.kind], ref.namespace, ref.name))
+        if source is not None:
+            source.put(raw)
+        return raw.get("data") or {}
+
+    def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
+        """These are all that a Stack reads; the watches of those that no Stack reads any longer end."""
+        before, after = self._read_by.pop(stack_uid, frozenset()), frozenset(refs)
+        if after:
+            self._read_by[stack_uid] = after
+        for ref in after - before:
+            self._readers.setdefault(ref, set()).add(stack_uid)
+        for ref in before - after:
+            self._readers[ref].discard(stack_uid)
+            if not self._readers[ref]:
+                del self._readers[ref]
+                self._close(ref)
+
+    def _close(self, ref: ObjectRef) -> None:
+        """Watch a source no longer, if it ever was watched."""
+        source = self._sources.pop(ref, None)
+        if source is not None:
+            task = asyncio.ensure_future(source.watch.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     def health(self) -> list[Health]:
         """How each watch is doing."""
         return [
-            cache.measure(CONFIG_MAP.key, source.watch, objects=int(source.data is not None))
+            cache.measure(source.kind.key, source.watch, objects=int(source.is_there))
             for source in self._sources.values()
         ]
 
     async def close(self) -> None:
         """End all watches; the listener hears nothing more."""
-        await asyncio.gather(*(source.watch.close() for source in self._sources.values()))
+        await asyncio.gather(*(source.watch.close() for source in self._sources.values()), *self._closing)
 
 
 def not_found(ref: ObjectRef) -> errors.Refused:
-    """What the server would say about a ConfigMap that is not there."""
-    details = {"name": ref.name, "kind": CONFIG_MAP.plural}
-    message = f'{CONFIG_MAP.plural} "{ref.name}" not found'
+    """What the server would say about a source that is not there."""
+    plural = KINDS[ref.kind].plural
+    details = {"name": ref.name, "kind": plural}
+    message = f'{plural} "{ref.name}" not found'
     status = {"kind": "Status", "code": 404, "reason": "NotFound", "message": message, "details": details}
     return errors.Refused(code=404, status=status)

@@ -11,7 +11,7 @@ from typing import Protocol
 import orjson
 
 from hearth.engine.ports import StackObject
-from hearth.kube import cache, requests, store
+from hearth.kube import cache, provenance, requests, store
 from hearth.kube.cache import Health
 from hearth.kube.store import Store
 from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
@@ -105,6 +105,7 @@ def parse_stack(raw: Object) -> StackObject:
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         annotations=metadata.get("annotations") or {},
+        author=provenance.find_author(metadata.get("managedFields") or ()),
         packed_spec=orjson.dumps(raw.get("spec") or {}),
         packed_status=orjson.dumps(raw.get("status") or {}),
     )

@@ -56,10 +56,19 @@ class Child:
     """`name/incarnation` of each resource that it was evaluated against."""
     is_identified: bool
     """Whether its identity annotation names this very object; a copied label does not make a child."""
+    is_retained: bool
+    """Whether it says itself that it is to be kept when nothing wants it any more."""
+    is_adopted: bool
+    """Whether it was somebody else's before."""
     fields: Mapping[str, Any]
     """The object cut down to what expressions and health rules read; always holds apiVersion, kind, metadata."""
     ownership: Ownership | None
     """None where no entry of a Hearth manager is left."""
+
+    @property
+    def asks_to_stay(self) -> bool:
+        """Whether it says itself that it must not be deleted."""
+        return self.is_retained or self.is_adopted
 
     @property
     def ref(self) -> ObjectRef:
@@ -92,6 +101,8 @@ def parse_child(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) ->
         hash=annotations.get(names.ANNOTATION_HASH, ""),
         requires=tuple(requires.split(",")) if requires else (),
         is_identified=annotations.get(names.ANNOTATION_IDENTITY) == identity,
+        is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN,
+        is_adopted=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED,
         fields=cut(raw, kind=kind, paths=paths),
         ownership=find_ownership(raw),
     )

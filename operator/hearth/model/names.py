@@ -19,13 +19,21 @@ ANNOTATION_INCARNATION = "hearth.dev/incarnation"
 ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
 ANNOTATION_STATED = "hearth.dev/stated"
-ANNOTATION_REVISION = "hearth.dev/revision"
-ANNOTATION_KINDS = "hearth.dev/kinds"
-
 VERB_RETRY = "hearth.dev/retry"
 """On a Stack, with a token: try at once, from where it failed."""
 VERB_CLEANUP = "hearth.dev/cleanup"
 """On a Stack, with a token: hold obsolete children back no longer."""
+
+ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
+ANNOTATION_ADOPTED = "hearth.dev/adopted"
+ANNOTATION_REVISION = "hearth.dev/revision"
+ANNOTATION_KINDS = "hearth.dev/kinds"
+ANNOTATION_AUTHOR = "hearth.dev/author"
+ANNOTATION_COMMIT = "hearth.dev/commit"
+
+RETAIN = "Retain"
+"""The deletion policy that a child states; without it an object goes with its wish."""
+ADOPTED = "true"
 
 MANAGER_PREFIX = "hearth:"
 MANAGER_LENGTH = 128
@@ -87,3 +95,13 @@ def child_name(
 def identity(*, stack_uid: str, group: str, kind: str, namespace: str, name: str) -> str:
     """What a child's annotation must say for the child to belong to that Stack. No version: it may change."""
     return f"{stack_uid}/{group}/{kind}/{namespace}/{name}"
+
+
+def owner_of(identity_text: str) -> str:
+    """The UID of the Stack that an identity names."""
+    return identity_text.partition("/")[0]
+
+
+def is_ours(key: str) -> bool:
+    """Whether a label or an annotation is one of Hearth's, whoever wrote it."""
+    return key.startswith(f"{GROUP}/")

@@ -84,6 +84,9 @@ class Parameter(ApiModel):
     """The value where `spec.parameters` gives none. A parameter without a default must be given."""
     enum: list[Any] | None = pydantic.Field(default=None, min_length=1)
     """The only values allowed."""
+    sensitive: bool | None = None
+    """Whether nobody is to see the value: it is then in no revision, status, Event or log, and an output that uses it
+    shows `(sensitive)`. Without this word that holds for every value that a Secret gives."""
 
 
 class Manifest(ApiModel):
@@ -145,6 +148,13 @@ class Resource(ApiModel):
     )
     """Fields that are stated once and then left to whoever changes them, until the manifest states another value:
     `spec.replicas`, `spec.template.spec.containers[name="web"].image`, `metadata.annotations[example.com/owner]`."""
+    deletion_policy: Literal["Delete", "Retain"] | None = None
+    """What becomes of the child once nothing wants it any more: the resource was taken out, the child was replaced, or the
+    Stack is deleted. `Retain`: it stays as it is, and belongs to nobody. Without it the child is deleted."""
+    adoption_policy: Literal["Refuse", "Adopt"] | None = None
+    """What happens where an object of that name is there already and belongs to no Stack. `Adopt`: it is taken over and
+    changed to what the manifest states; once nothing wants it any more it is left as it is, never deleted. Without it,
+    what `spec.adoptionPolicy` says."""
 
 
 class Output(ApiModel):
@@ -215,6 +225,37 @@ class Retry(ApiModel):
     """The longest pause between two tries, as in `90s` or `5m`. Without it: 5m, or what the operator was told."""
 
 
+class SourceReference(ApiModel):
+    """An object of the Stack's own namespace."""
+
+    name: str = pydantic.Field(min_length=1, max_length=253)
+    """The name of that object."""
+    optional: bool | None = None
+    """Whether it may be missing. Without it, the Stack stays as it is until the object is there."""
+
+
+class ParametersSource(ApiModel):
+    """Where values of parameters come from. Every key of the object's `data` that is the name of a parameter gives its value;
+    other keys are of no importance. A value for a parameter of another type than string is read as YAML.
+    """
+
+    model_config = pydantic.ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": "has(self.secretRef) != has(self.configMapRef)",
+                    "message": "exactly one of secretRef and configMapRef must be given",
+                }
+            ]
+        }
+    )
+
+    secret_ref: SourceReference | None = None
+    """A Secret. Its values count as sensitive unless the parameter says `sensitive: false`."""
+    config_map_ref: SourceReference | None = None
+    """A ConfigMap."""
+
+
 class StackSpec(ApiModel):
     """What is wanted: a template and its parameters."""
 
@@ -232,7 +273,13 @@ class StackSpec(ApiModel):
     template: Template | None = None
     template_ref: TemplateReference | None = None
     parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
-    """The values of the template's parameters, by name. What is not given here takes the parameter's default."""
+    """The values of the template's parameters, by name. What is given neither here nor by `parametersFrom` takes the
+    parameter's default."""
+    parameters_from: list[ParametersSource] | None = pydantic.Field(
+        default=None, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Where more values of parameters come from: of several sources that give the same one the last counts, and
+    `parameters` counts before all of them. The Stack follows their changes."""
     paused: bool | None = None
     """While true, no child is written or deleted, not even with the Stack itself; what would be done is shown. Edits are kept."""
     rollback: Rollback | None = None
@@ -241,6 +288,12 @@ class StackSpec(ApiModel):
     """How long a definition may take to be reached until it counts as failed, as in `90s` or `1h30m`. Without it: any time."""
     revision_history_limit: Counter | None = None
     """Earlier definitions that are kept to go back to, besides those that are still needed. Without it: 10."""
+    deletion_policy: Literal["Delete", "Abandon"] | None = None
+    """What becomes of the children when the Stack is deleted. `Abandon`: all stay as they are, and belong to nobody. Without
+    it they are deleted, except where a resource says otherwise."""
+    adoption_policy: Literal["Refuse", "Adopt"] | None = None
+    """What happens where an object of a child's name is there already and belongs to no Stack, for every resource that does
+    not say so itself. `Adopt`: it is taken over. Without it, it is left as it is and the resource fails."""
 
 
 class Stack(ApiModel):

@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterable
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds
-from hearth.plan import resolve
+from hearth.plan import departure, resolve
 from hearth.plan.attempts import Attempt
 from hearth.plan.cleanup import Cleanup, place
 from hearth.plan.desired import Desired, Hashes
 from hearth.plan.remarks import Remarks
 from hearth.plan.retention import Retention
 from hearth.plan.standing import Standing, State
-from hearth.plan.steps import Delete, Step
+from hearth.plan.steps import Step
 from hearth.plan.users import Users
 from hearth.plan.world import Children, Memory
 from hearth.template.blueprint import Blueprint, StackIdentity
@@ -219,12 +219,17 @@ class Board:
         for uid in changed:
             child = self.cleanup.children.get(uid)
             attempt = memory.attempts.get(uid)
-            if child is None or child.deleting or uid in memory.in_flight or not self._may_go(child):
+            may_go = child is not None and uid not in memory.in_flight and self._may_go(child)
+            step = departure.leave(child, self.blueprint) if child is not None and may_go else None
+            if step is None:
+                if child is not None and child.deleting:
+                    # Whatever was answered: the deletion came to pass.
+                    memory.attempts.pop(uid, None)
                 self._plan(uid, step=None, wake_at=None)
             elif attempt is not None and attempt.next_try > now:
                 self._plan(uid, step=None, wake_at=attempt.next_try)
             else:
-                self._plan(uid, step=Delete(child=child), wake_at=None)
+                self._plan(uid, step=step, wake_at=None)
 
     def _may_go(self, child: Child) -> bool:
         """Whether an obsolete object may be deleted now."""

@@ -39,7 +39,7 @@ class Desired:
     kind: Kind
     ref: ObjectRef
     incarnation: int
-    manifest: Object
+    manifest: Object = field(repr=False)
     """Complete: shared by every pass, never changed in place."""
     hash: str
     statement: Statement | None = None
@@ -56,29 +56,40 @@ class Wanted:
     """An evaluated definition, whichever incarnation comes to carry it."""
 
     kind: Kind
-    manifest: Object
+    manifest: Object = field(repr=False)
     """As the user means it: nothing of ours in it. Shared, never changed in place."""
     hash: str
     """Of the manifest: our labels and a name of ours name the wish, and a change of theirs alone is no reason to write."""
     whose: Standpoint
     statement: Statement | None = None
     """What others may keep of the manifest; None where nothing."""
-    _incarnations: dict[int, Desired] = field(default_factory=dict)
+    is_retained: bool = False
+    """Whether the object is to say that it outlives its wish."""
+    _incarnations: dict[tuple[int, bool], Desired] = field(default_factory=dict, repr=False)
 
     @property
     def is_name_pinned(self) -> bool:
         """Whether every incarnation has the same name."""
         return bool((self.manifest.get("metadata") or {}).get("name"))
 
-    def at(self, incarnation: int) -> Desired:
-        """The complete object of that incarnation."""
-        found = self._incarnations.get(incarnation)
+    def at(self, incarnation: int, *, is_adopted: bool = False) -> Desired:
+        """The complete object of that incarnation. is_adopted: it was somebody else's before, and goes on to say so."""
+        found = self._incarnations.get((incarnation, is_adopted))
         if found is None:
-            found = self._incarnations[incarnation] = complete(self, incarnation=incarnation)
+            found = complete(self, incarnation=incarnation, is_adopted=is_adopted)
+            self._incarnations[incarnation, is_adopted] = found
         return found
 
 
-def complete(wanted: Wanted, *, incarnation: int) -> Desired:
+def hash_wish(manifest: Object, *, is_retained: bool, hashes: Hashes) -> str:
+    """The hash of everything that a child is to show of its resource's definition.
+
+    A policy that is not the usual one is part of it, so that its change alone is written too, once.
+    """
+    return hashes.hash([manifest, names.RETAIN]) if is_retained else hashes.hash(manifest)
+
+
+def complete(wanted: Wanted, *, incarnation: int, is_adopted: bool) -> Desired:
     """The object to apply."""
     kind, whose = wanted.kind, wanted.whose
     metadata = dict(wanted.manifest.get("metadata") or {})
@@ -87,6 +98,8 @@ def complete(wanted: Wanted, *, incarnation: int) -> Desired:
     ref = ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=name)
     sign(metadata, wanted, ref=ref, incarnation=incarnation)
     manifest = {**wanted.manifest, "metadata": metadata}
+    if is_adopted:
+        manifest = adopted(manifest)
     return Desired(
         kind=kind,
         ref=ref,
@@ -129,3 +142,12 @@ def sign(metadata: Object, wanted: Wanted, *, ref: ObjectRef, incarnation: int) 
     }
     if wanted.statement is not None:
         metadata["annotations"][names.ANNOTATION_STATED] = wanted.statement.record
+    if wanted.is_retained:
+        metadata["annotations"][names.ANNOTATION_DELETION_POLICY] = names.RETAIN
+
+
+def adopted(manifest: Object) -> Object:
+    """The same object, saying that it was somebody else's before; the original stays as it is."""
+    metadata = manifest["metadata"]
+    annotations = {**metadata["annotations"], names.ANNOTATION_ADOPTED: names.ADOPTED}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hearth.model import times
 from hearth.model.phases import Phase
-from hearth.plan import problems, readiness
+from hearth.plan import blockers, problems, readiness
 from hearth.plan.board import Board
 from hearth.plan.conditions import Extra
 from hearth.plan.standing import Standing, State
@@ -42,6 +42,8 @@ class Subject:
     refusal: Refusal | None = None
     handled: Mapping[str, str] = field(default_factory=dict)
     """By verb the token that was obeyed last."""
+    renewed: tuple[str, ...] = ()
+    """Of a revision gone back to, the sensitive parameters whose values are others by now."""
     is_paused: bool = False
     late_after: float | None = None
     """Seconds that the wish was given, where they are over."""
@@ -136,6 +138,8 @@ def _tell_end(subject: Subject, board: Board) -> tuple[str, str]:
     if wish is None or not wish.is_rollback:
         return "Complete", ready
     where = f"revision {wish.revision}" if wish.revision != NOTHING else "nothing, as no revision was ever reached"
+    if subject.renewed:
+        where += f" (with {readiness.enumerate_names(subject.renewed)} as given now)"
     if wish.cause is Cause.ROLLBACK:
         return "Complete", f"rolled back to {where} as ordered; {ready}"
     left = ""
@@ -157,7 +161,7 @@ def _tell_wait(subject: Subject, board: Board) -> str:
     if not kept:
         return waited
     refs = readiness.enumerate_names([str(child.ref) for child in kept])
-    return f"{waited}; held back until all is ready: {refs}"
+    return f"{waited}; held back until all is ready: {refs} (hearth.dev/cleanup lets them go)"
 
 
 def tell_plan(board: Board) -> str:
@@ -169,19 +173,29 @@ def tell_plan(board: Board) -> str:
     return f"spec.paused holds back: {', '.join(parts)}" if parts else "spec.paused is true; nothing would be done"
 
 
-def find_extras(subject: Subject, board: Board | None) -> Iterator[Extra]:
+def find_extras(subject: Subject, board: Board | None, memory: Memory) -> Iterator[Extra]:
     """The conditions that hold besides the three that are always there."""
     if subject.is_paused:
         plan = tell_plan(board) if board is not None else "spec.paused is true"
         yield Extra(type="Paused", reason="Paused", message=plan)
-        if subject.is_deleting:
-            yield Extra(type="DeletionBlocked", reason="Paused", message="spec.paused is true; set it to false")
+    if subject.is_deleting:
+        yield from _find_blockage(subject, board, memory)
     wish = subject.wish
     if wish is not None and wish.is_rollback and not subject.is_deleting and not is_complete(subject, board):
         cause = f"revision {wish.revision} is ordered by spec.rollback.toRevision"
         if subject.is_unasked:
             cause = f"the definition in the spec failed: {wish.failure}"
         yield Extra(type="RollingBack", reason=str(wish.cause), message=cause)
+
+
+def _find_blockage(subject: Subject, board: Board | None, memory: Memory) -> Iterator[Extra]:
+    """What holds up a deletion: the user himself, or what only somebody else can mend."""
+    if subject.is_paused:
+        yield Extra(type=blockers.TYPE, reason="Paused", message="spec.paused is true; set it to false")
+    elif board is not None:
+        blockage = blockers.find_blockage(board, memory, beyond=subject.blocked)
+        if blockage is not None:
+            yield blockage
 
 
 def _called(name: str, standing: Standing) -> str:

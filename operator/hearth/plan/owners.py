@@ -1,4 +1,4 @@
-"""Whose an object is, as far as it says so itself: for messages only, never for decisions."""
+"""Whose an object is, as far as it says so itself: for messages; decides nothing."""
 
 from __future__ import annotations
 
@@ -15,17 +15,30 @@ def name_owner(raw: Mapping[str, Any]) -> str:
     """The best that is known of who made the object, to be read after «belongs to»."""
     metadata = raw["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    stack = next((manager for manager in _managers(metadata) if manager.startswith(names.MANAGER_PREFIX)), None)
-    if stack is not None:
-        return f"the Stack {stack.removeprefix(names.MANAGER_PREFIX)}"
+    stack = _find_stack(metadata)
+    if stack and names.ANNOTATION_IDENTITY in annotations:
+        return f"the Stack {stack}"
     for owner in metadata.get("ownerReferences") or ():
         return f"{str(owner.get('kind', '')).lower()}/{owner.get('name', '')}"
     if LABEL_HELM_RELEASE in annotations:
         return f"the Helm release {annotations[LABEL_HELM_RELEASE]}"
     if LABEL_MANAGED_BY in labels:
         return f"{labels[LABEL_MANAGED_BY]!r} (its label {LABEL_MANAGED_BY})"
+    if stack:
+        return f"nobody (the Stack {stack} let go of it)"
     managers = _managers(metadata)
     return f"{managers[0]!r} (its field manager)" if managers else "nobody who left a name"
+
+
+def find_stack_namespace(raw: Mapping[str, Any]) -> str:
+    """The namespace of the Stack that applied the object, "" where none did."""
+    return _find_stack(raw["metadata"]).partition("/")[0]
+
+
+def _find_stack(metadata: Mapping[str, Any]) -> str:
+    """`namespace/name` of the Stack that applied the object first, "" where none did."""
+    found = (manager for manager in _managers(metadata) if manager.startswith(names.MANAGER_PREFIX))
+    return next(found, "").removeprefix(names.MANAGER_PREFIX)
 
 
 def _managers(metadata: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ Decides by codes, reasons and causes, never by a text. Must not know who asked, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -148,13 +148,16 @@ class Answer:
     body_size: int
 
 
-def classify(code: int, status: Status | None, *, kind: Kind, body_size: int) -> Reaction:
+def classify(
+    code: int, status: Status | None, *, kind: Kind, body_size: int, hidden: Collection[str] | None = None
+) -> Reaction:
     """The reaction that an answer other than 2xx needs.
 
     status: the body where it is a `Status`, else None; kind: of the object that was written;
-    body_size: bytes of the manifest as it was sent.
+    body_size: bytes of the manifest as it was sent; hidden: texts that must not be shown, None where nothing in the
+    manifest is sensitive.
     """
-    message = wording.describe(code, status, kind=kind.name)
+    message = wording.describe(code, status, kind=kind.name, hidden=hidden or (), is_guarded=hidden is not None)
     if status is None:
         return KindGone(message=message) if code == 404 else TryLater(message=message)
     answer = Answer(code=code, status=status, message=message, kind=kind, body_size=body_size)

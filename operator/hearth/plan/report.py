@@ -31,7 +31,10 @@ def build(
         "conditions": conditions.judge(
             phases.find_saying(phase, is_unasked=subject.is_unasked),
             headline=headline.find_reason(subject, board, memory),
-            extras=(*headline.find_extras(subject, board), *(board.remarks.conditions() if board is not None else ())),
+            extras=(
+                *headline.find_extras(subject, board, memory),
+                *(board.remarks.conditions() if board is not None else ()),
+            ),
             generation=subject.generation,
             before=before.get("conditions") or (),
             now=times.format_time(now),
@@ -52,7 +55,9 @@ def _describe_wish(subject: Subject, *, is_failed: bool, before: Mapping[str, An
     numbers = {"lastCompletedRevision": completed.last, "previousCompletedRevision": completed.previous}
     said.update({key: number for key, number in numbers.items() if number is not None})
     failed = subject.last_failed or before.get("lastFailedRevision")
-    if is_failed and wish is not None and subject.refusal is None and not subject.is_deleting:
+    is_refused = subject.refusal is not None or subject.is_deleting
+    # A rollback that fails says nothing against the revision that it goes back to.
+    if is_failed and wish is not None and not wish.is_rollback and not is_refused:
         failed = wish.revision
     if failed is not None:
         said["lastFailedRevision"] = failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hearth.model import fields
@@ -19,7 +19,7 @@ class Apply:
     resource: str
     kind: Kind
     ref: ObjectRef
-    manifest: Object
+    manifest: Object = field(repr=False)
     hash: str
     """Of the evaluated definition, keyed; what an attempt at it is remembered by."""
     uid: str | None
@@ -30,6 +30,10 @@ class Apply:
     """What of the manifest they have taken and keep, so that it is not stated."""
     repairs: str = ""
     """What is taken back, in words, where that is the only reason to write."""
+    adopts: bool = False
+    """Whether an object that is there already and nobody's child may be taken over."""
+    hidden: frozenset[str] | None = field(default=None, repr=False)
+    """Texts that no message may show; None where nothing in the manifest is sensitive."""
 
     @property
     def stated(self) -> Object:
@@ -45,15 +49,22 @@ class Delete:
     child: Child
 
 
-Step: TypeAlias = Apply | Delete
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Let go of one object that nothing wants any longer: it stays as it is, and belongs to nobody."""
+
+    child: Child
+
+
+Step: TypeAlias = Apply | Delete | Release
 
 
 def subject(step: Step) -> str:
     """What an attempt at the step is remembered by: a change of the wish or of the object makes it another one."""
     match step:
         case Apply():
-            return f"{step.hash}/{step.uid}"
-        case Delete():
+            return f"{step.hash}/{step.uid}" + ("/adopts" if step.adopts else "")
+        case Delete() | Release():
             return step.child.uid
 
 
@@ -62,5 +73,5 @@ def touches(step: Step) -> tuple[str, ...]:
     match step:
         case Apply():
             return (step.resource,)
-        case Delete():
+        case Delete() | Release():
             return (step.child.uid, step.child.resource)

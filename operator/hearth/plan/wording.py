@@ -5,11 +5,11 @@ Must not decide anything; what it cuts and hides may hang on the words, what any
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from hearth.model import hiding
 from hearth.model.kinds import ObjectRef
 
 LONGEST_MESSAGE = 1024
@@ -18,14 +18,16 @@ LONGEST_CAUSE = 240
 """Characters; a refused value may be echoed whole, twice, in 200 KB."""
 HEAD = 90
 """Characters of a long cause that are kept at its beginning: the field and how the value starts. Its end says why."""
-SHORTEST_HIDDEN = 3
-"""Characters; hiding shorter values would riddle every sentence, and they are no secret."""
-GAP = "…"
+GAP = hiding.GAP
 GUARDED_KIND = "Secret"
 QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 GO_VALUE = re.compile(r"\bValue:.*", re.DOTALL)
 """How the server prints a value that it could not convert: `got &value.valueUnstructured{Value:123}`. What is printed
 may hold any bracket, so everything behind it goes."""
+BARE_VALUE = re.compile(
+    r"(\b(?:Invalid|Unsupported|Duplicate) value: )(?:\{.*\}|\[.*\]|map\[.*\]|[^\s\":]+)", re.DOTALL
+)
+"""How the server shows a value that is no text: `Invalid value: -1: must be …`."""
 
 
 def explain(code: int, status: Mapping[str, Any] | None, *, ref: ObjectRef, hidden: Collection[str] = ()) -> str:
@@ -36,8 +38,19 @@ def explain(code: int, status: Mapping[str, Any] | None, *, ref: ObjectRef, hidd
     return shorten(f"{ref}: {describe(code, status, kind=ref.kind, hidden=hidden)}", length=LONGEST_MESSAGE)
 
 
-def describe(code: int, status: Mapping[str, Any] | None, *, kind: str, hidden: Collection[str] = ()) -> str:
-    """The same without the name of the object. kind: of the refused object; a Secret's values are never shown."""
+def describe(
+    code: int,
+    status: Mapping[str, Any] | None,
+    *,
+    kind: str,
+    hidden: Collection[str] = (),
+    is_guarded: bool = False,
+) -> str:
+    """The same without the name of the object. kind: of the refused object; a Secret's values are never shown.
+
+    is_guarded: whether no other object's values are to be shown either, since some of them are sensitive.
+    """
+    is_guarded = is_guarded or kind == GUARDED_KIND
     if code == 404 and not read_details(status or {}).get("kind"):
         return f"the server does not serve the kind {kind}; is its CustomResourceDefinition installed?"
     if status is None:
@@ -47,7 +60,7 @@ def describe(code: int, status: Mapping[str, Any] | None, *, kind: str, hidden: 
     texts = [describe_cause(cause) for cause in causes if cause.get("field")] if causes else []
     if len(texts) < len(causes) or not texts:
         texts = [str(status.get("message") or f"the server answered {code} without saying why")]
-    return join([hide(text, kind=kind, hidden=hidden) for text in texts])
+    return join([hide(text, hidden=hidden, is_guarded=is_guarded) for text in texts])
 
 
 def describe_cause(cause: Mapping[str, Any]) -> str:
@@ -78,15 +91,13 @@ def shorten(text: str, *, length: int) -> str:
     return f"{text[:HEAD]} {GAP} {text[len(text) - (length - HEAD - 3) :]}"
 
 
-def hide(text: str, *, kind: str, hidden: Collection[str]) -> str:
-    """`text` without the values of a Secret and without anything that is to be hidden."""
-    if kind == GUARDED_KIND:
+def hide(text: str, *, hidden: Collection[str], is_guarded: bool) -> str:
+    """`text` without anything that is to be hidden, and without any value at all of a guarded object."""
+    if is_guarded:
+        # A transformed or shortened echo of a value is recognised by nothing but its place.
         text = GO_VALUE.sub(f"Value:{GAP}", QUOTED.sub(f'"{GAP}"', text))
-    # The longest first, since one value may be a part of another; a quoted echo has its line ends and quotes escaped.
-    for value in sorted(hidden, key=len, reverse=True):
-        if len(value) >= SHORTEST_HIDDEN:
-            text = text.replace(value, GAP).replace(json.dumps(value, ensure_ascii=False)[1:-1], GAP)
-    return text
+        text = BARE_VALUE.sub(rf"\g<1>{GAP}", text)
+    return hiding.hide(text, hidden)
 
 
 def read_details(status: Mapping[str, Any]) -> Mapping[str, Any]:

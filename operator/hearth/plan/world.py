@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,6 +81,10 @@ class Memory:
         attempt = self.attempts.get(key)
         if attempt is not None and attempt.subject == subject:
             del self.attempts[key]
+
+    def begin(self, wanted: Container[str]) -> None:
+        """Another definition is wanted, of these resources: what was tried for others, deletions too, begins anew."""
+        self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
 
     def retry(self, now: float) -> None:
         """Forget how often anything failed, and have all of it tried at once. now: monotonic seconds."""

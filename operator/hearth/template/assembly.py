@@ -5,19 +5,20 @@ Collects mistakes in its binder; the result counts only where there are none.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hearth.graph import order
 from hearth.model import names
 from hearth.model.kinds import ObjectRef
-from hearth.template import conditions
+from hearth.template import conditions, secrecy
 from hearth.template.binding import Binder, Test
 from hearth.template.blueprint import Blueprint, Evaluable, ResourceBlueprint, StackIdentity
 from hearth.template.conditions import Decided
 from hearth.template.drafts import Draft
 from hearth.template.expressions import merge_reads
-from hearth.template.manifest import Document
+from hearth.template.manifest import Document, Mark
 from hearth.template.outputs import OutputDraft
 from hearth.template.shapes import Type
 from hearth.template.usage import Sound
@@ -51,6 +52,7 @@ def assemble(
     absent = {draft.source.name for draft in resources if not is_present(draft.when, binder, draft.source.path)}
     binder.absent = absent
     binder.fields = {draft.source.name: draft.shape.fields for draft in resources if draft.shape.type is Type.OBJECT}
+    trace(resources, binder, edges)
     bound = {draft.source.name: bind(draft, binder) for draft in resources if draft.source.name not in absent}
     present = {name: found for name, found in bound.items() if found is not None}
     refuse_duplicates(present.values(), binder, stack)
@@ -59,14 +61,49 @@ def assemble(
     requires = {name: find_required(present[name], present) for name in ordered}
     dependents = order.invert(requires)
     evaluables = [evaluable for found in present.values() for evaluable in found.evaluables()]
+    # Complete only now: binding finds values that were made of sensitive ones.
+    hidden = frozenset(binder.secrecy.texts)
+    resources_made = {
+        name: make_resource(present[name], index, requires=requires[name], dependents=dependents[name])
+        for index, name in enumerate(ordered)
+    }
+    for name in binder.secrecy.fields.keys() & resources_made.keys():
+        resources_made[name] = dataclasses.replace(resources_made[name], hidden=hidden)
     return Blueprint(
-        resources={
-            name: make_resource(present[name], index, requires=requires[name], dependents=dependents[name])
-            for index, name in enumerate(ordered)
-        },
+        resources=resources_made,
         outputs=documents,
         reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
+        retained=frozenset(draft.source.name for draft in resources if draft.source.is_retained),
+        hidden=hidden,
     )
+
+
+def trace(resources: Sequence[Draft], binder: Binder, edges: Mapping[str, Sequence[str]]) -> None:
+    """Find the fields of every object that hold something sensitive, from those that are required to their users."""
+    by_name = {draft.source.name: draft for draft in resources}
+    for name in order.sort(edges):
+        draft = by_name[name]
+        for mark in draft.dissection.marks:
+            sounds = find_sounds(draft.sounds.get(mark.keys, ()))
+            if any(binder.is_sensitive(sound) for sound in sounds):
+                binder.secrecy.note_field(name, mark.keys)
+                if secrecy.is_name(mark.keys):
+                    refuse_name(mark, sounds, binder)
+        if draft.kind == "Secret" and not draft.group:
+            binder.secrecy.note_secret(name)
+
+
+def find_sounds(pieces: Iterable[str | Sound]) -> list[Sound]:
+    """The expressions among the pieces of a text."""
+    return [piece for piece in pieces if isinstance(piece, Sound)]
+
+
+def refuse_name(mark: Mark, sounds: Iterable[Sound], binder: Binder) -> None:
+    """Note that an object's name or kind would show something sensitive."""
+    reads = [read for sound in sounds for read in sound.parsed.reading.reads]
+    name = binder.secrecy.find_parameter(reads)
+    what = f"the sensitive parameter '{name}'" if name else "something sensitive"
+    binder.note(mark.path, f"uses {what}, and names and kinds are shown everywhere; use another parameter")
 
 
 def is_present(when: Decided | None, binder: Binder, path: str) -> bool:
@@ -76,6 +113,9 @@ def is_present(when: Decided | None, binder: Binder, path: str) -> bool:
 
 def bind(draft: Draft, binder: Binder) -> Bound | None:
     """The resource with its expressions bound, or None where something is wrong with it."""
+    if not isinstance(draft.source.manifest.get("metadata") or {}, dict):
+        # Noted already; where it is one expression, nothing else would be wrong with it.
+        return None
     if draft.dissection.mistakes or any(mark.keys not in draft.sounds for mark in draft.dissection.marks):
         return None
     document = binder.bind_document(draft.dissection, draft.sounds)
@@ -91,16 +131,18 @@ def bind_tests(tests: Iterable[tuple[Sound, str]], binder: Binder) -> tuple[Test
     return tuple(test for test in bound if test is not None)
 
 
-def bind_outputs(outputs: Sequence[OutputDraft], binder: Binder) -> dict[str, Document]:
-    """By name the outputs that are there."""
-    found: dict[str, Document] = {}
+def bind_outputs(outputs: Sequence[OutputDraft], binder: Binder) -> dict[str, Evaluable]:
+    """By name the outputs that are there; of a sensitive one nothing is shown but that it is there."""
+    found: dict[str, Evaluable] = {}
     for output in outputs:
         dissection = output.dissection
         is_sound = not dissection.mistakes and all(mark.keys in output.sounds for mark in dissection.marks)
         if is_sound and is_present(output.when, binder, output.path):
             document = binder.bind_document(output.dissection, output.sounds)
+            sounds = find_sounds(piece for pieces in output.sounds.values() for piece in pieces)
             if document is not None:
-                found[output.name] = document
+                is_sensitive = any(binder.is_sensitive(sound) for sound in sounds)
+                found[output.name] = secrecy.Veiled(document) if is_sensitive else document
     return found
 
 
@@ -133,6 +175,8 @@ def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependen
         replace_on=draft.source.replace_on,
         drift_policy=draft.source.drift_policy,
         ignore_fields=draft.source.ignore_fields,
+        is_retained=draft.source.is_retained,
+        adopts=draft.source.adopts,
     )
 
 

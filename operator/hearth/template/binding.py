@@ -15,6 +15,7 @@ from hearth.template import expressions, hints, manifest, values
 from hearth.template.blueprint import Broken, Known, Outcome, Values
 from hearth.template.expressions import Expression, Reads
 from hearth.template.manifest import Constant, Dissection, Document, Keys, Mark, Part
+from hearth.template.secrecy import Secrecy
 from hearth.template.usage import Sound
 
 
@@ -33,13 +34,14 @@ class Test:
         """True or false."""
         outcome = self.expression.evaluate(given)
         if isinstance(outcome, Known) and not isinstance(outcome.value, bool):
-            return Broken(path=self.expression.path, message=refuse(self.expression.parsed.text, outcome.value))
+            message = refuse(self.expression.parsed.text, outcome.value, is_sensitive=self.expression.is_sensitive)
+            return Broken(path=self.expression.path, message=message)
         return outcome
 
 
-def refuse(text: str, value: Any) -> str:
+def refuse(text: str, value: Any, *, is_sensitive: bool) -> str:
     """That a test gave something else than true or false."""
-    found = f"gives {hints.describe(value)}"
+    found = "gives something else" if is_sensitive else f"gives {hints.describe(value)}"
     return f"must give true or false, {hints.quote_expression(text)} {found}; compare it with something"
 
 
@@ -47,8 +49,10 @@ def refuse(text: str, value: Any) -> str:
 class Binder:
     """Binds the expressions of one definition, and collects what cannot be evaluated."""
 
-    constants: Mapping[str, Any]
+    constants: Mapping[str, Any] = field(repr=False)
     """What `params`, `conditions` and `stack` stand for."""
+    secrecy: Secrecy = field(default_factory=Secrecy)
+    """What nobody is to see."""
     absent: Collection[str] = frozenset()
     """The resources whose `when` is false."""
     fields: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -62,7 +66,12 @@ class Binder:
     def bind(self, sound: Sound, *, path: str) -> Expression | Constant | None:
         """The expression, or its value where that is known already, or None where that was a mistake."""
         expression = expressions.bind(
-            sound.parsed, path=path, constants=self.constants, absent=self.absent, fields=self.fields
+            sound.parsed,
+            path=path,
+            constants=self.constants,
+            absent=self.absent,
+            fields=self.fields,
+            is_sensitive=self.is_sensitive(sound),
         )
         blocked = {read.root for read in sound.parsed.required if read.root in self.absent}
         if blocked:
@@ -76,7 +85,7 @@ class Binder:
         known = {name: value for name, value in expression.constants.items() if name not in blocked}
         outcome = dataclasses.replace(expression, names=(), constants=known).evaluate({})
         if isinstance(outcome, Known):
-            return Constant(outcome.value)
+            return self.keep(expression, outcome.value)
         for name in sorted(blocked):
             text = hints.quote_expression(expression.parsed.text)
             next_step = f"read it with `{name}.?…` and orValue(…), or give this a `when` as well"
@@ -89,10 +98,20 @@ class Binder:
         """The value of an expression that reads no resource."""
         outcome = expression.evaluate({})
         if isinstance(outcome, Known):
-            return Constant(outcome.value)
+            return self.keep(expression, outcome.value)
         message = outcome.message if isinstance(outcome, Broken) else "is not known"
         self.note(expression.path, f"{message}; mend the expression or the parameters that it uses")
         return None
+
+    def keep(self, expression: Expression, value: Any) -> Constant:
+        """The value of an expression that is known already; one that nobody is to see is remembered as such."""
+        if expression.is_sensitive:
+            self.secrecy.add_derived(value)
+        return Constant(value)
+
+    def is_sensitive(self, sound: Sound) -> bool:
+        """Whether an expression reads something that nobody is to see."""
+        return self.secrecy.covers(sound.parsed.reading.reads)
 
     def bind_test(self, sound: Sound, *, path: str) -> Test | None:
         """A test that is made again and again."""
@@ -101,7 +120,7 @@ class Binder:
             return None
         if isinstance(bound, Constant):
             if not isinstance(bound.value, bool):
-                self.note(path, refuse(sound.parsed.text, bound.value))
+                self.note(path, refuse(sound.parsed.text, bound.value, is_sensitive=self.is_sensitive(sound)))
                 return None
             return Test(expressions.bind(expressions.parse(values.write_text(bound.value)), path=path, constants={}))
         return Test(bound)
@@ -112,7 +131,7 @@ class Binder:
         if not isinstance(bound, Constant):
             return None
         if not isinstance(bound.value, bool):
-            self.note(path, refuse(sound.parsed.text, bound.value))
+            self.note(path, refuse(sound.parsed.text, bound.value, is_sensitive=self.is_sensitive(sound)))
             return None
         return bound.value
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from hearth.model.child import Object, Path
@@ -21,7 +21,7 @@ Values: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 class Known:
     """An expression or manifest has its value."""
 
-    value: Any
+    value: Any = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +106,12 @@ class ResourceBlueprint:
     drift_policy: DriftPolicy = DriftPolicy.REPAIR
     ignore_fields: tuple[Pattern, ...] = ()
     """Fields that are stated once and then left to others."""
+    is_retained: bool = False
+    """Whether its object is kept when nothing wants it any more."""
+    adopts: bool | None = None
+    """Whether an object that is there already and nobody's child is taken over; None: as the Stack says."""
+    hidden: frozenset[str] | None = field(default=None, repr=False)
+    """Texts that must not be shown; None where its manifest holds nothing sensitive, so that it may be quoted freely."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +124,26 @@ class Blueprint:
     """Only those whose `when` is true."""
     reads: Mapping[str, frozenset[Path]]
     """By resource name the paths that anything in the blueprint reads of it: what must be kept of its child."""
+    retained: frozenset[str] = frozenset()
+    """Resources whose objects are kept when nothing wants them any more, those that are not there now among them."""
+    adopts: bool = False
+    """What holds for resources that say nothing of adoption."""
+    abandons: bool = False
+    """Whether every object is kept: the Stack goes without them."""
+    hidden: frozenset[str] = field(default=frozenset(), repr=False)
+    """Sensitive texts, which nothing that people read may hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the value of a parameter was read that the Stack's spec does not give itself."""
+
+    kind: str
+    """`Secret` or `ConfigMap`."""
+    name: str
+    key: str
+    place: str
+    """For messages: `spec.parametersFrom[0] (secret/db key password)`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +151,12 @@ class Definition:
     """Template and parameters as the user gave them, and where they stand, for messages."""
 
     template: Object
-    parameters: Object
+    parameters: Object = field(repr=False)
+    """Values by name, those from elsewhere among them."""
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    """By name where the values from elsewhere were read."""
+    renewed: tuple[str, ...] = ()
+    """The sensitive parameters that have another value now than when the definition was stored."""
     template_path: str = "spec.template"
     parameters_path: str = "spec.parameters"
 

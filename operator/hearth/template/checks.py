@@ -13,19 +13,13 @@ from hearth.model import names
 from hearth.model.child import Object, Path
 from hearth.model.fields import Pattern
 from hearth.model.problems import Mistake
-from hearth.template import drift_rules, environment, hints, parameters
+from hearth.template import drift_rules, environment, hints, parameters, policies
 from hearth.template.blueprint import DriftPolicy, Replacement
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
 RESOURCE_WORDS = (
-    "manifest",
-    "dependsOn",
-    "when",
-    "readyWhen",
-    "failedWhen",
-    "updatePolicy",
-    "driftPolicy",
-    "ignoreFields",
+    *("manifest", "dependsOn", "when", "readyWhen", "failedWhen"),
+    *("updatePolicy", "driftPolicy", "ignoreFields", "deletionPolicy", "adoptionPolicy"),
 )
 UPDATE_WORDS = ("replace", "replaceOn")
 OUTPUT_WORDS = ("value", "when")
@@ -51,6 +45,8 @@ HEARTH_MARKS = frozenset(
         names.ANNOTATION_HASH,
         names.ANNOTATION_REQUIRES,
         names.ANNOTATION_STATED,
+        names.ANNOTATION_DELETION_POLICY,
+        names.ANNOTATION_ADOPTED,
     }
 )
 """What Hearth itself writes on every child."""
@@ -74,6 +70,9 @@ class ResourceSource:
     replace_on: tuple[Path, ...]
     drift_policy: DriftPolicy
     ignore_fields: tuple[Pattern, ...]
+    is_retained: bool
+    adopts: bool | None
+    """None where nothing is stated."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -200,7 +199,17 @@ class Reader:
             ignore_fields=drift_rules.read_ignored(
                 self.read_list(raw, "ignoreFields", path, of="fields"), manifest, note=self.note
             ),
+            is_retained=self.read_word(raw, "deletionPolicy", path, known=policies.DELETION) == policies.RETAIN,
+            adopts=policies.adopts(self.read_word(raw, "adoptionPolicy", path, known=policies.ADOPTION)),
         )
+
+    def read_word(self, raw: Object, word: str, path: str, *, known: Collection[str]) -> str | None:
+        """The one of the `known` words that stands under `word`, None where nothing is stated."""
+        stated = raw.get(word)
+        if stated is None or (isinstance(stated, str) and stated in known):
+            return stated
+        self.note(f"{path}.{word}", f"must be one of {', '.join(known)}, found {hints.describe(stated)}")
+        return None
 
     def read_map(self, raw: Object, word: str, path: str) -> Object:
         """The map under `word`, empty where nothing is stated."""

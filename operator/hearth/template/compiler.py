@@ -8,16 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from hearth.graph import order
-from hearth.model import errors
+from hearth.model import errors, hiding
 from hearth.model.kinds import Kinds
 from hearth.model.problems import Mistake
-from hearth.template import assembly, checks, conditions, drafts, hints, kinds_of, parameters, shapes, types
+from hearth.template import assembly, checks, conditions, drafts, hints, kinds_of, parameters, secrecy, shapes, types
 from hearth.template.binding import Binder
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.checks import TemplateSource
 from hearth.template.conditions import Conditions
 from hearth.template.drafts import Draft
 from hearth.template.outputs import OutputDraft, examine_output
+from hearth.template.secrecy import Secrecy
 from hearth.template.usage import Audience, Examiner
 
 find_kinds = kinds_of.find_kinds
@@ -38,7 +39,8 @@ def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: K
     """The same for a template that is not nested without end."""
     reader = checks.Reader(definition.template_path)
     source = reader.read(definition.template)
-    params, wrong_parameters = resolve_parameters(definition, source)
+    hidden = Secrecy(parameters=secrecy.find_sensitive(definition))
+    params, wrong_parameters = resolve_parameters(definition, source, hidden)
     is_known = not wrong_parameters and not source.unsound_parameters
 
     resources = [drafts.identify(resource, kinds=kinds, params=params) for resource in source.resources.values()]
@@ -53,17 +55,27 @@ def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: K
     # What depends on wrong parameters is not evaluated: every mistake of its own would only be an echo.
     truths: dict[str, bool] = {}
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
-    binder = Binder(constants={"params": params, "conditions": truths, "stack": identity}, mistakes=examiner.mistakes)
+    constants = {"params": params, "conditions": truths, "stack": identity}
+    binder = Binder(constants=constants, secrecy=hidden, mistakes=examiner.mistakes)
     blueprint = None
     if is_known and stated.decide(binder, truths) and len(truths) == len(source.conditions):
         blueprint = assembly.assemble(resources, outputs, binder=binder, edges=edges, stack=stack)
     if blueprint is None or binder.mistakes:
-        raise errors.InvalidDefinition(tuple(dict.fromkeys(binder.mistakes)))
+        raise errors.InvalidDefinition(tuple(dict.fromkeys(hide_values(binder.mistakes, hidden))))
     return blueprint
 
 
-def resolve_parameters(definition: Definition, source: TemplateSource) -> tuple[dict[str, Any], list[Mistake]]:
-    """The value of every sound parameter, and what is wrong with those that were given."""
+def hide_values(mistakes: list[Mistake], hidden: Secrecy) -> list[Mistake]:
+    """The mistakes without any sensitive value that one of them may quote."""
+    if not hidden.texts:
+        return mistakes
+    return [Mistake(path=each.path, message=hiding.hide(each.message, hidden.texts)) for each in mistakes]
+
+
+def resolve_parameters(
+    definition: Definition, source: TemplateSource, hidden: Secrecy
+) -> tuple[dict[str, Any], list[Mistake]]:
+    """The value of every sound parameter, and what is wrong with those that were given; `hidden` learns the values."""
     # As it comes from the user: whatever the type promises.
     given: Any = definition.parameters
     if given is None:
@@ -71,9 +83,16 @@ def resolve_parameters(definition: Definition, source: TemplateSource) -> tuple[
     if not isinstance(given, dict):
         message = f"must be a map by name, found {hints.describe(given)}"
         return {}, [Mistake(path=definition.parameters_path, message=message)]
+    for name in hidden.parameters & given.keys():
+        hidden.add(given[name])
     readable = {name: value for name, value in given.items() if name not in source.unsound_parameters}
     return parameters.resolve(
-        source.parameters, readable, path=definition.parameters_path, template_path=definition.template_path
+        source.parameters,
+        readable,
+        path=definition.parameters_path,
+        template_path=definition.template_path,
+        origins=definition.origins,
+        sensitive=hidden.parameters,
     )
 
 

@@ -94,6 +94,9 @@ class Conditions:
     def decide(self, binder: Binder, truths: dict[str, bool]) -> bool:
         """Fill `truths`, which the binder knows as `conditions`; whether all could be decided."""
         for name in order.sort(self.edges()):
+            sound = self.decided[name].sound
+            if sound is not None and binder.is_sensitive(sound):
+                binder.secrecy.conditions.add(name)
             truth = decide(self.decided[name], binder, path=f"{self.path}.{name}")
             if truth is None:
                 return False

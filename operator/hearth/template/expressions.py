@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -104,9 +104,11 @@ class Expression:
     """Where it stands, from the root of the Stack."""
     names: tuple[str, ...]
     """The resources that it reads."""
-    constants: Mapping[str, Any]
+    constants: Mapping[str, Any] = field(repr=False)
     """What else it reads."""
     reads: Reads
+    is_sensitive: bool = False
+    """Whether it reads something that nobody is to see, so that no message may tell what it came upon."""
 
     def evaluate(self, values_: Values) -> Outcome:
         """Its value as JSON."""
@@ -130,7 +132,7 @@ class Expression:
             # The wrapper has no form for optionals and the like.
             return self.judge_failure(data, _UNWRITABLE)
         except values.Unwritable as error:
-            return Broken(path=self.path, message=f"`{self.parsed.text}` {error}")
+            return self.refuse(str(error))
 
     def wait_for_children(self, values_: Values) -> Pending:
         """Waiting for every resource that has no child."""
@@ -144,7 +146,13 @@ class Expression:
         missing += [str(read) for read in self.parsed.optional if read.root in self.names and is_blocked(data, read)]
         if missing:
             return Pending(missing=tuple(missing))
-        return Broken(path=self.path, message=f"`{self.parsed.text}` fails: {environment.clean(message)}")
+        return self.refuse(f"fails: {environment.clean(message)}")
+
+    def refuse(self, complaint: str) -> Broken:
+        """What is wrong with it, as far as that may be said."""
+        if self.is_sensitive:
+            complaint = "fails; why is not shown, since it reads something sensitive"
+        return Broken(path=self.path, message=f"`{self.parsed.text}` {complaint}")
 
     def is_awaited(self, read: Read, data: Mapping[str, Any]) -> bool:
         """Whether `read` is of a child and not there; where a key is computed nobody can tell, so it counts as awaited."""
@@ -174,17 +182,19 @@ def bind(
     constants: Mapping[str, Any],
     absent: Collection[str] = (),
     fields: Mapping[str, Collection[str]] = MappingProxyType({}),
+    is_sensitive: bool = False,
 ) -> Expression:
     """The expression with `constants` bound as far as it reads them; what else it reads are resources.
 
     absent: resources that are not there; read optionally, they have nothing.
     fields: by resource the fields that its kind has, for an expression that takes a resource as a whole.
+    is_sensitive: whether it reads something that nobody is to see.
     """
     bound: dict[str, Any] = {name: constants[name] for name in parsed.roots if name in constants}
     bound.update({name: {} for name in parsed.roots if name in absent})
     names = tuple(name for name in parsed.roots if name not in bound)
     found = {name: find_paths(parsed, name, fields.get(name, USUAL_FIELDS)) for name in names}
-    return Expression(parsed=parsed, path=path, names=names, constants=bound, reads=found)
+    return Expression(parsed=parsed, path=path, names=names, constants=bound, reads=found, is_sensitive=is_sensitive)
 
 
 def find_paths(parsed: Parsed, name: str, fields: Collection[str]) -> frozenset[Path]:

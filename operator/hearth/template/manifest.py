@@ -7,7 +7,7 @@ schemas nor which expressions are allowed where.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import orjson
@@ -112,7 +112,7 @@ class Slot:
     way: Keys
     """To the map or list that holds it."""
     key: str | int
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = field(repr=False)
     """One expression, or the pieces of a text; none where the place is dropped in any case."""
 
     def evaluate(self, given: Values) -> Outcome:
@@ -151,7 +151,7 @@ class Slot:
 class Document:
     """A value of a template, ready to be evaluated."""
 
-    raw: bytes
+    raw: bytes = field(repr=False)
     """JSON of a list whose only entry is the value, with null in each slot."""
     slots: tuple[Slot, ...]
     """In the order of the document."""
@@ -220,7 +220,7 @@ def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> Docum
 class Constant:
     """What a marked place came to when nothing but parameters was needed; None drops the place."""
 
-    value: Any
+    value: Any = field(repr=False)
 
 
 def settle(document: Document) -> Document:

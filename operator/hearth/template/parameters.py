@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import jsonschema
 import orjson
+import yaml
 from jsonschema.exceptions import ValidationError
 
 from hearth.model.problems import Mistake
-from hearth.template import hints, shapes
+from hearth.template import hints, plain_yaml, shapes
+from hearth.template.blueprint import Origin
 from hearth.template.shapes import Shape
 
 Rules: TypeAlias = Mapping[str, Any]
@@ -26,6 +29,8 @@ WORDS = frozenset(
     " maxItems maxLength maxProperties maximum minItems minLength minProperties minimum multipleOf not oneOf pattern"
     " properties required title type uniqueItems".split()
 )
+SENSITIVE = "sensitive"
+"""The one word that is ours; it is about a parameter as a whole, so it stands at the top only."""
 RULES_KEPT = 2_048
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -60,8 +65,10 @@ def find_unknown_words(rules: Any, *, path: str) -> Iterator[tuple[str, str]]:
     if not isinstance(rules, dict):
         return
     for word, value in rules.items():
+        if word == SENSITIVE and not path:
+            continue
         if word not in WORDS:
-            hint = hints.did_you_mean(word, WORDS)
+            hint = hints.did_you_mean(word, WORDS if path else WORDS | {SENSITIVE})
             known = "" if hint else "; known are type, default, enum, minimum, pattern, items, properties …"
             yield path + hints.write_key(word), f"'{word}' is no rule of a parameter{hint or known}"
         elif word == "properties" and isinstance(value, dict):
@@ -82,6 +89,7 @@ def find_wrong_words(rules: Rules) -> list[tuple[str, str]]:
         return [(".type", f"there is no type '{stated}'{hint}")]
     validator = jsonschema.Draft202012Validator(jsonschema.Draft202012Validator.META_SCHEMA)
     found = [describe_error(error) for error in validator.iter_errors(rules)]
+    found += check_sensitive(rules)
     pattern = rules.get("pattern")
     if isinstance(pattern, str):
         try:
@@ -91,17 +99,55 @@ def find_wrong_words(rules: Rules) -> list[tuple[str, str]]:
     return found
 
 
+def check_sensitive(rules: Rules) -> list[tuple[str, str]]:
+    """What is wrong with how the rules keep a secret."""
+    stated = rules.get(SENSITIVE, False)
+    if not isinstance(stated, bool):
+        return [(f".{SENSITIVE}", f"must be true or false, found {hints.describe(stated)}")]
+    if stated and "default" in rules:
+        message = "would be stored and shown with the template; take it out, and give the value by spec.parametersFrom"
+        return [(".default", message)]
+    return []
+
+
+def parse_text(rules: Any, text: str) -> Any:
+    """The value that a text from elsewhere stands for: read as YAML, unless the rules take text.
+
+    What cannot be read stays text, and is told of where values are checked.
+    """
+    stated = rules.get("type") if isinstance(rules, dict) else None
+    types = stated if isinstance(stated, list) else [stated]
+    if stated is None or "string" in types:
+        return text
+    try:
+        found = [document.value for document in plain_yaml.parse_documents(text) if document.value is not None]
+    except (yaml.YAMLError, RecursionError):
+        return text
+    return found[0] if len(found) == 1 else text
+
+
 def resolve(
-    stated: Mapping[str, Rules], given: Mapping[str, Any], *, path: str, template_path: str
+    stated: Mapping[str, Rules],
+    given: Mapping[str, Any],
+    *,
+    path: str,
+    template_path: str,
+    origins: Mapping[str, Origin] = MappingProxyType({}),
+    sensitive: Collection[str] = (),
 ) -> tuple[dict[str, Any], list[Mistake]]:
-    """The value of every parameter, and what is wrong with those that were given at `path`."""
+    """The value of every parameter, and what is wrong with those that were given, at `path` where they have no origin.
+
+    sensitive: the names of those whose values no message may hold.
+    """
     found: dict[str, Any] = {}
     mistakes: list[Mistake] = []
     for name, rules in stated.items():
         if name in given:
-            mistakes += check_value(
-                rules, given[name], path=f"{path}.{name}", rules_path=f"{template_path}.parameters.{name}"
-            )
+            origin = origins.get(name)
+            place = origin.place if origin is not None else f"{path}.{name}"
+            rules_path = f"{template_path}.parameters.{name}"
+            wrong = check_value(rules, given[name], path=place, rules_path=rules_path, is_sensitive=name in sensitive)
+            mistakes += wrong
             found[name] = adapt(rules, given[name])
         elif "default" in rules:
             found[name] = adapt(rules, rules["default"])
@@ -116,14 +162,16 @@ def resolve(
     return found, mistakes
 
 
-def check_value(rules: Rules, value: Any, *, path: str, rules_path: str) -> list[Mistake]:
-    """What is wrong with one value."""
+def check_value(rules: Rules, value: Any, *, path: str, rules_path: str, is_sensitive: bool = False) -> list[Mistake]:
+    """What is wrong with one value. is_sensitive: whether no message may hold it."""
     if isinstance(value, int) and value not in _INTEGERS:
-        return [Mistake(path=path, message=f"must be an integer of 64 bits, found {value}; write it as text")]
+        found = "" if is_sensitive else f", found {value}"
+        return [Mistake(path=path, message=f"must be an integer of 64 bits{found}; write it as text")]
     errors = list(_validator(orjson.dumps(rules, option=orjson.OPT_SORT_KEYS)).iter_errors(value))
+    describe = describe_hidden_error if is_sensitive else describe_error
     return [
         Mistake(path=path + where, message=f"{message}; change it, or the rule in {rules_path}")
-        for where, message in map(describe_error, errors)
+        for where, message in map(describe, errors)
     ]
 
 
@@ -161,6 +209,15 @@ def describe_error(error: ValidationError) -> tuple[str, str]:
             bound = {"minItems": "at least", "maxItems": "at most"}
             return where, f"must have {bound[rule]} {value} entries, found {len(instance)}"
     return where, error.message
+
+
+def describe_hidden_error(error: ValidationError) -> tuple[str, str]:
+    """What an error in a sensitive value is, without the value, nor the keys within it."""
+    if error.validator == "type":
+        value: Any = error.validator_value
+        wanted = " or ".join(value) if isinstance(value, list) else value
+        return "", f"must be of type {wanted}, and is not (it is sensitive, so it is not shown)"
+    return "", f"breaks the rule '{error.validator}' (it is sensitive, so it is not shown)"
 
 
 def adapt(rules: Rules, value: Any) -> Any:

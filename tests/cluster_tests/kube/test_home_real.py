@@ -203,6 +203,7 @@ async def test_a_large_definition_comes_back(connection: Connection, home: KubeH
 async def test_a_source_is_read_and_watched(connection: Connection, home: KubeHome, namespace: str, ears: Ears) -> None:
     """404 while it is not there, and a word when it comes."""
     ref = ObjectRef(group="", kind="ConfigMap", namespace=namespace, name="source")
+    home.follow_sources("s1", [ref])
     with pytest.raises(errors.Refused) as caught:
         await home.get_source(ref)
     assert caught.value.code == 404

@@ -56,7 +56,7 @@ class Told:
 
     def __init__(self, message: str) -> None:
         self.message = message
-        self.intake = SimpleNamespace(generation=1)
+        self.intake = SimpleNamespace(generation=1, hidden_texts=frozenset())
         self.board = None
         self.memory = Memory()
 

@@ -146,6 +146,7 @@ async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
     stream = Stream()
     connection, listener = ScriptedConnection(streams=[stream], pages=[raw]), Listener()
     cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache.follow_sources("s1", [SOURCE])
     assert await cache.get_source(SOURCE) == {"stack.yaml": "a"}
     stream.say(added("template", 3, data={"stack.yaml": "a"}), list_end(5))
     await elapse(0.1)
@@ -169,6 +170,7 @@ async def test_a_source_that_is_missing_is_told_of_when_it_comes() -> None:
         Listener(),
     )
     cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache.follow_sources("s1", [SOURCE])
     for _ in range(2):
         with pytest.raises(errors.Refused, match=r"404|not found"):
             await cache.get_source(SOURCE)
@@ -184,7 +186,50 @@ async def test_a_source_that_is_made_anew_under_its_name_is_the_new_one() -> Non
     stream = Stream(added("template", 3, uid="old", data={"a": "1"}), list_end(5))
     connection = ScriptedConnection(streams=[stream], pages=[make_object("template", 3, uid="old", data={"a": "1"})])
     cache = SourceCache(connection, Listener(), rules=scripted_api.RULES)
+    cache.follow_sources("s1", [SOURCE])
     await cache.get_source(SOURCE)
     stream.say(deleted("template", 6, uid="old"), added("template", 7, uid="new", data={"a": "2"}))
     await elapse(0.1)
     assert await cache.get_source(SOURCE) == {"a": "2"}
+
+
+@scripted_api.in_virtual_time
+async def test_a_source_is_watched_for_as_long_as_somebody_follows_it() -> None:
+    """Whoever reads it without following it only reads it."""
+    page = make_object("template", 3, data={"a": "1"})
+    connection = ScriptedConnection(
+        streams=[Stream(added("template", 3, data={"a": "1"}), list_end(5))], pages=[page] * 2
+    )
+    cache = SourceCache(connection, Listener(), rules=scripted_api.RULES)
+    await cache.get_source(SOURCE)
+    assert cache.health() == []
+    for uid in ("s1", "s2"):
+        cache.follow_sources(uid, [SOURCE])
+    await cache.get_source(SOURCE)
+    await elapse(0.1)
+    cache.follow_sources("s1", [])
+    assert [each.objects for each in cache.health()] == [1]
+    cache.follow_sources("s2", [])
+    assert cache.health() == []
+    await cache.close()
+
+
+@scripted_api.in_virtual_time
+async def test_of_a_secret_nothing_is_kept_but_what_tells_a_change() -> None:
+    """It is read anew each time."""
+    ref = ObjectRef(group="", kind="Secret", namespace="default", name="template")
+    page = make_object("template", 3, data={"a": "c2VzYW1l"})
+    stream = Stream(added("template", 3, data={"a": "c2VzYW1l"}), list_end(5))
+    connection, listener = ScriptedConnection(streams=[stream], pages=[page, page]), Listener()
+    cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache.follow_sources("s1", [ref])
+    for _ in range(2):
+        assert await cache.get_source(ref) == {"a": "c2VzYW1l"}
+        await elapse(0.1)
+    assert "c2VzYW1l" not in repr(cache._sources[ref]._store.records)
+    stream.say(modified("template", 6, data={"a": "c2VzYW1l"}, annotations={"x": "y"}))
+    await elapse(0.1)
+    assert listener.heard == []
+    stream.say(modified("template", 7, data={"a": "bmV3"}))
+    await elapse(0.1)
+    assert listener.heard == ["secret/template"]

@@ -137,7 +137,7 @@ def test_when_a_deleted_child_is_gone(script: dict[str, Answer], *, expected: bo
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Background",
-            "preconditions": {"uid": "1"},
+            "preconditions": {"uid": "1", "resourceVersion": "10"},
         }
         left = cluster.children_of("s", "r")
         assert [each.deleting for each in left] == ([] if expected else [True])

@@ -63,6 +63,19 @@ def test_the_first_event_is_posted() -> None:
     virtual_time.run(story)
 
 
+def test_in_a_namespace_on_its_way_out_the_event_is_about_that() -> None:
+    """Nothing new can be made in there, and what holds it up must be said all the same."""
+
+    async def story() -> None:
+        terminating = answers.namespace_terminating(events.KIND, "x", "a")
+        connection = ScriptedConnection({f"POST {EVENTS}": terminating, "POST /api/v1/namespaces/default/events": {}})
+        await make(connection).emit(STACK, READY)
+        assert connection.sent[-1].body["involvedObject"] == {"apiVersion": "v1", "kind": "Namespace", "name": "a"}
+        assert connection.sent[-1].body["metadata"] == {"name": NAME, "namespace": "default"}
+
+    virtual_time.run(story)
+
+
 def test_the_same_words_again_are_counted() -> None:
     """By one request, without asking first."""
 

@@ -109,3 +109,14 @@ def test_what_an_access_review_asks(kind: Kind, namespace: str, expected: dict[s
     """The plural of the kind, and its namespace where it has one."""
     asked = requests.access_review("patch", kind=kind, namespace=namespace)
     assert asked["spec"] == {"resourceAttributes": expected}
+
+
+def test_a_release_takes_what_is_ours_from_that_very_state_of_the_object() -> None:
+    """By name, whoever wrote it; a part of the metadata in which nothing is ours is not mentioned."""
+    metadata = {
+        "name": "a",
+        "labels": {"hearth.dev/stack": "shop", "app": "x", "testing.hearth.dev/mine": "no"},
+        "annotations": {"note": "y"},
+    }
+    expected = {"metadata": {"uid": "u", "resourceVersion": "7", "labels": {"hearth.dev/stack": None}}}
+    assert requests.release_patch(metadata, uid="u", version=7) == expected

@@ -35,6 +35,8 @@ def test_fields_are_called_in_camel_case_outside() -> None:
         "updatePolicy",
         "driftPolicy",
         "ignoreFields",
+        "deletionPolicy",
+        "adoptionPolicy",
     }
 
 
@@ -49,6 +51,9 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "retry",
         "timeout",
         "revisionHistoryLimit",
+        "deletionPolicy",
+        "adoptionPolicy",
+        "parametersFrom",
     }
 
 

@@ -6,13 +6,20 @@ from typing import Any
 
 import pytest
 
+from hearth.model import names
 from hearth.plan import owners
+
+APPLIED = {"manager": "hearth:prod/shop"}
 
 
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        ({"managedFields": [{"manager": "helm"}, {"manager": "hearth:prod/shop"}]}, "the Stack prod/shop"),
+        (
+            {"managedFields": [{"manager": "helm"}, APPLIED], "annotations": {names.ANNOTATION_IDENTITY: "u/"}},
+            "the Stack prod/shop",
+        ),
+        ({"managedFields": [{"manager": "helm"}, APPLIED]}, "nobody (the Stack prod/shop let go of it)"),
         ({"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1"}]}, "replicaset/web-1"),
         ({"annotations": {"meta.helm.sh/release-name": "db"}}, "the Helm release db"),
         (
@@ -22,7 +29,15 @@ from hearth.plan import owners
         ({"managedFields": [{"manager": "kubectl-create"}]}, "'kubectl-create' (its field manager)"),
         ({}, "nobody who left a name"),
     ],
-    ids=["another stack", "a controller", "helm", "a label", "a person with kubectl", "nothing known"],
+    ids=[
+        "another stack",
+        "released by one",
+        "a controller",
+        "helm",
+        "a label",
+        "a person with kubectl",
+        "nothing known",
+    ],
 )
 def test_the_best_that_is_known_is_named(metadata: dict[str, Any], expected: str) -> None:
     """The most telling sign first."""

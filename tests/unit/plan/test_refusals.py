@@ -266,6 +266,27 @@ def test_values_that_are_to_be_hidden_are_hidden_anywhere() -> None:
     assert told == 'deployment/web: spec.a: Invalid value: "… x": no'
 
 
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ('Invalid value: "SES": must be lower case', 'Invalid value: "…": must be lower case'),
+        ("Invalid value: -47: must be at least 0", "Invalid value: …: must be at least 0"),
+        ('Invalid value: {"a":47}: no', "Invalid value: …: no"),
+        ('Unsupported value: "ses": supported values: "A", "B"', 'Unsupported value: "…": supported values: "…", "…"'),
+        (
+            "expected string, got &value.valueUnstructured{Value:47}",
+            "expected string, got &value.valueUnstructured{Value:…",
+        ),
+    ],
+)
+def test_of_what_holds_a_sensitive_value_none_is_shown(message: str, expected: str) -> None:
+    """It may be echoed in another form, or cut, which no search finds."""
+    body = status("Invalid", causes=[cause("spec.a", message=message)], **OF_KIND)
+    reaction = refusals.classify(422, body, kind=DEPLOYMENT, body_size=0, hidden=frozenset({"sesame"}))
+    assert reaction.message == f"spec.a: {expected}"
+    assert refusals.classify(422, body, kind=DEPLOYMENT, body_size=0).message == f"spec.a: {message}"
+
+
 def test_a_value_within_another_uncovers_nothing() -> None:
     """Hiding the shorter one first would leave the rest of the longer one."""
     body = status("", "hunter23 and hunter")

@@ -223,7 +223,7 @@ conditions: {big: "params.name"}
 resources:
   Web: {manifest: {apiVersion: apps/v1, kind: Deployment}}
   config: {manifest: {apiVersion: v1, kind: ConfigMap, data: {a: "${nothing.x}", b: 3}}}
-  db: {deletionPolicy: Retain, dependsOn: [dbb], manifest: {apiVersion: apps/v1, kind: Deployment, spec: {replcas: 1}}}
+  db: {deletionPolicy: Keep, dependsOn: [dbb], manifest: {apiVersion: apps/v1, kind: Deployment, spec: {replcas: 1}}}
   one: {manifest: {apiVersion: v1, kind: ConfigMap, data: {x: "${two.data.x}"}}}
   two: {manifest: {apiVersion: v1, kind: ConfigMap, data: {x: "${one.data.x}"}}}
   space: {manifest: {apiVersion: v1, kind: Namespace, metadata: {namespace: x}}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.template import checks
+from hearth.template import checks, hints
 from support.mistaken_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_resource
 
 NAME_RULE = "names begin with a small letter and have at most 40 letters and digits, e.g. redisMaster"
@@ -26,11 +26,11 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
             [("spec.template.resorces", "'resorces' is not known; did you mean 'resources'?")],
         ),
         (
-            in_resource(f"{{{SOUND}, deletionPolicy: Retain}}"),
+            in_resource(f"{{{SOUND}, namespace: elsewhere}}"),
             [
                 (
-                    f"{A}.deletionPolicy",
-                    f"'deletionPolicy' is not known; a resource has {', '.join(checks.RESOURCE_WORDS[:-1])} and ignoreFields",
+                    f"{A}.namespace",
+                    f"'namespace' is not known; a resource has {hints.list_words(checks.RESOURCE_WORDS)}",
                 )
             ],
         ),
@@ -93,7 +93,7 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
         "no resources",
         "resources as a list",
         "unknown word",
-        "a word of later",
+        "a word of manifests",
         "a word in other letters",
         "outputs",
         "an update policy",

@@ -103,9 +103,9 @@ def test_everything_is_named_at_once() -> None:
         ("string", ["p.x: must be a map of rules, found the text 'string'; write e.g. x: {type: string, default: …}"]),
         ({"tpye": "string"}, ["p.x.tpye: 'tpye' is no rule of a parameter; did you mean 'type'?"]),
         (
-            {"sensitive": True},
+            {"deprecated": True},
             [
-                "p.x.sensitive: 'sensitive' is no rule of a parameter; known are type, default, enum, minimum, pattern, items, properties …"
+                "p.x.deprecated: 'deprecated' is no rule of a parameter; known are type, default, enum, minimum, pattern, items, properties …"
             ],
         ),
         (

@@ -1,0 +1,153 @@
+"""Where parameters come from besides the Stack: ConfigMaps and Secrets of its namespace.
+
+Reads them and says what is missing; must not know what the parameters are for.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.engine.ports import Home
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition, MissingSource, Refused
+from hearth.model.kinds import ObjectRef
+from hearth.model.problems import Mistake
+from hearth.template import parameters, secrecy
+from hearth.template.blueprint import Definition, Origin
+
+KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
+"""By the word in `spec.parametersFrom` the kind that it names."""
+UNREADABLE: Mapping[int, str] = {
+    404: "does not exist in namespace {namespace}; create it",
+    403: "may not be read in namespace {namespace}; let the operator get, list and watch it",
+}
+"""By HTTP code what is told of a source; with any other it is asked for again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """One entry of `spec.parametersFrom`."""
+
+    ref: ObjectRef
+    place: str
+    """`spec.parametersFrom[0]`."""
+    is_optional: bool = False
+    is_recorded: bool = False
+    """Whether an earlier revision names it, and nobody can change that."""
+
+    def __str__(self) -> str:
+        return f"{self.place} ({self.ref})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One key of a source."""
+
+    text: str | None = field(repr=False)
+    """None where it is no text."""
+    origin: Origin
+
+
+def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[Reference, ...]:
+    """The sources of parameters, in their order."""
+    return tuple(
+        Reference(
+            ref=ObjectRef(group="", kind=kind, namespace=namespace, name=entry[word].get("name", "")),
+            place=f"spec.parametersFrom[{at}]",
+            is_optional=bool(entry[word].get("optional")),
+        )
+        for at, entry in enumerate(spec.get("parametersFrom") or ())
+        for word, kind in KINDS.items()
+        if entry.get(word) is not None
+    )
+
+
+async def read(home: Home, references: Sequence[Reference]) -> dict[str, Found]:
+    """Every key of every source, the last one where several have it. Raises MissingSource, naming all that are missing."""
+    found: dict[str, Found] = {}
+    missing: list[str] = []
+    for reference in references:
+        try:
+            data = await home.get_source(reference.ref)
+        except Refused as error:
+            if error.code not in UNREADABLE:
+                raise
+            if not (reference.is_optional and error.code == 404):
+                said = UNREADABLE[error.code].format(namespace=reference.ref.namespace)
+                can_be_optional = error.code == 404 and not reference.is_recorded
+                other_way = ", or say optional: true" if can_be_optional else ""
+                missing.append(f"{reference.place}: {reference.ref} {said}{other_way}")
+            continue
+        found.update(parse_source(reference, data))
+    if missing:
+        raise MissingSource("\n".join(missing))
+    return found
+
+
+def parse_source(reference: Reference, data: Mapping[str, str]) -> dict[str, Found]:
+    """The keys of one source."""
+    ref = reference.ref
+    return {
+        key: Found(
+            text=decode(raw) if ref.kind == "Secret" else raw,
+            origin=Origin(kind=ref.kind, name=ref.name, key=key, place=f"{reference.place} ({ref} key {key})"),
+        )
+        for key, raw in data.items()
+    }
+
+
+def decode(raw: str) -> str | None:
+    """The text that a Secret's value holds, or None where it holds no text."""
+    try:
+        return base64.b64decode(raw or "", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def define(template: Object, given: Any, found: Mapping[str, Found], *, template_path: str) -> Definition:
+    """The definition with what the sources give of the parameters that the template declares and the spec does not give.
+
+    Raises InvalidDefinition where one of these is no text.
+    """
+    stated = secrecy.find_stated(template)
+    if not found or not isinstance(given, dict):
+        return Definition(template=template, parameters=given, template_path=template_path)
+    taken = {name: found[name] for name in stated if name in found and name not in given}
+    wrong = [each.origin.place for each in taken.values() if each.text is None]
+    if wrong:
+        raise InvalidDefinition(
+            [Mistake(path=place, message="is no text in UTF-8; only text can be a parameter") for place in wrong]
+        )
+    values = {name: parameters.parse_text(stated[name], each.text or "") for name, each in taken.items()}
+    return Definition(
+        template=template,
+        parameters={**given, **values},
+        origins={name: each.origin for name, each in taken.items()},
+        template_path=template_path,
+    )
+
+
+def demand_parameters(definition: Definition, references: Iterable[Reference]) -> None:
+    """Raises MissingSource where a parameter has no value, and a source might still come to give it."""
+    listed = ", ".join(str(reference.ref) for reference in references)
+    given: Any = definition.parameters
+    if not listed or not isinstance(given, dict):
+        return
+    stated = secrecy.find_stated(definition.template)
+    missing = [name for name, rules in stated.items() if name not in given and is_required(rules)]
+    if missing:
+        lines = [
+            f"spec.parameters.{name}: is missing, and no source has the key {name}: {listed}; "
+            f"add it to one of them, or give it here"
+            for name in missing
+        ]
+        raise MissingSource("\n".join(lines))
+
+
+def is_required(rules: Any) -> bool:
+    """Whether a parameter has no default."""
+    return isinstance(rules, dict) and "default" not in rules

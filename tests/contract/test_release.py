@@ -1,0 +1,130 @@
+"""Letting go of an object: what is taken off it, and what is never touched. On the fake and on a real API server."""
+
+from __future__ import annotations
+
+from contract import bench as benches
+from contract.bench import CONFIG_MAP, THEIRS, Bench
+from hearth.model import names
+from hearth.model.child import Object
+from support.world import Address
+
+UNHEALTHY = f"{names.GROUP}/unhealthy"
+
+
+def marks(live: Object) -> Object:
+    """Labels and annotations, as far as there are any."""
+    return {key: live["metadata"][key] for key in ("labels", "annotations") if key in live["metadata"]}
+
+
+async def test_release_takes_what_is_ours_and_nothing_else(bench: Bench) -> None:
+    """Data, and labels and annotations of others, stay."""
+    manifest = bench.config(a="1")
+    await bench.apply(manifest)
+    await bench.user.patch(
+        Address.of(manifest),
+        {"metadata": {"labels": {"app": "x"}, "annotations": {"note": "y", UNHEALTHY: "z"}}, "data": {"b": "2"}},
+    )
+    await bench.cluster.release(await bench.apply(bench.config(a="1")))
+    live = await bench.live(manifest)
+    assert (marks(live), live["data"]) == ({"labels": {"app": "x"}, "annotations": {"note": "y"}}, {"a": "1", "b": "2"})
+
+
+async def test_release_leaves_no_empty_maps(bench: Bench) -> None:
+    """Where nobody else had put anything."""
+    child = await bench.apply(bench.probe(value=1))
+    await bench.cluster.release(child)
+    live = await bench.live(bench.probe())
+    assert (marks(live), live["spec"], live["metadata"]["uid"]) == ({}, {"value": 1}, child.uid)
+
+
+async def test_what_was_released_is_seen_no_more(bench: Bench) -> None:
+    """Neither by the cache nor by a list; nor when the event of it comes."""
+    await bench.follow(CONFIG_MAP)
+    child = await bench.apply(bench.config(a="1"))
+    await bench.cluster.release(child)
+    assert bench.cached("web") is None
+    await bench.settle(CONFIG_MAP)
+    assert bench.cached("web") is None
+    assert "web" not in [each.resource for each in await bench.cluster.list_children(CONFIG_MAP, benches.STACK_UID)]
+
+
+async def test_what_was_released_can_come_back(bench: Bench) -> None:
+    """It is the same object, as soon as it carries the label again."""
+    await bench.follow(CONFIG_MAP)
+    child = await bench.apply(bench.config(a="1"))
+    await bench.cluster.release(child)
+    await bench.settle(CONFIG_MAP)
+    again = await bench.apply(bench.config(a="1"))
+    assert again.uid == child.uid
+    await bench.settle(CONFIG_MAP)
+    found = bench.cached("web")
+    assert (found.uid if found is not None else None) == child.uid
+
+
+async def test_release_of_what_changed_meanwhile(bench: Bench) -> None:
+    """Whatever of ours came since is taken off as well, and the change of others stays."""
+    manifest = bench.config(a="1")
+    child = await bench.apply(manifest)
+    await bench.user.patch(Address.of(manifest), {"metadata": {"annotations": {UNHEALTHY: "z"}}, "data": {"b": "2"}})
+    await bench.cluster.release(child)
+    live = await bench.live(manifest)
+    assert (marks(live), live["data"]) == ({}, {"a": "1", "b": "2"})
+
+
+async def test_release_of_nothing(bench: Bench) -> None:
+    """What is gone needs no letting go."""
+    child = await bench.apply(bench.config(a="1"))
+    await bench.user.delete(Address.of(bench.config()))
+    await bench.cluster.release(child)
+    assert bench.cached("web") is None
+
+
+async def test_release_never_touches_another_object_of_that_name(bench: Bench) -> None:
+    """Whatever it carries."""
+    child = await bench.apply(bench.config(a="1"))
+    await bench.user.delete(Address.of(bench.config()))
+    other = await bench.user.create(bench.config(a="2"))
+    await bench.cluster.release(child)
+    assert await bench.live(bench.config()) == other
+
+
+async def test_release_never_touches_what_belongs_to_another_stack_by_now(bench: Bench) -> None:
+    """The same object, under another Stack's label."""
+    child = await bench.apply(bench.config(a="1"))
+    theirs = {**child.fields["metadata"]["labels"], names.LABEL_STACK_UID: "00000000-0000-0000-0000-000000000002"}
+    await bench.apply(bench.config(metadata={"labels": theirs}, a="1"), manager=THEIRS)
+    before = await bench.live(bench.config())
+    await bench.cluster.release(child)
+    assert await bench.live(bench.config()) == before
+
+
+async def test_release_of_what_is_on_its_way_out(bench: Bench) -> None:
+    """It goes on its way, as nobody's child."""
+    manifest = bench.config(metadata=bench.held(), a="1")
+    child = await bench.apply(manifest)
+    await bench.cluster.delete(child)
+    await bench.cluster.release(child)
+    live = await bench.live(manifest)
+    assert ("deletionTimestamp" in live["metadata"], marks(live)) == (True, {})
+    await bench.release(manifest)
+
+
+async def test_deletion_of_what_changed_meanwhile(bench: Bench) -> None:
+    """A change is no reason to let it stand."""
+    manifest = bench.config(a="1")
+    child = await bench.apply(manifest)
+    await bench.user.patch(Address.of(manifest), {"data": {"b": "2"}})
+    assert await bench.cluster.delete(child)
+    assert await bench.user.find(Address.of(manifest)) is None
+
+
+async def test_deletion_of_what_asks_to_stay_by_now(bench: Bench) -> None:
+    """Whoever decided it did not know that; the cache does from then on."""
+    manifest = bench.config(a="1")
+    child = await bench.apply(manifest)
+    stays = {names.ANNOTATION_DELETION_POLICY: names.RETAIN}
+    await bench.user.patch(Address.of(manifest), {"metadata": {"annotations": stays}})
+    found = await benches.refused(bench.cluster.delete(child))
+    cached = bench.cached("web")
+    assert (found.code, cached is not None and cached.is_retained) == (409, True)
+    assert "deletionTimestamp" not in (await bench.live(manifest))["metadata"]

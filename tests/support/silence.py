@@ -1,0 +1,36 @@
+"""What must never be told: any text that holds the word `unspeakable`, which stories plant in sensitive values.
+
+Must not know who tells it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+WORD = "unspeakable"
+
+
+def encode() -> Iterator[str]:
+    """The middle of the word in base 64, at each of the three places where it can stand in a group of bytes."""
+    for shift in range(3):
+        whole = base64.b64encode(b"x" * shift + WORD.encode()).decode()
+        # The groups at both ends mix with what stands beside the word.
+        yield whole[4 if shift else 0 : -4]
+
+
+FORMS = (WORD, *encode())
+
+
+def has_leak(told: Any) -> bool:
+    """Whether a text, or anything that JSON can write or Python can show, tells it."""
+    text = told if isinstance(told, str) else orjson.dumps(told, default=repr).decode()
+    return any(form in text or form in text.lower() for form in FORMS)
+
+
+def find_leaks(what: str, told: Any) -> list[str]:
+    """That `told` tells what it must not, if it does."""
+    return [f"{what} shows a sensitive value: {told}"] if has_leak(told) else []

@@ -1,0 +1,70 @@
+"""Whether what stands under a child's name may be taken over, and what is said where it may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model import names
+from hearth.model.kinds import ObjectRef
+from hearth.plan import adoption
+
+REF = ObjectRef(group="", kind="ConfigMap", namespace="default", name="web")
+LIVING = "uid-1"
+APPLIED = {"manager": "hearth:prod/shop", "operation": "Apply"}
+
+
+def identity(uid: str, name: str = "web") -> dict[str, Any]:
+    """The metadata of a child of that Stack."""
+    text = names.identity(stack_uid=uid, group="", kind="ConfigMap", namespace="default", name=name)
+    return {"annotations": {names.ANNOTATION_IDENTITY: text}, "managedFields": [APPLIED]}
+
+
+def object_to(metadata: dict[str, Any], *, adopts: bool) -> adoption.Objection | None:
+    """What speaks against it where only the Stack `LIVING` exists."""
+    return adoption.object_to(
+        {"metadata": metadata}, ref=REF, adopts=adopts, may_exist=lambda uid, namespace: uid == LIVING
+    )
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{}, {"managedFields": [APPLIED]}, identity("uid-2"), identity(LIVING, name="other")],
+    ids=["nobody's", "released", "of a stack that is gone", "with a copied annotation"],
+)
+def test_what_no_living_stack_has_is_taken_over_if_wanted(metadata: dict[str, Any]) -> None:
+    """And only then."""
+    assert object_to(metadata, adopts=True) is None
+    refused = object_to(metadata, adopts=False)
+    assert refused is not None
+    assert (refused.reason, refused.is_final) == ("NotOurs", True)
+    assert "adoptionPolicy: Adopt" in refused.message
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+def test_what_a_living_stack_has_is_never_taken_over(adopts: bool) -> None:
+    """It is named."""
+    found = object_to(identity(LIVING), adopts=adopts)
+    assert found is not None
+    assert (found.reason, found.is_final, "the Stack prod/shop" in found.message) == ("NotOurs", True, True)
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+def test_what_is_on_its_way_out_is_waited_for(adopts: bool) -> None:
+    """Nobody has to do anything but what its finalizers wait for."""
+    found = object_to({"deletionTimestamp": "now", "finalizers": ["x/y"]}, adopts=adopts)
+    assert found is not None
+    assert (found.reason, found.is_final, "held by x/y" in found.message) == ("Terminating", False, True)
+
+
+def test_the_namespace_of_its_stack_is_asked_about() -> None:
+    """An operator for one namespace cannot know of Stacks elsewhere."""
+    asked: list[tuple[str, str]] = []
+
+    def may_exist(uid: str, namespace: str) -> bool:
+        asked.append((uid, namespace))
+        return True
+
+    adoption.object_to({"metadata": identity("uid-2")}, ref=REF, adopts=True, may_exist=may_exist)
+    assert asked == [("uid-2", "prod")]

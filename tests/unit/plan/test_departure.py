@@ -1,0 +1,190 @@
+"""What becomes of an object that nothing wants any more, and what is never put in its place."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hearth.model import names
+from hearth.model.child import Child
+from hearth.plan import decide, departure
+from hearth.plan.attempts import Attempt
+from hearth.plan.board import Board
+from hearth.plan.desired import adopted
+from hearth.plan.standing import State
+from hearth.plan.steps import Apply, Delete, Release
+from hearth.template.blueprint import Blueprint, Replacement
+from support import blueprints
+from support.blueprints import Constant, World
+
+EMPTY = blueprints.make_blueprint({})
+RETAINED = dataclasses.replace(EMPTY, retained=frozenset({"a"}))
+ABANDONED = dataclasses.replace(EMPTY, abandons=True)
+
+
+def retaining(blueprint: Blueprint, **policy: object) -> Blueprint:
+    """The same, where `a` is to be retained."""
+    changed = dataclasses.replace(blueprint.resources["a"], is_retained=True, **policy)  # type: ignore[arg-type]  # a table
+    return dataclasses.replace(
+        blueprint, resources={**blueprint.resources, "a": changed}, retained=blueprint.retained | {"a"}
+    )
+
+
+ONE = blueprints.make_blueprint({"a": []})
+
+
+def make_world(blueprint: Blueprint = ONE) -> tuple[World, Child]:
+    """What the blueprint wants is there, `a` among it."""
+    world = World()
+    world.settle(blueprints.make_board(blueprint))
+    return world, world.of("a")[0]
+
+
+def adopt(world: World, blueprint: Blueprint = ONE) -> Child:
+    """Let `a` be an object that was somebody else's before."""
+    board = blueprints.make_board(blueprint)
+    world.refresh(board)
+    step = board.frontier["a"]
+    assert isinstance(step, Apply)
+    return world.carry_out(dataclasses.replace(step, manifest=adopted(step.manifest)))
+
+
+@pytest.mark.parametrize(
+    ("blueprint", "change", "expected"),
+    [
+        (EMPTY, {}, Delete),
+        (RETAINED, {}, Release),
+        (ABANDONED, {}, Release),
+        (EMPTY, {"is_retained": True}, Release),
+        (EMPTY, {"is_adopted": True}, Release),
+        (EMPTY, {"deleting": True}, type(None)),
+        (ABANDONED, {"deleting": True}, Release),
+    ],
+    ids=[
+        "nobody wants it kept",
+        "the template says so",
+        "the stack says so",
+        "it says so itself",
+        "it was adopted",
+        "on its way out",
+        "on its way out, and kept: the stack need not wait",
+    ],
+)
+def test_what_is_kept_is_released_and_all_else_deleted(
+    blueprint: Blueprint, change: dict[str, bool], expected: type
+) -> None:
+    """Any one who says so is enough."""
+    _, child = make_world()
+    step = departure.leave(dataclasses.replace(child, **change), blueprint)  # type: ignore[arg-type]  # a table
+    assert type(step) is expected
+
+
+def test_a_change_of_the_policy_alone_is_written_once() -> None:
+    """The object stays, and says so from then on."""
+    world, child = make_world()
+    assert world.settle(blueprints.make_board(retaining(ONE))) == 1
+    changed = world.of("a")[0]
+    assert (changed.uid, changed.is_retained) == (child.uid, True)
+    assert world.settle(blueprints.make_board(retaining(ONE))) == 0
+
+
+def test_a_policy_that_somebody_wrote_on_the_object_is_no_reason_to_write() -> None:
+    """It counts all the same."""
+    world, child = make_world()
+    world.children["a"] = [dataclasses.replace(child, is_retained=True)]
+    board = blueprints.make_board(ONE)
+    assert world.refresh(board) == []
+    gone = blueprints.make_board(EMPTY)
+    assert [gone.take(key) for key in world.refresh(gone)] == [Release(child=world.of("a")[0])]
+
+
+def test_what_was_adopted_goes_on_to_say_so() -> None:
+    """In every later apply, or the server would take the annotation away."""
+    world = World()
+    child = adopt(world)
+    assert child.is_adopted
+    changed = blueprints.make_blueprint({"a": []}, manifests={"a": config("new")})
+    board = blueprints.make_board(changed)
+    assert world.refresh(board) == ["a"]
+    step = board.frontier["a"]
+    assert isinstance(step, Apply)
+    assert step.manifest["metadata"]["annotations"][names.ANNOTATION_ADOPTED] == names.ADOPTED
+
+
+def config(value: str, *, name: str | None = None) -> Constant:
+    """A ConfigMap, perhaps of a stated name."""
+    metadata = {"metadata": {"name": name}} if name else {}
+    return Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": value}, **metadata})
+
+
+def refuse(world: World, blueprint: Blueprint) -> Board:
+    """A board on a world whose `a` the server will not change to what is wanted."""
+    board = blueprints.make_board(blueprint)
+    world.refresh(board)
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    assert step.uid is not None
+    world.memory.immutable[step.uid] = (step.hash, "data")
+    world.refresh(board, "a")
+    return board
+
+
+def wish(value: str, *, name: str | None = None) -> Blueprint:
+    """`a`, retained and replaced with DeleteFirst."""
+    made = blueprints.make_blueprint({"a": []}, manifests={"a": config(value, name=name)})
+    return retaining(made, replacement=Replacement.DELETE_FIRST, is_name_pinned=name is not None)
+
+
+def test_what_is_kept_does_not_go_first() -> None:
+    """Released it would hold its name, so the next one gets another; the old one is released last."""
+    world, child = make_world(wish("old"))
+    board = refuse(world, wish("new"))
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    assert (step.uid, step.ref.name == child.name) == (None, False)
+    world.carry_out(step)
+    assert [board.take(key) for key in world.refresh(board, "a")] == [Release(child=child)]
+
+
+def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
+    """There is no room for another."""
+    world, child = make_world(wish("old", name="fixed"))
+    board = refuse(world, wish("new", name="fixed"))
+    standing = board.standings["a"]
+    assert (standing.state, standing.reason, standing.step, standing.child) == (State.FAILED, "Immutable", None, child)
+    assert "is to be retained" in standing.message
+
+
+def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
+    """Every attempt would stay for good."""
+    policy = {"replacement": Replacement.CREATE_FIRST, "failed_when": (Constant(True),)}
+    world, board = World(), blueprints.make_board(retaining(ONE, **policy))
+    world.refresh(board)
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    child = world.carry_out(step)
+    world.memory.failed.add(child.uid)
+    world.memory.attempts["a"] = Attempt(
+        subject=decide.failure_subject(child),
+        failures=1,
+        next_try=0.0,
+        reason="Boom",
+        message="boom",
+        is_final=False,
+    )
+    planned = board.refresh({"a"}, children=world, memory=world.memory, now=9.0)
+    standing = board.standings["a"]
+    assert (planned, standing.state, standing.step) == ([], State.FAILED, None)
+    assert "is to be retained" in standing.message
+
+
+def test_a_resource_asks_for_adoption_as_it_or_its_stack_says() -> None:
+    """What the resource says counts first."""
+    for own, default, expected in ((None, False, False), (None, True, True), (False, True, False), (True, False, True)):
+        resource = dataclasses.replace(ONE.resources["a"], adopts=own)
+        board = blueprints.make_board(dataclasses.replace(ONE, resources={"a": resource}, adopts=default))
+        World().refresh(board)
+        step = board.frontier["a"]
+        assert isinstance(step, Apply)
+        assert step.adopts is expected
