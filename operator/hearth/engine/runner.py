@@ -232,6 +232,7 @@ class Runner:
         """Let passes run on the blueprint that was accepted."""
         blueprint = self.intake.blueprint
         assert blueprint is not None  # noqa: S101 -- the intake calls this for nothing else
+        self.memory.begin(blueprint.resources)
         self._unwatched = self._wanted_kinds(blueprint)
         self.board = Board(
             blueprint=blueprint,
