@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.health import Change
 
 EVERYTHING = "*"
 """Not a resource name: all resources of the Stack."""
@@ -51,6 +52,10 @@ class Inbox:
     def on_synced(self, kind: Kind) -> None:
         """A cache holds what was asked of it: whoever waits for it is told."""
         self._broadcast(kind)
+
+    def on_rules(self, change: Change) -> None:
+        """Objects of some kinds are judged otherwise since: whoever has any is told."""
+        self._broadcast(change)
 
     def on_source(self, ref: ObjectRef) -> None:
         """A source of definitions changed: whoever reads it is told."""

@@ -10,6 +10,7 @@ from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.plan import departure, drift, readiness, replacing, stated, steps
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
+from hearth.plan.health import Rulebook
 from hearth.plan.ownership import Finding
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
@@ -55,7 +56,7 @@ class Subject:
 class Resolver:
     """Judges the resources of one blueprint; remembers evaluated manifests while their inputs stay the same."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
         self,
         *,
         blueprint: Blueprint,
@@ -64,10 +65,12 @@ class Resolver:
         hashes: Hashes,
         unwatched: Collection[Kind],
         only_namespace: str,
+        rules: Rulebook,
     ) -> None:
         """Nothing is evaluated before it is asked for."""
         self._unwatched = unwatched
         self._only_namespace = only_namespace
+        self._rules = rules
         self._blueprint = blueprint
         self._stack = stack
         self._kinds = kinds
@@ -209,7 +212,7 @@ class Resolver:
         return self._retry(subject, standing) if standing.is_terminal else standing
 
     def _judge_child(self, subject: Subject, child: Child) -> Standing:
-        return readiness.judge(subject.resource, child, subject.values)
+        return readiness.judge(subject.resource, child, subject.values, self._rules)
 
     def _refuse(self, name: str, desired: Desired) -> Standing | None:
         """The standing of a resource whose object may not be touched, wherever it came from."""
