@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +23,8 @@ __all__ = ["Change", "Rulebook", "State", "Table", "Verdict", "judge", "paths"]
 
 BUILT_IN = "health_rules.yaml"
 """Beside this module."""
+VERDICTS_KEPT = 4096
+"""Then the oldest is forgotten, and made again where it is asked for."""
 
 EXISTING_KINDS: Final = (
     "ConfigMap",
@@ -84,16 +87,29 @@ class Rulebook:
     def __init__(self, users: Table = health_table.EMPTY) -> None:
         self._users = users
         self._found: dict[str, Entry] = {}
+        self._judged: OrderedDict[int, tuple[Mapping[str, Any], Verdict]] = OrderedDict()
+        """By the identity of an object's fields these, so that the identity stays theirs, and the verdict."""
 
     def replace(self, users: Table) -> Change:
         """Let these be the rules of users from now on."""
         before, self._users = self._users, users
         self._found = {}
+        self._judged.clear()
         return Change(before=before, after=users)
 
     def judge(self, fields: Mapping[str, Any], *, kind: Kind) -> Verdict:
-        """How the object with these fields does. Takes any shape and never raises."""
-        return self.find_entry(kind).rule(fields)
+        """How the object with these fields, which nobody changes, does. Takes any shape and never raises."""
+        entry = self.find_entry(kind)
+        if not entry.is_slow:
+            return entry.rule(fields)
+        known = self._judged.get(id(fields))
+        if known is not None:
+            return known[1]
+        verdict = entry.rule(fields)
+        self._judged[id(fields)] = fields, verdict
+        if len(self._judged) > VERDICTS_KEPT:
+            self._judged.popitem(last=False)
+        return verdict
 
     def paths(self, kind: Kind) -> frozenset[Path]:
         """The fields that `judge` reads of objects of this kind, besides the metadata; empty: metadata are enough."""

@@ -80,7 +80,9 @@ def make_entry(cases: tuple[Case, ...]) -> Entry:
     for case in cases:
         for expression in case.expressions:
             paths |= expression.reads.get(SELF, frozenset())
-    return Entry(rule=Cases(cases), paths=reads.shorten(path for path in paths if path[0] not in METADATA))
+    return Entry(
+        rule=Cases(cases), paths=reads.shorten(path for path in paths if path[0] not in METADATA), is_slow=True
+    )
 
 
 def read_conditions(fields: Fields) -> dict[str, Mapping[str, Any]]:

@@ -49,6 +49,8 @@ class Entry:
     rule: Rule
     paths: frozenset[Path]
     """All that the rule reads, besides apiVersion, kind and metadata."""
+    is_slow: bool = False
+    """Whether a verdict takes so long that it is to be remembered."""
 
 
 def entry(rule: Rule, *paths: str) -> Entry:
