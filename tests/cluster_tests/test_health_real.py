@@ -76,7 +76,11 @@ async def test_a_deployment_past_its_deadline(running: RealWorld) -> None:
     status = await wait_status(running, stack, lambda status: status.get("phase") == "CreateFailed")
     assert "has timed out progressing; 0 of 2 pods are ready" in find_message(status)
     [problem] = status["problems"]
-    assert (problem["kind"], problem["name"], problem["reason"]) == ("Deployment", "late-it", "ProgressDeadlineExceeded")
+    assert (problem["kind"], problem["name"], problem["reason"]) == (
+        "Deployment",
+        "late-it",
+        "ProgressDeadlineExceeded",
+    )
     child = Address(api_version="apps/v1", kind="Deployment", namespace=running.namespace, name="late-it")
     before = await running.user.find(child)
     spec["template"] = make_pod("fine")
