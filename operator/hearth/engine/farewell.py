@@ -6,10 +6,12 @@ import structlog
 
 from hearth.engine import acceptance
 from hearth.engine.inbox import EVERYTHING
+from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import Refused, Unreachable
+from hearth.model.kinds import ObjectRef
 from hearth.plan import blockers
 
 logger = structlog.get_logger(__name__)
@@ -34,6 +36,19 @@ async def part(uid: str, services: Services) -> str:
         logger.warning("cannot finish a deletion", stack=f"{stack.namespace}/{stack.name}", error=str(error))
     services.mark_later(RETRY, uid, EVERYTHING)
     return blocked
+
+
+async def is_swept_away(stack: StackObject, services: Services) -> bool:
+    """Whether the Stack's whole namespace is on its way out, so that nothing in it can be held. False where nobody knows."""
+    kind = services.cluster.kinds.find("v1", "Namespace")
+    if kind is None:
+        return False
+    ref = ObjectRef(group="", kind="Namespace", namespace="", name=stack.namespace)
+    try:
+        live = await services.cluster.get(ref, kind=kind)
+    except (Refused, Unreachable):
+        return False
+    return "deletionTimestamp" in live["metadata"]
 
 
 async def list_left(uid: str, services: Services) -> list[Child]:

@@ -128,8 +128,8 @@ class Recorder:
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
         )
-        await self._warn(stack, status)
         status = veil.cover(status, runner.intake.hidden_texts)
+        await self._warn(stack, status)
         patch = report.find_changes(before, status)
         if not patch:
             runner.note_written(status)

@@ -5,7 +5,7 @@ Must not know what rules look like; `hearth.plan.health_table` reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -21,8 +21,9 @@ logger = structlog.get_logger(__name__)
 CONFIG_MAP = "hearth-health-rules"
 READER = "@user-rules"
 """Not a Stack's UID: who reads the ConfigMap."""
-RETRY = 10.0
+RETRY = 30.0
 """Seconds until it is read again after it could not be."""
+NOT_FOUND = 404
 TOLD_AT_MOST = 10
 """Mistakes in one Event, which holds 1024 bytes."""
 
@@ -38,6 +39,9 @@ class UserRules:
         self._is_outdated = False
         self._documents: Mapping[str, str] = {}
         """As they were read last."""
+        self._trouble = ""
+        """Why they could not be read, where that is so."""
+        self._cancel_retry: Callable[[], None] | None = None
 
     async def start(self) -> None:
         """Read them for the first time; that they cannot be read keeps nothing from beginning."""
@@ -48,6 +52,8 @@ class UserRules:
     def stop(self) -> None:
         """Look at them no more."""
         self._tasks.cancel()
+        if self._cancel_retry is not None:
+            self._cancel_retry()
         if self._ref.namespace:
             self._services.home.follow_sources(READER, ())
 
@@ -66,15 +72,21 @@ class UserRules:
         try:
             documents = await self._services.home.get_source(self._ref)
         except (Refused, Unreachable) as error:
-            if isinstance(error, Refused) and error.code == 404:
-                documents = {}
-            else:
-                logger.warning("health rules cannot be read; it is tried again", configmap=self._name, error=str(error))
-                self._services.clock.call_later(RETRY, lambda: self.hear(self._ref))
+            if not isinstance(error, Refused) or error.code != NOT_FOUND:
+                self._retry_later(str(error))
                 return
+            documents = {}
+        self._trouble = ""
         if documents != self._documents:
             self._documents = dict(documents)
             await self._take_up(documents)
+
+    def _retry_later(self, trouble: str) -> None:
+        """Keep what is known meanwhile."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            logger.warning("health rules cannot be read; it is tried again", configmap=self._name, error=trouble)
+        self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.hear(self._ref))
 
     async def _take_up(self, documents: Mapping[str, str]) -> None:
         """Judge by these from now on, and tell what is wrong with them."""

@@ -5,24 +5,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from hearth.model import fields
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import departure, drift, readiness, replacing, stated, steps
+from hearth.plan import decide, drift, moves, replacing, stated
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
 from hearth.plan.health import Rulebook
-from hearth.plan.ownership import Finding
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
-from hearth.plan.steps import Apply, Delete, Step
-from hearth.plan.world import Memory, Question
+from hearth.plan.subject import Subject
+from hearth.plan.world import Memory
 from hearth.template.blueprint import (
     Blueprint,
     Broken,
     DriftPolicy,
     Known,
     Pending,
-    Replacement,
     ResourceBlueprint,
     StackIdentity,
     Values,
@@ -30,27 +27,6 @@ from hearth.template.blueprint import (
 
 KIND_NOT_AVAILABLE = "KindNotAvailable"
 """The reason of a resource whose kind is not served, or not watched yet."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What one judgement is about."""
-
-    resource: ResourceBlueprint
-    wanted: Wanted
-    children: tuple[Child, ...]
-    """The objects that carry the resource's label."""
-    values: Values
-    memory: Memory
-    now: float
-    """Monotonic seconds."""
-    adopts: bool
-    """Whether an object that is there already and nobody's child may be taken over."""
-
-    @property
-    def name(self) -> str:
-        """Of the resource."""
-        return self.resource.name
 
 
 class Resolver:
@@ -109,7 +85,9 @@ class Resolver:
                 values=values,
                 memory=memory,
                 now=now,
+                blueprint=self._blueprint,
                 adopts=adopts,
+                rules=self._rules,
             )
         )
 
@@ -164,55 +142,18 @@ class Resolver:
         """The standing of a resource whose manifest is known."""
         wanted = subject.wanted
         candidates = replacing.find_candidates(subject.children, wanted)
-        child = replacing.choose(candidates, wanted, lambda each: self._judge_child(subject, each))
+        child = replacing.choose(candidates, wanted, lambda each: decide.judge_child(subject, each))
         desired = wanted.at(child.incarnation, is_adopted=child.is_adopted) if child is not None else wanted.at(1)
         if refused := self._refuse(subject.name, desired):
             return refused
         if child is None:
-            return to_apply(subject, desired, None)
+            return moves.to_apply(subject, desired, None)
         if child.deleting:
-            return self._judge_child(subject, child)
+            return decide.judge_child(subject, child)
         finding = drift.find(child, desired, subject.memory)
-        standing = self._decide_change(subject, child, desired, finding)
+        standing = decide.decide(subject, child, desired, finding)
         remarks = drift.tell(subject.resource, child, finding, desired, subject.memory)
         return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
-
-    def _decide_change(self, subject: Subject, child: Child, desired: Desired, finding: Finding) -> Standing:
-        """The standing of a resource whose object is there: does it have the definition, and keep it?"""
-        if child.hash != desired.hash:
-            field = find_immutable(subject, child, finding)
-            return self._replace(subject, child, field) if field else to_apply(subject, desired, child, finding)
-        if stated.read_record(child) != desired.record:
-            return to_apply(subject, desired, child, finding)
-        if finding.taken or subject.name in subject.memory.contests:
-            return self._contend(subject, child, desired, finding)
-        return self._stand(subject, child)
-
-    def _contend(self, subject: Subject, child: Child, desired: Desired, finding: Finding) -> Standing:
-        """The standing of a resource of whose object somebody took fields, now or not long ago."""
-        memory, name = subject.memory, subject.name
-        contest = memory.find_contest(name, now=subject.now)
-        if finding.taken and (contest is None or contest.next_answer <= subject.now):
-            repair = to_apply(subject, desired, child, finding, repairs=drift.describe(finding.taken))
-            if contest is None or not contest.is_contested or repair.state is not State.PROGRESSING:
-                return repair
-            # Once it is a contest it is nobody's wait any more: the resource is as ready as its object.
-            standing = dataclasses.replace(self._judge_child(subject, child), step=repair.step)
-        else:
-            standing = self._stand(subject, child)
-            if contest is not None and (finding.taken or contest.is_contested):
-                due = contest.next_answer if finding.taken else contest.forgotten_at
-                standing = dataclasses.replace(standing, wake_at=min(due, standing.wake_at or due))
-        question = Question(child=child, lost=finding.taken, manifest=desired.manifest)
-        return dataclasses.replace(standing, remarks=drift.tell_contest(name, contest, question, memory))
-
-    def _stand(self, subject: Subject, child: Child) -> Standing:
-        """The standing of a resource whose object is as it is to be."""
-        standing = self._judge_child(subject, child)
-        return self._retry(subject, standing) if standing.is_terminal else standing
-
-    def _judge_child(self, subject: Subject, child: Child) -> Standing:
-        return readiness.judge(subject.resource, child, subject.values, self._rules)
 
     def _refuse(self, name: str, desired: Desired) -> Standing | None:
         """The standing of a resource whose object may not be touched, wherever it came from."""
@@ -225,67 +166,6 @@ class Resolver:
             message = f"names the object that resource {other!r} stands for; give it another name or namespace"
             return Standing(state=State.FAILED, reason="DuplicateObject", message=message, ref=ref)
         return None
-
-    def _replace(self, subject: Subject, child: Child, field: str) -> Standing:
-        """The standing of a resource that can only be had as another object."""
-        wanted = subject.wanted
-        policy = replacing.find_policy(subject.resource, wanted)
-        if policy is Replacement.NEVER or (policy is Replacement.CREATE_FIRST and wanted.is_name_pinned):
-            message = replacing.explain_refusal(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
-            return readiness.stand(child, State.FAILED, "Immutable", message)
-        if policy is Replacement.DELETE_FIRST and departure.is_kept(child, self._blueprint):
-            # It would only be released, and go on to hold its name.
-            if wanted.is_name_pinned:
-                message = f"{field} cannot be changed in place, and {departure.explain_kept(child)}"
-                return readiness.stand(child, State.FAILED, "Immutable", message)
-        elif policy is Replacement.DELETE_FIRST:
-            return to_delete(subject, child, f"is replaced, as {field} changed: it goes first")
-        return self._make_another(subject)
-
-    def _make_another(self, subject: Subject) -> Standing:
-        """The standing of a resource that gets its next object; what never was of use goes before, lest tries pile up."""
-        for each in subject.children:
-            if replacing.is_useless(each, subject.memory) and not departure.is_kept(each, self._blueprint):
-                return to_delete(subject, each, "is replaced, and goes first as it never was ready")
-        return to_apply(subject, subject.wanted.at(replacing.find_next_incarnation(subject.children)), None)
-
-    def _retry(self, subject: Subject, failed: Standing) -> Standing:
-        """The standing of a resource whose object has failed for good: another one is tried, more and more slowly."""
-        child, wanted, memory = failed.child, subject.wanted, subject.memory
-        if child is None or replacing.find_policy(subject.resource, wanted) is Replacement.NEVER:
-            return failed
-        if departure.is_kept(child, self._blueprint):
-            # Every failed attempt would stay for good, so nobody but its owner makes room for the next.
-            message = f"{failed.message}; {departure.explain_kept(child)}"
-            return dataclasses.replace(failed, message=message)
-        attempt = memory.attempts.get(subject.name)
-        if attempt is None or attempt.subject != failure_subject(child) or child.uid not in memory.failed:
-            # Nothing is remembered of this failure yet: whoever reads this standing counts it, and asks again.
-            return failed
-        state = State.FAILED if attempt.is_exhausted else State.RETRYING
-        standing = dataclasses.replace(failed, state=state)
-        if subject.name in memory.in_flight:
-            return standing
-        if attempt.next_try > subject.now:
-            return dataclasses.replace(standing, wake_at=attempt.next_try)
-        if replacing.was_never_ready(child, memory):
-            # It has no claim: failing attempts must not pile up.
-            return dataclasses.replace(standing, step=Delete(child=child))
-        return to_apply(subject, wanted.at(replacing.find_next_incarnation(subject.children)), None)
-
-
-def find_immutable(subject: Subject, child: Child, finding: Finding) -> str | None:
-    """The field whose change takes another object, if there is one. What is left to others is no change."""
-    refused = subject.memory.immutable.get(child.uid)
-    if refused is not None and refused[0] == subject.wanted.hash:
-        return refused[1]
-    manifest = fields.without(subject.wanted.manifest, [lost.place for lost in finding.left])
-    return replacing.find_replaced_field(subject.resource, child, manifest)
-
-
-def failure_subject(child: Child) -> str:
-    """What an attempt by way of another object is remembered by."""
-    return f"{child.hash}/failed"
 
 
 def find_current(children: tuple[Child, ...]) -> Child | None:
@@ -302,49 +182,6 @@ def fields_of(child: Child | None) -> Mapping[str, object] | None:
 def incarnation_of(child: Child | None) -> int:
     """The incarnation of a child; the first where there is none yet."""
     return child.incarnation if child is not None else 1
-
-
-def to_apply(
-    subject: Subject, desired: Desired, child: Child | None, finding: Finding = drift.NOTHING, *, repairs: str = ""
-) -> Standing:
-    """The standing of a resource whose object is to be written, or is being written, or was refused.
-
-    repairs: the fields that are taken back, where that is all that the write is for.
-    """
-    step = Apply(
-        resource=subject.name,
-        kind=desired.kind,
-        ref=desired.ref,
-        manifest=desired.manifest,
-        hash=desired.hash,
-        uid=child.uid if child is not None else None,
-        statement=desired.statement,
-        left=finding.left,
-        repairs=repairs,
-        adopts=subject.adopts,
-        hidden=subject.resource.hidden,
-    )
-    standing = Standing(
-        state=State.PROGRESSING, reason="Applying", message="is being applied", ref=desired.ref, child=child
-    )
-    return _when_due(subject, standing, step)
-
-
-def to_delete(subject: Subject, child: Child, message: str) -> Standing:
-    """The standing of a resource whose object is to go before the next one is made."""
-    standing = readiness.stand(child, State.PROGRESSING, "Replacing", message)
-    return _when_due(subject, standing, Delete(child=child))
-
-
-def _when_due(subject: Subject, standing: Standing, step: Step) -> Standing:
-    """The standing with its step, unless that is being taken or was refused a moment ago."""
-    attempt = subject.memory.attempts.get(subject.name)
-    if attempt is not None and attempt.subject == steps.subject(step):
-        state = State.FAILED if attempt.is_exhausted else State.RETRYING
-        standing = dataclasses.replace(standing, state=state, reason=attempt.reason, message=attempt.message)
-        if attempt.next_try > subject.now and subject.name not in subject.memory.in_flight:
-            return dataclasses.replace(standing, wake_at=attempt.next_try)
-    return standing if subject.name in subject.memory.in_flight else dataclasses.replace(standing, step=step)
 
 
 def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting") -> Standing:

@@ -8,7 +8,7 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Child
-from hearth.plan import departure, resolve
+from hearth.plan import decide, departure
 from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
 from hearth.plan.desired import adopted
@@ -166,7 +166,7 @@ def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
     child = world.carry_out(step)
     world.memory.failed.add(child.uid)
     world.memory.attempts["a"] = Attempt(
-        subject=resolve.failure_subject(child),
+        subject=decide.failure_subject(child),
         failures=1,
         next_try=0.0,
         reason="Boom",

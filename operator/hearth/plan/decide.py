@@ -1,0 +1,122 @@
+"""What is to be done about one resource whose object is there: changed, replaced, contended for, retried, or left alone."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hearth.model import fields
+from hearth.model.child import Child
+from hearth.plan import departure, drift, moves, readiness, replacing, stated
+from hearth.plan.desired import Desired
+from hearth.plan.ownership import Finding
+from hearth.plan.standing import Standing, State
+from hearth.plan.steps import Delete
+from hearth.plan.subject import Subject
+from hearth.plan.world import Question
+from hearth.template.blueprint import Replacement
+
+
+def decide(subject: Subject, child: Child, desired: Desired, finding: Finding) -> Standing:
+    """The standing of a resource whose object is there: does it have the definition, and keep it?"""
+    if child.hash != desired.hash:
+        field = find_immutable(subject, child, finding)
+        return _replace(subject, child, field) if field else moves.to_apply(subject, desired, child, finding)
+    if stated.read_record(child) != desired.record:
+        return moves.to_apply(subject, desired, child, finding)
+    if finding.taken or subject.name in subject.memory.contests:
+        return _contend(subject, child, desired, finding)
+    return _stand(subject, child)
+
+
+def _contend(subject: Subject, child: Child, desired: Desired, finding: Finding) -> Standing:
+    """The standing of a resource of whose object somebody took fields, now or not long ago."""
+    memory, name = subject.memory, subject.name
+    contest = memory.find_contest(name, now=subject.now)
+    if finding.taken and (contest is None or contest.next_answer <= subject.now):
+        repair = moves.to_apply(subject, desired, child, finding, repairs=drift.describe(finding.taken))
+        if contest is None or not contest.is_contested or repair.state is not State.PROGRESSING:
+            return repair
+        # Once it is a contest it is nobody's wait any more: the resource is as ready as its object.
+        standing = dataclasses.replace(judge_child(subject, child), step=repair.step)
+    else:
+        standing = _stand(subject, child)
+        if contest is not None and (finding.taken or contest.is_contested):
+            due = contest.next_answer if finding.taken else contest.forgotten_at
+            standing = dataclasses.replace(standing, wake_at=min(due, standing.wake_at or due))
+    question = Question(child=child, lost=finding.taken, manifest=desired.manifest)
+    return dataclasses.replace(standing, remarks=drift.tell_contest(name, contest, question, memory))
+
+
+def _stand(subject: Subject, child: Child) -> Standing:
+    """The standing of a resource whose object is as it is to be."""
+    standing = judge_child(subject, child)
+    return _retry(subject, standing) if standing.is_terminal else standing
+
+
+def judge_child(subject: Subject, child: Child) -> Standing:
+    """How an object of the resource does by itself."""
+    return readiness.judge(subject.resource, child, subject.values, subject.rules)
+
+
+def _replace(subject: Subject, child: Child, field: str) -> Standing:
+    """The standing of a resource that can only be had as another object."""
+    wanted = subject.wanted
+    policy = replacing.find_policy(subject.resource, wanted)
+    if policy is Replacement.NEVER or (policy is Replacement.CREATE_FIRST and wanted.is_name_pinned):
+        message = replacing.explain_refusal(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
+        return readiness.stand(child, State.FAILED, "Immutable", message)
+    if policy is Replacement.DELETE_FIRST and departure.is_kept(child, subject.blueprint):
+        # It would only be released, and go on to hold its name.
+        if wanted.is_name_pinned:
+            message = f"{field} cannot be changed in place, and {departure.explain_kept(child)}"
+            return readiness.stand(child, State.FAILED, "Immutable", message)
+    elif policy is Replacement.DELETE_FIRST:
+        return moves.to_delete(subject, child, f"is replaced, as {field} changed: it goes first")
+    return _make_another(subject)
+
+
+def _make_another(subject: Subject) -> Standing:
+    """The standing of a resource that gets its next object; what never was of use goes before, lest tries pile up."""
+    for each in subject.children:
+        if replacing.is_useless(each, subject.memory) and not departure.is_kept(each, subject.blueprint):
+            return moves.to_delete(subject, each, "is replaced, and goes first as it never was ready")
+    return moves.to_apply(subject, subject.wanted.at(replacing.find_next_incarnation(subject.children)), None)
+
+
+def _retry(subject: Subject, failed: Standing) -> Standing:
+    """The standing of a resource whose object has failed for good: another one is tried, more and more slowly."""
+    child, wanted, memory = failed.child, subject.wanted, subject.memory
+    if child is None or replacing.find_policy(subject.resource, wanted) is Replacement.NEVER:
+        return failed
+    if departure.is_kept(child, subject.blueprint):
+        # Every failed attempt would stay for good, so nobody but its owner makes room for the next.
+        message = f"{failed.message}; {departure.explain_kept(child)}"
+        return dataclasses.replace(failed, message=message)
+    attempt = memory.attempts.get(subject.name)
+    if attempt is None or attempt.subject != failure_subject(child) or child.uid not in memory.failed:
+        # Nothing is remembered of this failure yet: whoever reads this standing counts it, and asks again.
+        return failed
+    state = State.FAILED if attempt.is_exhausted else State.RETRYING
+    standing = dataclasses.replace(failed, state=state)
+    if subject.name in memory.in_flight:
+        return standing
+    if attempt.next_try > subject.now:
+        return dataclasses.replace(standing, wake_at=attempt.next_try)
+    if replacing.was_never_ready(child, memory):
+        # It has no claim: failing attempts must not pile up.
+        return dataclasses.replace(standing, step=Delete(child=child))
+    return moves.to_apply(subject, wanted.at(replacing.find_next_incarnation(subject.children)), None)
+
+
+def find_immutable(subject: Subject, child: Child, finding: Finding) -> str | None:
+    """The field whose change takes another object, if there is one. What is left to others is no change."""
+    refused = subject.memory.immutable.get(child.uid)
+    if refused is not None and refused[0] == subject.wanted.hash:
+        return refused[1]
+    manifest = fields.without(subject.wanted.manifest, [lost.place for lost in finding.left])
+    return replacing.find_replaced_field(subject.resource, child, manifest)
+
+
+def failure_subject(child: Child) -> str:
+    """What an attempt by way of another object is remembered by."""
+    return f"{child.hash}/failed"

@@ -1,0 +1,56 @@
+"""The standing of a resource whose object is to be written or deleted: with the step, or with when it is tried again."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hearth.model.child import Child
+from hearth.plan import drift, readiness, steps
+from hearth.plan.desired import Desired
+from hearth.plan.ownership import Finding
+from hearth.plan.standing import Standing, State
+from hearth.plan.steps import Apply, Delete, Step
+from hearth.plan.subject import Subject
+
+
+def to_apply(
+    subject: Subject, desired: Desired, child: Child | None, finding: Finding = drift.NOTHING, *, repairs: str = ""
+) -> Standing:
+    """The standing of a resource whose object is to be written, or is being written, or was refused.
+
+    repairs: the fields that are taken back, where that is all that the write is for.
+    """
+    step = Apply(
+        resource=subject.name,
+        kind=desired.kind,
+        ref=desired.ref,
+        manifest=desired.manifest,
+        hash=desired.hash,
+        uid=child.uid if child is not None else None,
+        statement=desired.statement,
+        left=finding.left,
+        repairs=repairs,
+        adopts=subject.adopts,
+        hidden=subject.resource.hidden,
+    )
+    standing = Standing(
+        state=State.PROGRESSING, reason="Applying", message="is being applied", ref=desired.ref, child=child
+    )
+    return _when_due(subject, standing, step)
+
+
+def to_delete(subject: Subject, child: Child, message: str) -> Standing:
+    """The standing of a resource whose object is to go before the next one is made."""
+    standing = readiness.stand(child, State.PROGRESSING, "Replacing", message)
+    return _when_due(subject, standing, Delete(child=child))
+
+
+def _when_due(subject: Subject, standing: Standing, step: Step) -> Standing:
+    """The standing with its step, unless that is being taken or was refused a moment ago."""
+    attempt = subject.memory.attempts.get(subject.name)
+    if attempt is not None and attempt.subject == steps.subject(step):
+        state = State.FAILED if attempt.is_exhausted else State.RETRYING
+        standing = dataclasses.replace(standing, state=state, reason=attempt.reason, message=attempt.message)
+        if attempt.next_try > subject.now and subject.name not in subject.memory.in_flight:
+            return dataclasses.replace(standing, wake_at=attempt.next_try)
+    return standing if subject.name in subject.memory.in_flight else dataclasses.replace(standing, step=step)

@@ -1,0 +1,36 @@
+"""What one judgement of a resource is about. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hearth.model.child import Child
+from hearth.plan.desired import Wanted
+from hearth.plan.health import Rulebook
+from hearth.plan.world import Memory
+from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What one judgement is about."""
+
+    resource: ResourceBlueprint
+    wanted: Wanted
+    children: tuple[Child, ...]
+    """The objects that carry the resource's label."""
+    values: Values
+    memory: Memory
+    now: float
+    """Monotonic seconds."""
+    blueprint: Blueprint
+    """Of the whole Stack."""
+    adopts: bool
+    """Whether an object that is there already and nobody's child may be taken over."""
+    rules: Rulebook
+    """How objects do, by kind."""
+
+    @property
+    def name(self) -> str:
+        """Of the resource."""
+        return self.resource.name

@@ -1,0 +1,32 @@
+"""How a spec asks to go about it."""
+
+from __future__ import annotations
+
+from hearth.plan import flow
+from hearth.plan.flow import Flow
+
+
+def test_without_a_word_the_defaults_hold() -> None:
+    """As the API says of each field."""
+    assert flow.parse({}) == Flow()
+    assert (Flow().retry_limit, Flow().timeout, Flow().history_limit, Flow().rolls_back) == (5, None, 10, False)
+
+
+def test_everything_that_is_said_is_heard() -> None:
+    """Durations in seconds; nought is an answer too."""
+    spec = {
+        "paused": True,
+        "rollback": {"onFailure": True, "toRevision": 0},
+        "retry": {"limit": 0, "maxBackoff": "1m30s"},
+        "timeout": "1h",
+        "revisionHistoryLimit": 0,
+    }
+    assert flow.parse(spec) == Flow(
+        is_paused=True,
+        rolls_back=True,
+        to_revision=0,
+        retry_limit=0,
+        max_backoff=90.0,
+        timeout=3600.0,
+        history_limit=0,
+    )
