@@ -28,12 +28,14 @@ async def running(world: RealWorld) -> RealWorld:
     return world
 
 
-async def create_stack(world: RealWorld, name: str, manifest: Object, **spec: Any) -> Address:
-    """A Stack with one resource `it`."""
+async def create_stack(
+    world: RealWorld, name: str, manifest: Object, *, others: Object | None = None, **spec: Any
+) -> Address:
+    """A Stack with a resource `it`, and others where they are stated."""
     address = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name=name)
     metadata = {"name": name, "namespace": world.namespace}
     head = {"apiVersion": address.api_version, "kind": "Stack", "metadata": metadata}
-    template = {"resources": {"it": {"manifest": manifest}}}
+    template = {"resources": {"it": {"manifest": manifest}, **(others or {})}}
     await world.user.create({**head, "spec": {"template": template, **spec}})
     return address
 
@@ -119,17 +121,14 @@ async def test_a_pod_that_fits_nowhere_and_one_that_crashes(running: RealWorld) 
 
 @pytest.mark.cluster
 async def test_a_daemon_set_that_nobody_has_looked_at(running: RealWorld) -> None:
-    """All counts of a new one are 0, which its controller has yet to say anything about; it comes to its pods at last."""
+    """All counts of a new one are 0, which must not be taken for a rollout that is done: its dependents wait."""
     spec = {"selector": {"matchLabels": {"app": "it"}}, "template": make_pod("never-ready")}
-    stack = await create_stack(running, "everywhere", {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": spec})
-    seen: list[str] = []
-
-    def look(status: Object) -> bool:
-        seen.append(status.get("phase", ""))
-        return "pods are available" in find_message(status)
-
-    await wait_status(running, stack, look)
-    assert "CreateComplete" not in seen
+    dependent = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}, "dependsOn": ["it"]}
+    manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": spec}
+    stack = await create_stack(running, "everywhere", manifest, others={"after": dependent})
+    await wait_status(running, stack, lambda status: "pods are available" in find_message(status))
+    after = Address(api_version="v1", kind="ConfigMap", namespace=running.namespace, name="everywhere-after")
+    assert await running.user.find(after) is None
 
 
 @pytest.mark.cluster
