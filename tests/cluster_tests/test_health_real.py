@@ -158,3 +158,32 @@ async def test_rules_of_users(running: RealWorld) -> None:
     await wait_status(running, stack, lambda status: "it went bad" not in find_message(status))
     stack_now = await running.user.find(stack)
     assert expectations.find_condition(stack_now or {}, "Ready")["status"] == "True"
+
+
+@pytest.mark.cluster
+async def test_what_stands_beside_a_workload_comes_to_rest(running: RealWorld) -> None:
+    """A budget that was counted, and an autoscaler without metrics: both do what they can."""
+    labels = {"matchLabels": {"app": "it"}}
+    spec = {"replicas": 1, "selector": labels, "template": make_pod("fine")}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "${it.metadata.name}"}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"minAvailable": 1, "selector": labels}}
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3},
+    }
+    others = {"budget": {"manifest": budget}, "scaler": {"manifest": scaler}}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    stack = await create_stack(running, "beside", manifest, others=others)
+    await wait_status(running, stack, lambda status: status.get("phase") == "CreateComplete")
+
+
+@pytest.mark.cluster
+async def test_a_deployment_that_may_have_no_pods(running: RealWorld) -> None:
+    """It waits in the words of whoever refuses them, although nobody watches its ReplicaSet or pods."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "0"}}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "it"}}, "template": make_pod("fine")}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    stack = await create_stack(running, "forbidden", quota, others={"web": {"manifest": manifest, "dependsOn": ["it"]}})
+    status = await wait_status(running, stack, lambda status: "exceeded quota" in find_message(status))
+    assert status["phase"] == "CreateInProgress"
