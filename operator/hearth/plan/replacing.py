@@ -57,7 +57,13 @@ def choose(candidates: list[Child], wanted: Wanted, judge: Callable[[Child], Sta
     def rank(child: Child) -> tuple[bool, bool, bool, bool, int]:
         state = judge(child).state
         is_same = child.hash == wanted.hash
-        return (not child.deleting, is_same, is_same and state is not State.FAILED, state is State.READY, child.incarnation)
+        return (
+            not child.deleting,
+            is_same,
+            is_same and state is not State.FAILED,
+            state is State.READY,
+            child.incarnation,
+        )
 
     return max(candidates, key=rank)
 

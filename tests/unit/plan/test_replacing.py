@@ -139,6 +139,18 @@ def test_a_way_back_finds_the_old_object(world: World) -> None:
     assert [back.take(key) for key in planned] == [Delete(child=newcomer)]
 
 
+def test_another_object_that_fails_is_waited_for_beside_the_healthy_old_one(world: World) -> None:
+    """Else it would be made over and over without a pause; its own controller may yet overcome it."""
+    board = refused(world, one("new"))
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    newcomer = world.carry_out(step, status=FAILED)
+    world.refresh(board, "a")
+    assert (board.standings["a"].child, board.standings["a"].state) == (newcomer, State.FAILED)
+    assert "a" not in board.frontier
+    assert newcomer.uid not in board.frontier
+
+
 def test_a_field_of_replace_on_replaces_what_could_be_changed(world: World) -> None:
     """Without a request that is refused."""
     board = blueprints.make_board(one("new", replace_on=(("data", "x"),)))
