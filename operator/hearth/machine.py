@@ -36,7 +36,8 @@ logger = structlog.get_logger(__name__)
 BEGIN_RETRY = 2.0
 """Seconds until the start is tried again where the API server is not there yet."""
 DEAF_AFTER = 300.0
-"""Seconds of silence that no living watch keeps: bookmarks come every minute, and a stalled one begins anew before."""
+"""Seconds of silence that no living watch keeps: bookmarks come every minute, a stalled one begins anew before, and one
+whose server is away, or no longer serves its kind, goes on asking: a restart of the process would help nobody."""
 
 
 class LoopClock:
@@ -173,6 +174,10 @@ class KubeMachine:
             hashes=hasher,
             inbox=self._inbox,
             only_namespace=self._settings.namespace or "",
-            patience=Patience(max_backoff=self._settings.max_backoff.total_seconds(), chance=random.random),
+            patience=self._make_patience(),
         )
         return Engine(services=services, observer=self._observer, concurrency=self._settings.concurrency)
+
+    def _make_patience(self) -> Patience:
+        """How retries are spread."""
+        return Patience(max_backoff=self._settings.max_backoff.total_seconds(), chance=random.random)

@@ -15,6 +15,7 @@ from hearth.engine.ports import Cluster, Home
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.causes import Cause
 from support import fake_kinds, probe_player
 from support.world import Address, User
 
@@ -36,6 +37,7 @@ class Ears:
     stacks: list[str] = field(default_factory=list)
     synced: list[Kind] = field(default_factory=list)
     sources: list[ObjectRef] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
     kinds: int = 0
 
     def on_child(self, stack_uid: str, resource: str) -> None:
@@ -57,6 +59,10 @@ class Ears:
     def on_source(self, ref: ObjectRef) -> None:
         """As the port says."""
         self.sources.append(ref)
+
+    def on_cause(self, cause: Cause) -> None:
+        """As the port says."""
+        self.causes.append(cause)
 
 
 @dataclass(frozen=True, slots=True)

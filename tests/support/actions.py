@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hearth.model.child import Object
-from support import fake_objects, probe_player, story, traffic
+from support import fake_kinds, fake_objects, probe_player, story, traffic
 from support.story import Step
 from support.world import Address
 
@@ -110,6 +110,19 @@ async def recover(what: Any, stack: StackPlayed, play: Play) -> None:
     play.world.traffic.troubles.clear()
 
 
+async def deny(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Take rights away from the operator's account."""
+    play.world.traffic.denied.update((verb, what["kind"]) for verb in what["verbs"])
+
+
+async def grant(what: str, stack: StackPlayed, play: Play) -> None:
+    """Give it all rights again, by a RoleBinding of that name."""
+    play.world.traffic.denied.clear()
+    role = {"apiGroup": fake_kinds.ROLE_BINDING.kind.group, "kind": "ClusterRole", "name": "admin"}
+    manifest = {"apiVersion": fake_kinds.ROLE_BINDING.kind.api_version, "kind": "RoleBinding", "roleRef": role}
+    await create_object({**manifest, "metadata": {"name": what}}, stack, play)
+
+
 async def restart_controller(what: Any, stack: StackPlayed, play: Play) -> None:
     """Kill the operator and start it again."""
     await play.world.kill_controller()
@@ -193,6 +206,8 @@ ACTIONS: Mapping[str, Act] = {
     "delete-stack": delete_stack,
     "fail": fail,
     "recover": recover,
+    "deny": deny,
+    "grant": grant,
     "restart-controller": restart_controller,
     "stop-controller": stop_controller,
     "start-controller": start_controller,

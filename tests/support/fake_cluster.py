@@ -14,8 +14,10 @@ from hearth.model import child as children
 from hearth.model import errors, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.plan.causes import Cause
 from support import fake_kinds
 from support.fake_cache import FakeCache
+from support.fake_causes import FakeCauses
 from support.fake_objects import copy
 from support.fake_wire import FakeWire
 from support.traffic import Request
@@ -31,6 +33,7 @@ class FakeCluster:
         self._server = wire.server
         self._schemas: set[Kind] = set()
         self.cache = FakeCache(wire, listener)
+        self._causes = FakeCauses(wire, listener)
 
     @property
     def kinds(self) -> Kinds:
@@ -170,6 +173,14 @@ class FakeCluster:
         """As the port says."""
         request = Request(verb="access-review", kind=kind, namespace=namespace, name="")
         return await self._wire.send(request, lambda: (verb, kind.name) not in self._wire.traffic.denied)
+
+    def watch_cause(self, cause: Cause) -> None:
+        """As the port says."""
+        self._causes.watch(cause)
+
+    def keep_causes(self, causes: Collection[Cause]) -> None:
+        """As the port says."""
+        self._causes.keep(causes)
 
 
 def label_of(raw: Mapping[str, Any]) -> str:

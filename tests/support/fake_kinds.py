@@ -157,15 +157,19 @@ CONTROLLER_REVISION = replace(
 CUSTOM_RESOURCE_DEFINITION = built_in(
     "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
+RESOURCE_QUOTA = built_in("", "ResourceQuota", "resourcequotas")
+ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", has_status=False)
 BUILT_IN = (
     *(STACK, CONFIG_MAP, SECRET, NAMESPACE, CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
     built_in("", "Service", "services", immutable_field("spec", "clusterIP")),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
     built_in("", "Pod", "pods"),
     built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", immutable_field("spec", "storageClassName")),
+    RESOURCE_QUOTA,
     built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector")),
     built_in("batch", "Job", "jobs", immutable_field("spec", "template")),
     built_in("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, has_status=False),
+    ROLE_BINDING,
 )
 
 

@@ -7,12 +7,13 @@ uids it gives are handed in or counted, so that the same calls give the same obj
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import answers, fake_kinds, fake_objects, managers
+from support import answers, fake_kinds, fake_objects, fake_quotas, managers
 from support.fake_kinds import ServedKind
 
 Watcher: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
@@ -203,6 +204,23 @@ class FakeServer:
             raise answers.namespace_missing(namespace)
         if "deletionTimestamp" in found["metadata"]:
             raise answers.namespace_terminating(kind, name, namespace)
+        used = sum(fake_objects.is_in(raw, namespace=namespace) for raw in self.list_all(kind))
+        fake_quotas.check(self._quotas(namespace), kind, name, used=used)
+
+    def _quotas(self, namespace: str) -> list[Object]:
+        quotas = self._objects.get(("", fake_kinds.RESOURCE_QUOTA.kind.name), {}).values()
+        return [quota for quota in quotas if fake_objects.is_in(quota, namespace=namespace)]
+
+    def _count(self, namespace: str) -> None:
+        """Let the quotas of a namespace say what is used."""
+        for quota in self._quotas(namespace):
+            used = Counter(
+                fake_quotas.key_of(kind)
+                for kind, raw in self.everything()
+                if fake_objects.is_in(raw, namespace=namespace)
+            )
+            kind, name = fake_kinds.RESOURCE_QUOTA.kind, quota["metadata"]["name"]
+            self.patch_status(kind, namespace, name, fake_quotas.count(quota, used), manager="kube-controller-manager")
 
     def _store_new(self, served: ServedKind, wanted: Object) -> Object:
         self._uids += 1
@@ -311,6 +329,9 @@ class FakeServer:
         self._remove(_DEFINITIONS, found)
 
     def _tell(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        raw = after or before or {}
+        if before is None or after is None or kind == fake_kinds.RESOURCE_QUOTA.kind:
+            self._count(raw["metadata"].get("namespace", ""))
         for watcher in list(self.watchers):
             watcher(kind, before, after)
 

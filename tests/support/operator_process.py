@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import socket
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
@@ -28,6 +29,8 @@ WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_STATE = re.compile(r"/events\b|dryRun=All|/apis/authorization\.k8s\.io/")
 """Requests that change nothing which the operator depends on."""
 KILLED = "killed"
+SERVERS_FAULTS = "kopf._cogs.clients"
+"""The logger with which kopf calls every answer that is not 2xx an error."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,21 +69,39 @@ class OperatorProcess:
     kubeconfig: Path
     namespace: str
     process: asyncio.subprocess.Process | None = None
-    log: list[str] = field(default_factory=list)
+    log_file: Path | None = None
+    """Where it logs to as JSON, one object a line; None: nowhere."""
+    max_backoff: str = "2s"
+    operator_namespace: str = ""
+    """Where it keeps its own things; "" for the namespace that it serves."""
 
     async def start(self) -> None:
         """Begin; returns when it says that it is ready, or is dead already."""
         port = find_free_port()
-        self.process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "hearth", "run", "--kubeconfig", str(self.kubeconfig)),
-            *("--namespace", self.namespace, "--operator-namespace", self.namespace),
-            *("--http-address", f"127.0.0.1:{port}", "--max-backoff", "2s", "--log-level", "warning"),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        with (self.log_file or Path(os.devnull)).open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "hearth", "run", "--kubeconfig", str(self.kubeconfig)),
+                *(f"--namespace={self.namespace}", f"--operator-namespace={self.operator_namespace or self.namespace}"),
+                *("--http-address", f"127.0.0.1:{port}", "--max-backoff", self.max_backoff, "--log-format", "json"),
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=log,
+            )
         async with asyncio.timeout(READY_TIMEOUT):
             while self.is_alive and not await asyncio.to_thread(is_ready, port):  # noqa: ASYNC110 -- a process has no event
                 await asyncio.sleep(POLL)
+
+    def find_complaints(self) -> list[str]:
+        """The lines of its log that must never be there: errors, and whatever it did not mean to log."""
+        lines = self.log_file.read_text().splitlines() if self.log_file is not None else []
+        return [line for line in lines if is_complaint(line)]
+
+    def read_memory(self) -> float:
+        """What it holds of the machine's memory, in MiB."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found[1]) / 1024
 
     @property
     def is_alive(self) -> bool:
@@ -98,6 +119,17 @@ class OperatorProcess:
         self.end_at_once()
         if self.process is not None:
             await self.process.wait()
+
+
+def is_complaint(line: str) -> bool:
+    """Whether a line of a log speaks of a fault of ours."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return bool(line.strip())
+    if str(entry.get("logger")).startswith(SERVERS_FAULTS):
+        return False
+    return entry.get("level") in {"error", "critical"} or "exception" in entry
 
 
 def find_free_port() -> int:

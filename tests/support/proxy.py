@@ -72,7 +72,7 @@ class FaultProxy:
     """What it does to the traffic, and what it saw of it. A pulse goes with everything it sees."""
 
     session: aiohttp.ClientSession
-    server: str
+    credentials: Credentials
     pulse: Pulse
     url: str = ""
     targets: list[str] = field(default_factory=list)
@@ -86,6 +86,10 @@ class FaultProxy:
     """Applied to every line of every watch, and to the bodies of lists."""
     flow: asyncio.Event = field(default_factory=asyncio.Event)
     """While it is not set, watches are open and silent."""
+    delay: float = 0.0
+    """Seconds by which every answer comes later."""
+    losses: int = 0
+    """How many of the next writes take effect while their answers are lost."""
 
     def refuse(
         self, code: int, *, where: str = "", times: int | None = None, retry_after: int | None = None
@@ -116,13 +120,20 @@ class FaultProxy:
                 refusal.given += 1
                 return make_refusal(refusal)
         headers = {name: value for name, value in request.headers.items() if name.lower() in PASSED_ON}
+        if self.credentials.authorization is not None:
+            headers["Authorization"] = self.credentials.authorization
         body = await request.read()
+        await asyncio.sleep(self.delay)
         async with self.session.request(
-            request.method, self.server + target, headers=headers, data=body or None
+            request.method, self.credentials.server + target, headers=headers, data=body or None
         ) as answer:
             if "watch=1" in target and answer.status == 200:
                 return await self._pass_stream(request, answer)
-            return await self._pass_answer(answer)
+            passed = await self._pass_answer(answer)
+        if self.losses and request.method != "GET" and request.transport is not None:
+            self.losses -= 1
+            request.transport.abort()
+        return passed
 
     async def _pass_answer(self, answer: aiohttp.ClientResponse) -> web.Response:
         body: bytes | None = await answer.read()
@@ -186,7 +197,7 @@ async def run_proxy(credentials: Credentials, *, pulse: Pulse) -> AsyncIterator[
 async def run_proxy_of(made: type[Proxy], credentials: Credentials, *, pulse: Pulse) -> AsyncIterator[Proxy]:
     """The same for a proxy of one's own class."""
     session = wire.make_session(credentials, wire.make_context(credentials))
-    proxy = made(session, credentials.server, pulse)
+    proxy = made(session, credentials, pulse)
     proxy.flow.set()
     runner = web.ServerRunner(web.Server(proxy.handle), shutdown_timeout=0.1)
     await runner.setup()

@@ -58,12 +58,16 @@ class RecordedMachine(KubeMachine):
         return super()._build(hasher)
 
 
+def make_settings(namespace: str) -> Settings:
+    """Those of an operator that serves one namespace and tries again within seconds."""
+    return Settings(namespace=namespace, operator_namespace=namespace, max_backoff=MAX_BACKOFF)
+
+
 class InProcess:
     """An operator that is part of the test's own process."""
 
-    def __init__(self, source: CredentialSource, namespace: str, log: Traffic) -> None:
-        settings = Settings(namespace=namespace, operator_namespace=namespace, max_backoff=MAX_BACKOFF)
-        self._machine = RecordedMachine(settings, source, log)
+    def __init__(self, machine: KubeMachine) -> None:
+        self._machine = machine
 
     async def start(self) -> None:
         """As the protocol says."""
@@ -109,7 +113,7 @@ class RealWorld:
 
     def make_operator(self) -> Operator:
         """The next life of the operator."""
-        return InProcess(self._source, self.namespace, self.traffic)
+        return InProcess(RecordedMachine(make_settings(self.namespace), self._source, self.traffic))
 
     async def start_controller(self) -> None:
         """As the protocol says."""

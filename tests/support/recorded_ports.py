@@ -101,6 +101,13 @@ class RecordedHome:
         request = Request(verb="revision", kind=fake_home.REVISION, namespace=stack.namespace, name=revision.name)
         return await pass_on(self._log, request, lambda: self._inner.create_revision(stack, revision, definition))
 
+    async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
+        """As the port says."""
+        request = Request(
+            verb="delete-revision", kind=fake_home.REVISION, namespace=stack.namespace, name=revision.name
+        )
+        await pass_on(self._log, request, lambda: self._inner.delete_revision(stack, revision))
+
     async def put_finalizer(self, stack: StackObject) -> None:
         """As the port says; sends nothing where ours is there."""
         if names.FINALIZER not in stack.finalizers:

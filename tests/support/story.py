@@ -28,6 +28,8 @@ ACTIONS = frozenset(
     | {
         "scale",
         "contend",
+        "deny",
+        "grant",
         "stop-controller",
         "start-controller",
         "wait",

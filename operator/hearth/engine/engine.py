@@ -15,6 +15,7 @@ from hearth.engine.recorder import Recorder
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
 from hearth.model import names
+from hearth.plan.causes import Cause
 
 logger = structlog.get_logger(__name__)
 
@@ -26,6 +27,8 @@ PASSES_IN_A_ROW = 16
 """Passes before whatever else waits in the event loop gets a turn."""
 LOOK_FOR_KINDS = 10.0
 """Seconds between two looks for a kind that somebody waits for, where no watch told of it."""
+CAUSES_KEPT = 30.0
+"""Seconds, and at most twice as many, for which the causes of refusals are watched after the last that hung on them."""
 
 
 class Engine:
@@ -51,6 +54,7 @@ class Engine:
         self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
         self._loop: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
+        self._awaited: set[Cause] = set()
 
     async def start(self) -> None:
         """Begin: every Stack that is known gets a first pass."""
@@ -60,6 +64,7 @@ class Engine:
             self._services.inbox.mark(uid, EVERYTHING)
         self._loop = asyncio.create_task(self._run(), name="passes")
         self._look_for_kinds()
+        self._look_at_causes()
 
     async def stop(self) -> None:
         """End at once: there is nothing to finish that the next start would not finish."""
@@ -133,3 +138,10 @@ class Engine:
         if any(each.misses_kinds for each in self._runners.values()):
             self._refreshing = asyncio.ensure_future(self._services.cluster.refresh_kinds())
         self._services.clock.call_later(LOOK_FOR_KINDS, self._look_for_kinds)
+
+    def _look_at_causes(self) -> None:
+        """Let go, once in a while, of the causes that nobody has waited for since the last look."""
+        awaited = {cause for each in self._runners.values() for cause in each.awaited()}
+        self._services.cluster.keep_causes(awaited | self._awaited)
+        self._awaited = awaited
+        self._services.clock.call_later(CAUSES_KEPT, self._look_at_causes)

@@ -14,7 +14,7 @@ from hearth.model import child, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import Refused, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan import adoption, desired, differences, drift, refusals
+from hearth.plan import adoption, causes, desired, differences, drift, refusals
 from hearth.plan.adoption import MayExist
 from hearth.plan.attempts import Trouble
 from hearth.plan.ownership import Lost
@@ -69,7 +69,8 @@ async def take(step: Step, *, cluster: Cluster, manager: str, may_exist: MayExis
             case _:
                 assert_never(step)
     except Unreachable as error:
-        return Trouble(reason="Unreachable", message=f"cannot reach the API server: {error}; it is tried again")
+        message = f"cannot reach the API server: {error}; it is tried again"
+        return Trouble(reason="Unreachable", message=message, causes=(causes.SERVER,))
     except Refused as error:
         return await _explain(error, step, cluster=cluster)
 
@@ -99,7 +100,8 @@ async def _take_over(step: Apply, *, cluster: Cluster, manager: str, may_exist: 
         objection = adoption.object_to(live, ref=step.ref, adopts=step.adopts, may_exist=may_exist)
         if objection is not None:
             message = f"{step.ref} exists already and {objection.message}"
-            return Trouble(reason=objection.reason, message=message, is_final=objection.is_final)
+            taken = causes.of_object(step.kind, step.ref)
+            return Trouble(reason=objection.reason, message=message, is_final=objection.is_final, causes=(taken,))
     if not is_ours or annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
         step = dataclasses.replace(step, manifest=desired.adopted(manifest))
     left: tuple[Lost, ...] = ()
@@ -120,7 +122,7 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
     """What a refusal means; a second question to the server where its first answer does not tell."""
     kind, ref, verb = _subject(step)
     right = "delete" if isinstance(step, Delete) else "patch"
-    reaction = _classify(error, step)
+    first = reaction = _classify(error, step)
     try:
         if isinstance(reaction, refusals.AskAccess):
             is_allowed = await cluster.can(right, kind=kind, namespace=ref.namespace)
@@ -133,9 +135,8 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
         elif isinstance(reaction, refusals.KindGone):
             await cluster.refresh_kinds()
     except (Refused, Unreachable) as unanswered:
-        return Trouble(
-            reason="Unreachable", message=f"cannot {verb} {ref}: {reaction.message}; nor ask why: {unanswered}"
-        )
+        message = f"cannot {verb} {ref}: {reaction.message}; nor ask why: {unanswered}"
+        return Trouble(reason="Unreachable", message=message, causes=(causes.SERVER,))
     # The server's wish to wait counts however the rest is read.
     after = max(error.retry_after or 0.0, getattr(reaction, "after", None) or 0.0)
     return Trouble(
@@ -144,6 +145,7 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
         is_final=isinstance(reaction, FINAL),
         after=after,
         immutable=", ".join(reaction.fields) if isinstance(reaction, refusals.MaybeImmutable) else "",
+        causes=causes.find(first, reaction, code=error.code, kind=kind, ref=ref),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.causes import Cause
 
 EVERYTHING = "*"
 """Not a resource name: all resources of the Stack."""
@@ -55,6 +56,10 @@ class Inbox:
     def on_source(self, ref: ObjectRef) -> None:
         """A source of definitions changed: whoever reads it is told."""
         self._broadcast(ref)
+
+    def on_cause(self, cause: Cause) -> None:
+        """Something that refusals hang on changed: whoever was refused for it is told."""
+        self._broadcast(cause)
 
     def _broadcast(self, what: object) -> None:
         self._broadcasts.add(what)

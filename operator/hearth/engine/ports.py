@@ -15,6 +15,7 @@ import orjson
 
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.plan.causes import Cause
 
 
 class Listener(Protocol):
@@ -34,6 +35,9 @@ class Listener(Protocol):
 
     def on_source(self, ref: ObjectRef) -> None:
         """A ConfigMap or Secret that a definition is read from came, changed or went."""
+
+    def on_cause(self, cause: Cause) -> None:
+        """What was handed to `watch_cause` changed, or may have before it could be watched."""
 
 
 class Cluster(Protocol):
@@ -95,6 +99,12 @@ class Cluster(Protocol):
 
     async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """Whether our account may do that (SelfSubjectAccessReview)."""
+
+    def watch_cause(self, cause: Cause) -> None:
+        """From now on tell `on_cause` of its changes, as far as our account may see them; cheap where that is done already."""
+
+    def keep_causes(self, causes: Collection[Cause]) -> None:
+        """Go on with these, and end the watches that only others needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

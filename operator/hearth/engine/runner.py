@@ -6,7 +6,6 @@ is a task beside it, whose end has the Stack looked at again.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 
@@ -14,18 +13,17 @@ import structlog
 
 from hearth.engine import acceptance, execution, farewell, holders
 from hearth.engine.acceptance import Acceptor
+from hearth.engine.books import Books
 from hearth.engine.inbox import EVERYTHING, KINDS, STACK
 from hearth.engine.intake import Intake
 from hearth.engine.ports import StackObject
 from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.tasks import Tasks
-from hearth.model import hiding
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from hearth.plan import attempts, contests, decide, headline, ownership, steps, watching
-from hearth.plan.attempts import Patience, Trouble
+from hearth.plan import causes, headline, steps, watching
 from hearth.plan.board import Board
-from hearth.plan.steps import Apply, Step
+from hearth.plan.steps import Step
 from hearth.plan.wish import Cause, Wish
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Blueprint
@@ -47,8 +45,8 @@ class Runner:
         """Nothing is looked at before the first pass."""
         self.uid = uid
         self.board: Board | None = None
-        self.memory = Memory()
         self.intake = Intake(uid=uid, services=services, acceptor=acceptor, on_blueprint=self._install)
+        self.books = Books(uid=uid, services=services, intake=self.intake)
         self._services = services
         self._tasks = Tasks(self._on_error)
         self._unwatched: dict[Kind, frozenset[Path]] = {}
@@ -64,6 +62,11 @@ class Runner:
         self._blind_until = 0.0
         self._cancel_timer: Callable[[], None] | None = None
 
+    @property
+    def memory(self) -> Memory:
+        """What is remembered of its steps."""
+        return self.books.memory
+
     def run_pass(self, stack: StackObject, marks: set[str]) -> list[str]:
         """Look at what was marked; the keys of steps that are to be taken."""
         marks |= self._listen(stack)
@@ -78,7 +81,7 @@ class Runner:
             self._is_fresh = False
         marks -= {EVERYTHING, STACK}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
-        self._count_failures(board)
+        self.books.count_failures(board)
         self._judge(board)
         self._arm_timer(board)
         holders.ask(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
@@ -184,6 +187,8 @@ class Runner:
             if what in self._unwatched:
                 self._look_at_watches()
             return
+        if what == KINDS or isinstance(what, causes.Cause):
+            self.books.hurry(what if isinstance(what, causes.Cause) else causes.KINDS)
         if what in self.intake.sources or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
@@ -208,26 +213,13 @@ class Runner:
 
     def finish(self, key: str, step: Step, result: execution.Result) -> None:
         """Remember what came of a step, and look again."""
-        self.memory.in_flight.discard(key)
-        match result, step:
-            case Trouble(immutable=field), Apply(uid=str(uid)) if field:
-                # No failure yet: what is to be done about it, the resource's policy says.
-                self.memory.immutable[uid] = (step.hash, field)
-            case Trouble(), _:
-                self._remember(key, result, subject=steps.subject(step))
-            case execution.Done(child, left), Apply() if child is not None:
-                self.memory.succeed(key, steps.subject(step))
-                # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
-                seen = (step.hash, ownership.digest(child.ownership))
-                self.memory.keep(child.uid, seen, ownership.Finding(left=left))
-                if step.uid is None and not child.is_adopted:
-                    self.memory.made.add(child.uid)
-                if step.repairs:
-                    self._count_answer(key, step.repairs)
-            case _:
-                self.memory.succeed(key, steps.subject(step))
+        self.books.take_down(key, step, result)
         for what in (key, *steps.touches(step)):
             self._services.inbox.mark(self.uid, what)
+
+    def awaited(self) -> set[causes.Cause]:
+        """What refused steps hang on that wait for their next try."""
+        return self.books.awaited(self.board.wakes) if self.board is not None else set()
 
     def close(self) -> None:
         """Forget the Stack: nothing of it runs on."""
@@ -284,43 +276,6 @@ class Runner:
     async def _part(self) -> None:
         self._blocked = await farewell.part(self.uid, self._services)
 
-    def _count_failures(self, board: Board) -> None:
-        """An object that failed for good counts as one attempt at its resource."""
-        for name in board.newly_failed:
-            standing = board.standings[name]
-            if standing.child is not None:
-                self.memory.failed.add(standing.child.uid)
-                trouble = Trouble(reason=standing.reason, message=standing.message)
-                self._remember(name, trouble, subject=decide.failure_subject(standing.child))
-                self._services.inbox.mark(self.uid, name)
-
-    def _remember(self, key: str, trouble: Trouble, *, subject: str) -> None:
-        self.memory.attempts[key] = attempts.after_failure(
-            self.memory.attempts.get(key),
-            trouble,
-            subject=subject,
-            now=self._services.clock.monotonic(),
-            patience=self._find_patience(),
-        )
-        # A child's own words may be among them.
-        message = hiding.hide(trouble.message, self.intake.hidden_texts)
-        logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=message)
-
-    def _find_patience(self) -> Patience:
-        """How failures are borne: as the Stack says, else as the operator was told."""
-        flow, usual = self.intake.flow, self._services.patience
-        longest = flow.max_backoff if flow.max_backoff is not None else usual.max_backoff
-        return dataclasses.replace(usual, limit=flow.retry_limit, max_backoff=longest)
-
-    def _count_answer(self, name: str, repaired: str) -> None:
-        """Somebody's change was taken back: whoever goes on with it is answered more slowly."""
-        self.memory.contests[name] = contests.after_answer(
-            self.memory.contests.get(name),
-            repaired,
-            now=self._services.clock.monotonic(),
-            patience=self._find_patience(),
-        )
-
     def _arm_timer(self, board: Board) -> None:
         if self._cancel_timer is not None:
             self._cancel_timer()
@@ -334,6 +289,7 @@ class Runner:
     def _mark_due(self) -> None:
         """Have looked at what was put off until now."""
         self._cancel_timer = None
+        # Even where nothing is due: timers of some loops fire a moment early, and only a pass sets the next one.
         self._services.inbox.mark(self.uid, STACK)
         now = self._services.clock.monotonic()
         for key, wake_at in self.board.wakes.items() if self.board is not None else ():

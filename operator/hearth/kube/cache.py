@@ -27,7 +27,7 @@ class Health:
     restarts: Mapping[str, int]
     """By reason."""
     silence: float | None
-    """Seconds since anything last came from the server; None where nothing ever did."""
+    """Seconds since anything last came from the server, or the last attempt to reach it ended; None before the first."""
 
 
 class Caches:
@@ -47,7 +47,7 @@ class Caches:
 
         namespace: the only one whose objects are seen; "" for all.
         """
-        self._server = Server(connection=connection, rules=rules or Rules(), observer=observer)
+        self.server = Server(connection=connection, rules=rules or Rules(), observer=observer)
         self._kinds = kinds
         self._listener = listener
         self._namespace = namespace
@@ -114,7 +114,7 @@ class Caches:
         cache = self._followed.get(kind.key)
         if cache is None:
             cache = self._followed[kind.key] = kind_cache.KindCache(
-                kind, server=self._server, index=self._index, listener=self._listener, namespace=self._namespace
+                kind, server=self.server, index=self._index, listener=self._listener, namespace=self._namespace
             )
         return cache
 
@@ -127,5 +127,5 @@ def measure(kind: str, watch: Watch, *, objects: int) -> Health:
         objects=objects,
         is_synced=watch.is_synced,
         restarts=dict(watch.restarts),
-        silence=None if watch.last_byte is None else now - watch.last_byte,
+        silence=None if watch.last_sign is None else now - watch.last_sign,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from hearth.kube import cache, discovery, requests, schemas, sender
+from hearth.kube import cache, cause_watches, discovery, requests, schemas, sender
 from hearth.model import child as child_module
 from hearth.model import errors
 from hearth.model.kinds import Kind
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hearth.kube.watch import Rules
     from hearth.model.child import Child, Object, Path
     from hearth.model.kinds import Kinds, ObjectRef
+    from hearth.plan.causes import Cause
 
 ACCESS_REVIEW = Kind(
     group="authorization.k8s.io",
@@ -53,6 +54,7 @@ class KubeCluster:
         self.caches = cache.Caches(
             connection, self._discovery, listener, namespace=namespace, rules=rules, observer=observer
         )
+        self._causes = cause_watches.CauseWatches(self.caches.server, self._discovery, listener)
 
     async def open(self) -> None:
         """Learn what the server serves; nothing works before. Raises `Refused` or `Unreachable`."""
@@ -60,6 +62,7 @@ class KubeCluster:
 
     async def close(self) -> None:
         """End all watches; the connection stays."""
+        await self._causes.close()
         await self.caches.close()
 
     def _on_kinds(self) -> None:
@@ -203,3 +206,11 @@ class KubeCluster:
         review = requests.access_review(verb, kind=kind, namespace=namespace)
         answer = await self._sender.send("create", ACCESS_REVIEW, requests.collection_path(ACCESS_REVIEW), body=review)
         return bool((answer.get("status") or {}).get("allowed"))
+
+    def watch_cause(self, cause: Cause) -> None:
+        """From now on tell the listener of its changes."""
+        self._causes.watch(cause)
+
+    def keep_causes(self, causes: Collection[Cause]) -> None:
+        """End the watches that only others needed."""
+        self._causes.keep(causes)

@@ -62,7 +62,8 @@ class Connection:
         await self.close()
 
     async def open(self) -> None:
-        """Read the credentials; nothing is sent yet. Raises `NoCredentials`."""
+        """Read the credentials; nothing is sent yet. What was open before is ended. Raises `NoCredentials`."""
+        await self.close()
         credentials, context = await asyncio.to_thread(load, self._source)
         self._wire = Wire(credentials, wire_module.make_session(credentials, context))
         self._check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL

@@ -98,6 +98,8 @@ class Server:
     has_watch_list: bool = True
     """Whether it can send the initial set as events; learnt from its first refusal."""
     observer: Observer | None = None
+    on_return: Callable[[], None] = lambda: None
+    """Called when a watch that had failed is heard again."""
 
 
 class Watch:
@@ -123,8 +125,8 @@ class Watch:
         self.metadata_only = metadata_only
         self.restarts: Counter[str] = Counter()
         """How often it had to begin again, by reason."""
-        self.last_byte: float | None = None
-        """The loop's time when anything last came from the server."""
+        self.last_sign: float | None = None
+        """The loop's time when anything last came from the server, or an attempt to reach it ended."""
         self._server = server
         self._handler = handler
         self._selector = dict(selector or {})
@@ -241,7 +243,7 @@ class Watch:
         accept = METADATA_LIST if self.metadata_only else JSON
         async with asyncio.timeout(rules.stall_after):
             page = await self._server.connection.request("GET", self.path, query=query, accept=accept)
-        self.last_byte = asyncio.get_running_loop().time()
+        self.last_sign = asyncio.get_running_loop().time()
         return page
 
     async def _stream(self) -> None:
@@ -258,8 +260,10 @@ class Watch:
             self._server.connection.stream(self.path, query=self._stream_query(), accept=accept) as chunks,
         ):
             self._opened = loop.time()
+            if self._failures:
+                self._server.on_return()
             async for chunk in chunks:
-                now = self.last_byte = loop.time()
+                now = self.last_sign = loop.time()
                 if now >= extend_at:
                     # Moving the limit costs as much as an event; a thirtieth of it is exact enough.
                     extend_at = now + patience / 30
@@ -326,6 +330,7 @@ class Watch:
     async def _recover(self, interruption: Interruption, error: Exception | None) -> None:
         """Draw the consequences of the end of an attempt, and pause as long as is decent."""
         reason = interruption.reason
+        self.last_sign = asyncio.get_running_loop().time()
         self.restarts[reason.value] += 1
         if self._server.observer is not None:
             self._server.observer.on_watch_restart(kind=self.name, reason=reason.value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from hearth.plan.causes import Causes
+
 FIRST_DELAY = 1.0
 """Seconds; a refusal that a second mends (a webhook's restart, a quota freed) is not worth more."""
 GROWTH = 2.0
@@ -12,6 +14,9 @@ MAX_BACKOFF = 300.0
 """Seconds; the default of `retry.maxBackoff`."""
 LIMIT = 5
 """Failures after which a resource counts as failed; trying goes on."""
+EARLY_SHARE = 1 / 16
+"""Of a delay, that passes before news may end it: what changes every second must not have a thousand resources tried
+every second. After five failures this is one second, at five minutes nineteen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,10 @@ class Attempt:
     message: str
     is_final: bool
     """Whether no retry can mend it, so that it counts as the limit at once."""
+    causes: Causes = ()
+    """What it may hang on: a change of any of them is worth an early try."""
+    earliest: float = 0.0
+    """Monotonic seconds before which not even such a change lets it be tried."""
     limit: int = LIMIT
     """Failures after which the Stack is to say Failed."""
 
@@ -49,6 +58,8 @@ class Trouble:
     """Seconds that the server asked to wait."""
     immutable: str = ""
     """The field that cannot be changed in place, where that is what stands in the way."""
+    causes: Causes = ()
+    """What it may hang on, as far as a watch can tell of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +68,8 @@ class Patience:
 
     limit: int = LIMIT
 
+    first_delay: float = FIRST_DELAY
+    """Seconds."""
     max_backoff: float = MAX_BACKOFF
     """Seconds."""
     chance: Callable[[], float]
@@ -68,7 +81,9 @@ def after_failure(
 ) -> Attempt:
     """The attempt as it stands after one more failure. now: monotonic seconds."""
     failures = previous.failures + 1 if previous is not None and previous.subject == subject else 1
-    delay = min(FIRST_DELAY * GROWTH ** min(failures - 1, 30), patience.max_backoff) * (1 - patience.chance() / 4)
+    delay = min(patience.first_delay * GROWTH ** min(failures - 1, 30), patience.max_backoff) * (
+        1 - patience.chance() / 4
+    )
     return Attempt(
         subject=subject,
         failures=failures,
@@ -77,7 +92,15 @@ def after_failure(
         message=trouble.message,
         is_final=trouble.is_final,
         limit=patience.limit,
+        causes=trouble.causes,
+        earliest=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.after),
     )
+
+
+def hurry(attempt: Attempt, *, now: float) -> Attempt:
+    """The attempt once something that it hangs on changed: due at once, or as soon as it decently may; its count stays."""
+    due = max(now, attempt.earliest)
+    return replace(attempt, next_try=due) if due < attempt.next_try else attempt
 
 
 def renew(attempt: Attempt, *, now: float) -> Attempt:

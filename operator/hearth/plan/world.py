@@ -9,6 +9,7 @@ from typing import Protocol
 from hearth.model.child import Child, Object
 from hearth.plan import attempts
 from hearth.plan.attempts import Attempt
+from hearth.plan.causes import Cause
 from hearth.plan.contests import Contest
 from hearth.plan.ownership import Finding, Lost
 
@@ -41,6 +42,8 @@ class Memory:
     """Failures, by the key of the step that failed."""
     in_flight: set[str] = field(default_factory=set)
     """Keys of steps that are being taken now."""
+    missed: dict[str, set[Cause]] = field(default_factory=dict)
+    """By key what changed while its step was on its way, which may have been too late for it."""
     whole: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """By UID the definition's hash and the digest of our ownership when nothing of it was to be taken back."""
     left: dict[str, Finding] = field(default_factory=dict)
@@ -85,6 +88,24 @@ class Memory:
     def begin(self, wanted: Container[str]) -> None:
         """Another definition is wanted, of these resources: what was tried for others, deletions too, begins anew."""
         self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
+
+    def hear(self, cause: Cause, *, now: float) -> list[str]:
+        """Something that refusals hang on changed: the keys that are due sooner by that. now: monotonic seconds."""
+        for key in self.in_flight:
+            self.missed.setdefault(key, set()).add(cause)
+        sooner = []
+        for key, attempt in self.attempts.items():
+            if cause in attempt.causes:
+                hurried = attempts.hurry(attempt, now=now)
+                if hurried is not attempt:
+                    self.attempts[key] = hurried
+                    sooner.append(key)
+        return sooner
+
+    def land(self, key: str) -> set[Cause]:
+        """A step is on its way no longer: what changed meanwhile."""
+        self.in_flight.discard(key)
+        return self.missed.pop(key, set())
 
     def retry(self, now: float) -> None:
         """Forget how often anything failed, and have all of it tried at once. now: monotonic seconds."""

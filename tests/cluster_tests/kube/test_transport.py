@@ -17,6 +17,7 @@ from hearth.kube.credentials import Credentials, CredentialSource
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.causes import Cause
 
 MANAGER = "hearth:test/shop"
 
@@ -38,6 +39,9 @@ class Ears:
 
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
+
+    def on_cause(self, cause: Cause) -> None:
+        """What a refusal hangs on changed."""
 
 
 @dataclass

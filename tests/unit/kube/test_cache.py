@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from hearth.kube import child_index
 from hearth.kube.cache import Caches
 from hearth.kube.watch import METADATA, Rules
@@ -342,6 +344,29 @@ async def test_health_tells_of_each_watch() -> None:
     assert dict(health.restarts) == {"ended": 1}
     assert health.silence is not None
     assert 9.0 < health.silence <= 10.0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(errors.Unreachable("away"), id="the server is away"),
+        pytest.param(errors.Refused(code=404, status=None), id="the kind is gone"),
+        pytest.param(errors.Refused(code=403, status=None), id="the right is gone"),
+    ],
+)
+def test_a_watch_that_goes_on_asking_is_not_silent(error: Exception) -> None:
+    """Restarting the process for it would not bring anything back."""
+
+    @scripted_api.in_virtual_time
+    async def look() -> None:
+        bench = Bench(Stream(added("a", 3), list_end(5)).end(), *[error] * 1000)
+        bench.caches.follow(CONFIG_MAP, [])
+        await elapse(1000.0)
+        (health,) = bench.caches.health()
+        assert health.silence is not None
+        assert health.silence <= 30.0
+
+    look()
 
 
 @scripted_api.in_virtual_time

@@ -8,6 +8,7 @@ from hearth.kube.cluster import KubeCluster
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.causes import Cause
 from support import answers, virtual_time
 from support.scripted_connection import Answer, ScriptedConnection, conflict, missing
 
@@ -35,6 +36,9 @@ class Ears:
 
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
+
+    def on_cause(self, cause: Cause) -> None:
+        """What a refusal hangs on changed."""
 
     def on_kinds(self) -> None:
         """Kinds changed."""

@@ -388,3 +388,13 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 -- the condition is the state of sockets, which set no event
             await asyncio.sleep(0)
+
+
+async def test_opening_again_ends_what_was_open() -> None:
+    """A start that is tried again and again must not pile up sessions."""
+    connection = Connection(source_of("http://127.0.0.1:1"))
+    await connection.open()
+    session = connection._get_wire().session
+    await connection.open()
+    assert session.closed
+    await connection.close()

@@ -1,0 +1,103 @@
+"""What one process remembers of a Stack's steps: what was refused and when it is tried again, what was made, what was whole.
+
+Takes down what came of each step; decides nothing, and may be lost at any time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import structlog
+
+from hearth.engine import execution
+from hearth.engine.intake import Intake
+from hearth.engine.services import Services
+from hearth.model import hiding
+from hearth.plan import attempts, causes, contests, decide, ownership, steps
+from hearth.plan.attempts import Patience, Trouble
+from hearth.plan.board import Board
+from hearth.plan.steps import Apply, Step
+from hearth.plan.world import Memory
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Books:
+    """The memory of one Stack, and how it is kept."""
+
+    uid: str
+    services: Services
+    intake: Intake
+    memory: Memory = field(default_factory=Memory)
+
+    def take_down(self, key: str, step: Step, result: execution.Result) -> None:
+        """Remember what came of a step."""
+        missed = self.memory.land(key)
+        match result, step:
+            case Trouble(immutable=field), Apply(uid=str(uid)) if field:
+                # No failure yet: what is to be done about it, the resource's policy says.
+                self.memory.immutable[uid] = (step.hash, field)
+            case Trouble(), _:
+                self._remember(key, result, subject=steps.subject(step), missed=missed)
+            case execution.Done(child, left), Apply() if child is not None:
+                self.memory.succeed(key, steps.subject(step))
+                # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
+                seen = (step.hash, ownership.digest(child.ownership))
+                self.memory.keep(child.uid, seen, ownership.Finding(left=left))
+                if step.uid is None and not child.is_adopted:
+                    self.memory.made.add(child.uid)
+                if step.repairs:
+                    self._count_answer(key, step.repairs)
+            case _:
+                self.memory.succeed(key, steps.subject(step))
+
+    def count_failures(self, board: Board) -> None:
+        """An object that failed for good counts as one attempt at its resource."""
+        for name in board.newly_failed:
+            standing = board.standings[name]
+            if standing.child is not None:
+                self.memory.failed.add(standing.child.uid)
+                trouble = Trouble(reason=standing.reason, message=standing.message)
+                self._remember(name, trouble, subject=decide.failure_subject(standing.child))
+                self.services.inbox.mark(self.uid, name)
+
+    def awaited(self, waiting: Collection[str]) -> set[causes.Cause]:
+        """What the refused steps under these keys hang on."""
+        return {cause for key in waiting if (attempt := self.memory.attempts.get(key)) for cause in attempt.causes}
+
+    def hurry(self, cause: causes.Cause) -> None:
+        """Have everything tried at once that was refused for what just changed."""
+        for key in self.memory.hear(cause, now=self.services.clock.monotonic()):
+            self.services.inbox.mark(self.uid, key)
+
+    def _remember(self, key: str, trouble: Trouble, *, subject: str, missed: Collection[causes.Cause] = ()) -> None:
+        """missed: what changed while the step was on its way."""
+        now = self.services.clock.monotonic()
+        attempt = attempts.after_failure(
+            self.memory.attempts.get(key), trouble, subject=subject, now=now, patience=self._find_patience()
+        )
+        is_late = any(cause in missed for cause in trouble.causes)
+        self.memory.attempts[key] = attempts.hurry(attempt, now=now) if is_late else attempt
+        for cause in trouble.causes:
+            self.services.cluster.watch_cause(cause)
+        # A child's own words may be among them.
+        message = hiding.hide(trouble.message, self.intake.hidden_texts)
+        logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=message)
+
+    def _find_patience(self) -> Patience:
+        """How failures are borne: as the Stack says, else as the operator was told."""
+        flow, usual = self.intake.flow, self.services.patience
+        longest = flow.max_backoff if flow.max_backoff is not None else usual.max_backoff
+        return dataclasses.replace(usual, limit=flow.retry_limit, max_backoff=longest)
+
+    def _count_answer(self, name: str, repaired: str) -> None:
+        """Somebody's change was taken back: whoever goes on with it is answered more slowly."""
+        self.memory.contests[name] = contests.after_answer(
+            self.memory.contests.get(name),
+            repaired,
+            now=self.services.clock.monotonic(),
+            patience=self._find_patience(),
+        )

@@ -1,0 +1,230 @@
+"""On a real API server: what is refused is tried at once when the cause is gone, though its next try is minutes away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import structlog
+
+from hearth.kube import credentials
+from hearth.kube.connection import Connection
+from hearth.kube.credentials import Credentials, CredentialSource
+from hearth.model import crd, names
+from hearth.model.child import Object
+from hearth.plan.attempts import Patience
+from hearth.settings import Settings
+from support import fixed_source, probe_player, proxy, real_user, webhook
+from support.pulse import Pulse
+from support.real_user import RealUser
+from support.real_world import InProcess, RecordedMachine
+from support.traffic import Traffic
+from support.world import Address
+
+FIRST_DELAY = 60.0
+"""Seconds until the second try, and twice as many until the third: neither comes by itself while a test runs."""
+SOON = 25.0
+"""Seconds in which the early try must have come; after two failures it waits for seven and a half of its own accord."""
+RBAC = "rbac.authorization.k8s.io"
+ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
+READ = ["get", "list", "watch"]
+
+
+class PatientMachine(RecordedMachine):
+    """An operator whose backoff stands at minutes from the first failure on."""
+
+    def _make_patience(self) -> Patience:
+        return Patience(first_delay=FIRST_DELAY, max_backoff=600.0, chance=lambda: 0.0)
+
+
+@dataclass
+class Site:
+    """A namespace, somebody with all rights in it, and what the operator sent."""
+
+    user: RealUser
+    source: CredentialSource
+    traffic: Traffic
+
+    @property
+    def namespace(self) -> str:
+        """Its name."""
+        return self.user.namespace
+
+    @contextlib.asynccontextmanager
+    async def operator(self, source: CredentialSource | None = None) -> AsyncIterator[None]:
+        """Let one run as the administrator, or as whoever `source` names."""
+        settings = Settings(
+            namespace=self.namespace, operator_namespace=self.namespace, max_backoff=datetime.timedelta(minutes=10)
+        )
+        operator = InProcess(PatientMachine(settings, source or self.source, self.traffic))
+        await operator.start()
+        try:
+            yield
+        finally:
+            await operator.kill()
+
+    async def create(self, kind: str, name: str, *, api_version: str = "v1", **content: object) -> Object:
+        """An object in the namespace."""
+        metadata = {"name": name, "namespace": self.namespace}
+        return await self.user.create({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content})
+
+    async def create_stack(self, *resources: str) -> None:
+        """A Stack `shop` of ConfigMaps with these names."""
+        template = {
+            "resources": {
+                name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}} for name in resources
+            }
+        }
+        api_version = f"{names.GROUP}/{names.VERSION}"
+        await self.create("Stack", "shop", api_version=api_version, spec={"template": template})
+
+    async def until(self, phase: str, *, reason: str = "", within: float = 60.0) -> None:
+        """Until the Stack says so."""
+        api_version = f"{names.GROUP}/{names.VERSION}"
+        address = Address(api_version=api_version, kind="Stack", namespace=self.namespace, name="shop")
+        latest = time.monotonic() + within
+        while True:
+            status = ((await self.user.find(address)) or {}).get("status") or {}
+            reasons = [each["reason"] for each in status.get("problems") or ()]
+            if status.get("phase") == phase and (not reason or reason in reasons):
+                return
+            assert time.monotonic() < latest, f"expected {phase} {reason}, found {status}"
+            await asyncio.sleep(0.1)
+
+    async def until_tried(self, times: int) -> None:
+        """Until that many applies were sent."""
+        async with asyncio.timeout(60):
+            while self.traffic.count()["apply"] < times:  # noqa: ASYNC110 -- counted by nobody who could tell
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def site(kubeconfig: Path, namespace: str) -> AsyncIterator[Site]:
+    """A fresh namespace."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        user = RealUser(connection, namespace)
+        await real_user.install(user, [crd.make_stack_crd(), probe_player.definition()])
+        yield Site(user, source, Traffic())
+
+
+async def test_a_quota_that_is_raised(site: Site) -> None:
+    """The account of the namespace brings a ConfigMap of its own, so nobody counts exactly: none more, then plenty."""
+    key = "count/configmaps"
+    quota = await site.create("ResourceQuota", "small", spec={"hard": {key: "0"}})
+    async with site.operator():
+        await site.create_stack("web")
+        # Once as planned and once more when the watch of quotas began, which may have missed something.
+        await site.until_tried(2)
+        await site.until("CreateInProgress", reason="Unavailable")
+        await site.user.patch(
+            Address.of({**quota, "apiVersion": "v1", "kind": "ResourceQuota"}), {"spec": {"hard": {key: "50"}}}
+        )
+        await site.until("CreateComplete", within=SOON)
+    assert site.traffic.count()["apply"] <= 5
+
+
+async def test_a_name_that_is_freed(site: Site) -> None:
+    """Somebody's ConfigMap goes; nobody told the operator of it but its own watch."""
+    theirs = {
+        **await site.create("ConfigMap", "shop-web", data={"precious": "thing"}),
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+    }
+    async with site.operator():
+        await site.create_stack("web")
+        await site.until("CreateFailed", reason="NotOurs")
+        await site.user.delete(Address.of(theirs))
+        await site.until("CreateComplete", within=SOON)
+
+
+async def test_rights_that_are_granted(site: Site) -> None:
+    """To an account that may watch the Roles of its namespace, and no others: that it may not is told once and no more."""
+    await site.create("ServiceAccount", "deployer")
+    rules = [
+        rule([names.GROUP], ["stacks", "stacks/status"], ALL),
+        rule(["apps"], ["controllerrevisions"], ALL),
+        rule([""], ["secrets", "events"], ALL),
+        rule(["", "testing.hearth.dev"], ["configmaps", "probes"], READ),
+        rule([RBAC], ["roles", "rolebindings"], READ),
+    ]
+    await bind(site, "few", rules)
+    with structlog.testing.capture_logs() as said:
+        async with site.operator(await log_in(site)):
+            await site.create_stack("web")
+            await site.until_tried(2)
+            await site.until("CreateInProgress", reason="Denied")
+            await bind(site, "more", [rule([""], ["configmaps"], ALL)])
+            await site.until("CreateComplete", within=SOON)
+    told = [each for each in said if each["event"].startswith("may not watch")]
+    assert sorted(each["kind"] for each in told) == ["ClusterRole", "ClusterRoleBinding"]
+    assert [each for each in said if each["log_level"] == "error"] == []
+
+
+def rule(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) -> Object:
+    """One rule of a Role."""
+    return {"apiGroups": groups, "resources": resources, "verbs": verbs}
+
+
+async def bind(site: Site, name: str, rules: list[Object]) -> None:
+    """A Role with these rules, and the account bound to it."""
+    path = f"/apis/{RBAC}/v1/namespaces/{site.namespace}"
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": name}, "rules": rules}
+    await site.user.connection.request("POST", f"{path}/roles", body=role)
+    subjects = [{"kind": "ServiceAccount", "name": "deployer", "namespace": site.namespace}]
+    reference = {"apiGroup": RBAC, "kind": "Role", "name": name}
+    await site.create("RoleBinding", name, api_version=f"{RBAC}/v1", roleRef=reference, subjects=subjects)
+
+
+async def log_in(site: Site) -> CredentialSource:
+    """The credentials of the account."""
+    path = f"/api/v1/namespaces/{site.namespace}/serviceaccounts/deployer/token"
+    answer = await site.user.connection.request("POST", path, body={"spec": {}})
+    return fixed_source.log_in(site.source.load(), answer["status"]["token"])
+
+
+async def test_a_webhook_whose_pods_are_back(site: Site) -> None:
+    """Its configuration stays as it is; the endpoints of the Service that it names tell."""
+    path = f"{webhook.CONFIGURATIONS}/{site.namespace}"
+    async with webhook.run_webhook() as guard, site.operator():
+        body = guard.make_configuration(site.namespace, namespace=site.namespace)
+        # The Service of a pod cannot be reached here: one names it, and another one answers.
+        (answered,) = body["webhooks"]
+        service = {"name": "guard", "namespace": site.namespace}
+        named = {**answered, "name": "named.testing.hearth.dev", "clientConfig": {"service": service}}
+        body["webhooks"].append({**named, "objectSelector": {"matchLabels": {"matches": "nothing"}}})
+        await site.user.connection.request("POST", webhook.CONFIGURATIONS, body=body)
+        try:
+            await webhook.wait_asked(guard, site.user)
+            guard.verdict = "fail"
+            await site.create_stack("web")
+            await site.until_tried(2)
+            await site.until("CreateInProgress", reason="Unavailable")
+            guard.verdict = "allow"
+            slice_ = {"addressType": "IPv4", "endpoints": []}
+            made = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", **slice_}
+            metadata = {"name": "guard-1", "labels": {"kubernetes.io/service-name": "guard"}}
+            slices = f"/apis/discovery.k8s.io/v1/namespaces/{site.namespace}/endpointslices"
+            await site.user.connection.request("POST", slices, body={**made, "metadata": metadata})
+            await site.until("CreateComplete", within=SOON)
+        finally:
+            await site.user.connection.request("DELETE", path)
+
+
+async def test_a_server_that_is_back(site: Site) -> None:
+    """Writes are answered with 503 until it is; a watch of children that breaks and is heard again tells."""
+    async with proxy.run_proxy(site.source.load(), pulse=Pulse()) as between:
+        source = fixed_source.FixedSource(Credentials(server=between.url))
+        async with site.operator(source):
+            away = between.refuse(503, where="/configmaps/shop-")
+            await site.create_stack("web")
+            await site.until("CreateInProgress", reason="Unavailable")
+            away.lift()
+            between.cut()
+            await site.until("CreateComplete", within=SOON)

@@ -1,0 +1,99 @@
+"""The API server and etcd killed, held and started again under a running operator, on a control plane of the tests' own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hearth.kube import credentials
+from hearth.kube.credentials import CredentialSource
+from support import components, fault_site
+from support.components import OwnPlane
+from support.fault_site import Site, elapse
+
+pytestmark = pytest.mark.cluster
+"""Though these need no control plane that is there already."""
+DOWN = [4.0, pytest.param(120.0, marks=pytest.mark.soak)]
+"""Seconds."""
+
+
+@pytest.fixture(scope="module")
+def own_plane(worker: str) -> Iterator[OwnPlane]:
+    """One that may be broken."""
+    with components.run_plane(f"faults-{worker}") as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def worker(request: pytest.FixtureRequest) -> str:
+    """Who else runs tests beside this one has another name."""
+    return str(getattr(request.config, "workerinput", {}).get("workerid", "alone"))
+
+
+@pytest.fixture
+def source(own_plane: OwnPlane) -> CredentialSource:
+    """The administrator's credentials."""
+    return credentials.find_source(kubeconfig=str(own_plane.kubeconfig), context=None, environ={})
+
+
+@pytest.fixture
+async def site(own_plane: OwnPlane, source: CredentialSource, tmp_path: Path) -> AsyncIterator[Site]:
+    """A fresh namespace, a proxy and an operator."""
+    async with fault_site.run_site(source, tmp_path) as made:
+        yield made
+        # Whatever a test left undone: the next one needs it.
+        await asyncio.to_thread(own_plane.restore)
+
+
+@pytest.mark.parametrize("seconds", DOWN)
+@pytest.mark.parametrize("component", ["kube-apiserver", "etcd"])
+async def test_killed_under_load_and_started_again(
+    own_plane: OwnPlane, site: Site, component: str, seconds: float
+) -> None:
+    """Once in the middle of a creation, once in the middle of an update."""
+    await site.create(40)
+    await elapse(0.5)
+    await break_down(own_plane, component, seconds)
+    await site.until_complete()
+    number = await site.edit()
+    await elapse(0.5)
+    await break_down(own_plane, component, seconds)
+    await site.until_complete(number)
+    await site.finish()
+
+
+async def break_down(own_plane: OwnPlane, component: str, seconds: float) -> None:
+    """Kill it, and start it again so much later; returns when the server is ready."""
+    await asyncio.to_thread(own_plane.kill, component)
+    await elapse(seconds)
+    await asyncio.to_thread(own_plane.restore)
+
+
+@pytest.mark.parametrize("seconds", DOWN)
+@pytest.mark.parametrize("component", ["kube-apiserver", "etcd"])
+async def test_held_under_load(own_plane: OwnPlane, site: Site, component: str, seconds: float) -> None:
+    """It hangs: connections stay open, and no answer comes."""
+    await site.create(40)
+    await site.until_complete()
+    number = await site.edit()
+    with own_plane.held(component):
+        await elapse(seconds)
+    await asyncio.to_thread(own_plane.wait_ready)
+    await site.until_complete(number)
+    await site.finish()
+
+
+async def test_a_namespace_that_appears(own_plane: OwnPlane, source: CredentialSource, tmp_path: Path) -> None:
+    """What was to be made in it is made at once: here the operator may serve all namespaces, which takes a server of its own."""
+    async with fault_site.run_site(source, tmp_path, serves="") as site:
+        elsewhere = f"{site.namespace}-elsewhere"
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": elsewhere}, "data": {"a": "b"}}
+        await site.apply({"template": {"resources": {"web": {"manifest": manifest}}}})
+        await site.until_said(f'namespaces "{elsewhere}" not found')
+        await site.user.connection.request("POST", "/api/v1/namespaces", body={"metadata": {"name": elsewhere}})
+        await site.until_said("the resource is ready")
+        await site.finish()
+        await site.user.connection.request("DELETE", f"/api/v1/namespaces/{elsewhere}")

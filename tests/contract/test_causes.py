@@ -1,0 +1,83 @@
+"""What refusals hang on is watched alike by the fake cluster and on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from contract.bench import CONFIG_MAP, Bench
+from hearth.kube import cause_watches
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.plan import causes
+from hearth.plan.causes import Cause, What
+from support.world import Address
+
+QUIET = cause_watches.INTERVAL + 0.2
+"""Seconds."""
+QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
+
+
+def quota(bench: Bench) -> Object:
+    """A quota in the bench's namespace."""
+    return {**QUOTA, "metadata": {"name": "small", "namespace": bench.namespace}}
+
+
+async def begin(bench: Bench, cause: Cause) -> None:
+    """Watch it, until each of its watches has told that it is there, and forget what was told."""
+    bench.cluster.watch_cause(cause)
+    await bench.until(lambda: bool(bench.ears.causes))
+    while bench.ears.causes:
+        bench.ears.causes.clear()
+        # Notices are gathered for a second: only after one without any is the next one sure to be news.
+        await asyncio.sleep(QUIET)
+
+
+async def test_a_quota_that_comes_changes_or_goes_is_told(bench: Bench) -> None:
+    """Each of them by the name of the cause, and nothing else."""
+    limits = Cause(what=What.LIMITS, namespace=bench.namespace)
+    await begin(bench, limits)
+    made = await bench.user.create(quota(bench))
+    await bench.until(lambda: limits in bench.ears.causes)
+    bench.ears.causes.clear()
+    await bench.user.patch(Address.of(quota(bench)), {"spec": {"hard": {"pods": "2"}}})
+    await bench.until(lambda: limits in bench.ears.causes)
+    bench.ears.causes.clear()
+    await bench.user.delete(Address.of({**made, "apiVersion": "v1", "kind": "ResourceQuota"}))
+    await bench.until(lambda: limits in bench.ears.causes)
+    assert set(bench.ears.causes) == {limits}
+
+
+async def test_an_object_in_the_way_is_watched_without_any_label(bench: Bench) -> None:
+    """It alone: others of its kind are no news."""
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": bench.namespace}}
+    await bench.user.create(theirs)
+    taken = causes.of_object(
+        CONFIG_MAP, ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="theirs")
+    )
+    await begin(bench, taken)
+    await bench.user.delete(Address.of(theirs))
+    await bench.until(lambda: taken in bench.ears.causes)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "let go"])
+async def test_only_what_is_kept_is_told_of(bench: Bench, kept: bool) -> None:
+    """A cause that nobody waits for any more costs nothing more."""
+    limits, rights = (Cause(what=what, namespace=bench.namespace) for what in (What.LIMITS, What.RIGHTS))
+    for cause in (rights, limits):
+        await begin(bench, cause)
+    bench.cluster.keep_causes({limits, rights} if kept else {rights})
+    await bench.user.create(quota(bench))
+    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    await bench.user.create({**binding, "metadata": {"name": "b", "namespace": bench.namespace}, "roleRef": role})
+    await bench.until(lambda: rights in bench.ears.causes)
+    assert kept is False or await waited(bench, limits)
+    assert kept or limits not in bench.ears.causes
+
+
+async def waited(bench: Bench, cause: Cause) -> bool:
+    """True, once it was told."""
+    await bench.until(lambda: cause in bench.ears.causes)
+    return True

@@ -1,0 +1,113 @@
+"""A control plane of a test's own, whose components can be stopped, held and started again.
+
+Knows processes and files alone; never touches the control plane that tests share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import places
+import plane
+import processes
+
+PROGRAM = Path(places.HERE) / "controlplane.py"
+PATIENCE = 60.0
+"""Seconds until a component that was started again must be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """How a process was started."""
+
+    arguments: list[str]
+    folder: str
+
+
+@dataclass(slots=True)
+class OwnPlane:
+    """One control plane."""
+
+    home: places.Home
+    stopped: dict[str, Launched] = field(default_factory=dict)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of an administrator."""
+        return self.home.kubeconfig
+
+    def kill(self, component: str) -> None:
+        """SIGKILL it: `kube-apiserver`, `etcd`."""
+        number = self._find(component)
+        arguments = Path(f"/proc/{number}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
+        self.stopped[component] = Launched(arguments, str(Path(f"/proc/{number}/cwd").readlink()))
+        os.kill(number, signal.SIGKILL)
+        while self._numbers(component):
+            time.sleep(0.02)
+
+    def start(self, component: str) -> None:
+        """Start it again as it was started before; returns at once."""
+        launched = self.stopped.pop(component)
+        with (self.home.folder / f"{component}-again.log").open("ab") as log:
+            subprocess.Popen(
+                launched.arguments,
+                cwd=launched.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @contextlib.contextmanager
+    def held(self, component: str) -> Iterator[None]:
+        """Let it hang: nothing of it moves, and its connections stay open."""
+        number = self._find(component)
+        os.kill(number, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(number, signal.SIGCONT)
+
+    def wait_ready(self) -> None:
+        """Until the API server calls itself ready."""
+        latest = time.monotonic() + PATIENCE
+        while True:
+            start = plane.find(self.home)
+            if start is not None:
+                return
+            assert time.monotonic() < latest, f"the control plane {self.home.name} is not ready again"
+            time.sleep(0.1)
+
+    def restore(self) -> None:
+        """Start whatever is stopped, and wait until all is well."""
+        for component in ("etcd", "kube-apiserver"):
+            if component in self.stopped:
+                self.start(component)
+        self.wait_ready()
+
+    def _numbers(self, component: str) -> list[int]:
+        return list(processes.find(frozenset({component}), using=self.home.folder))
+
+    def _find(self, component: str) -> int:
+        (number,) = self._numbers(component)
+        return number
+
+
+@contextlib.contextmanager
+def run_plane(name: str) -> Iterator[OwnPlane]:
+    """A fresh control plane of that name, ended in the end."""
+    assert name != "hearth", "that one is shared"
+    control = [sys.executable, str(PROGRAM), "--name", name]
+    subprocess.run([*control, "up"], check=True, stderr=subprocess.DEVNULL)
+    try:
+        yield OwnPlane(places.Home(name))
+    finally:
+        subprocess.run([*control, "down"], check=True, stderr=subprocess.DEVNULL)

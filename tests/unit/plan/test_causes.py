@@ -1,0 +1,124 @@
+"""What refusals hang on, which objects tell of it, and what becomes of those who wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan import attempts, causes, refusals
+from hearth.plan.attempts import Attempt, Patience, Trouble
+from hearth.plan.causes import Cause, What
+from hearth.plan.world import Memory
+
+WEB = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
+ROLE = Kind(group=causes.RBAC, version="v1", name="Role", plural="roles", namespaced=True)
+CLUSTER_ROLE = Kind(group=causes.RBAC, version="v1", name="ClusterRole", plural="clusterroles", namespaced=False)
+LIMITS, RIGHTS = (Cause(what=what, namespace="shop") for what in (What.LIMITS, What.RIGHTS))
+ASKED, DENIED, LATER = (each(message="") for each in (refusals.AskAccess, refusals.Denied, refusals.TryLater))
+STEADY = Patience(chance=lambda: 0.0)
+
+
+def ref_of(kind: Kind) -> ObjectRef:
+    """An object of that kind."""
+    return ObjectRef(group=kind.group, kind=kind.name, namespace="shop" if kind.namespaced else "", name="web")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "code", "kind", "expected"),
+    [
+        pytest.param(ASKED, LATER, 403, WEB, {LIMITS, causes.KINDS}, id="something is full, or its kind goes"),
+        pytest.param(ASKED, LATER, 403, ROLE, {LIMITS, RIGHTS, causes.KINDS}, id="rights that nobody may pass on"),
+        pytest.param(ASKED, DENIED, 403, WEB, {RIGHTS}, id="no right"),
+        pytest.param(
+            ASKED, LATER, 403, CLUSTER_ROLE, {Cause(what=What.RIGHTS), causes.KINDS}, id="no namespace, no quota"
+        ),
+        pytest.param(DENIED, DENIED, 400, WEB, {causes.ADMISSION}, id="a webhook or a policy"),
+        pytest.param(LATER, LATER, 500, WEB, {causes.WEBHOOKS}, id="a webhook that does not answer"),
+        pytest.param(LATER, LATER, 503, WEB, {causes.SERVER}, id="a server that is away"),
+        pytest.param(LATER, LATER, 429, WEB, set(), id="a server that is busy says when"),
+        pytest.param(
+            refusals.NamespaceMissing(message=""),
+            refusals.NamespaceMissing(message=""),
+            404,
+            WEB,
+            {Cause(what=What.NAMESPACE, name="shop")},
+            id="no namespace",
+        ),
+        pytest.param(
+            refusals.MaybeImmutable(message="", fields=()),
+            DENIED,
+            422,
+            WEB,
+            {causes.ADMISSION, causes.of_object(WEB, ref_of(WEB))},
+            id="what others made of the object",
+        ),
+    ],
+)
+def test_a_refusal_names_what_it_hangs_on(
+    first: refusals.Reaction, last: refusals.Reaction, code: int, kind: Kind, expected: set[Cause]
+) -> None:
+    """As far as its code and causes tell."""
+    assert set(causes.find(first, last, code=code, kind=kind, ref=ref_of(kind))) == expected
+
+
+def test_nothing_is_watched_in_all_namespaces_but_what_lies_in_none() -> None:
+    """A watch over every Role of a large cluster is not worth one refusal."""
+    for what in What:
+        cause = Cause(what=what, namespace="shop", name="web", kind=WEB)
+        for source in causes.find_sources(cause):
+            assert source.namespace or source.kind.startswith(("Cluster", "Validating", "Mutating")) or source.name
+
+
+def refuse(memory: Memory, times: int, *, trouble: Trouble, now: float = 0.0) -> Attempt:
+    """Let one resource be refused so often."""
+    for _ in range(times):
+        memory.attempts["web"] = attempts.after_failure(
+            memory.attempts.get("web"), trouble, subject="s", now=now, patience=STEADY
+        )
+    return memory.attempts["web"]
+
+
+FULL = Trouble(reason="Unavailable", message="full", causes=(LIMITS,))
+
+
+def test_news_makes_an_attempt_due_at_once_and_leaves_its_count() -> None:
+    """The next failure waits longer still."""
+    memory = Memory()
+    assert refuse(memory, 8, trouble=FULL).next_try == 128.0
+    assert memory.hear(LIMITS, now=60.0) == ["web"]
+    assert (memory.attempts["web"].next_try, memory.attempts["web"].failures) == (60.0, 8)
+    assert refuse(memory, 1, trouble=FULL, now=60.0).next_try == 60.0 + 256.0
+
+
+def test_news_of_something_else_changes_nothing() -> None:
+    """Nor does it mark anybody."""
+    memory = Memory()
+    before = refuse(memory, 8, trouble=FULL)
+    assert memory.hear(RIGHTS, now=60.0) == []
+    assert memory.attempts["web"] == before
+
+
+def test_news_in_a_row_have_it_tried_less_often_the_longer_it_failed() -> None:
+    """A sixteenth of its delay apart: eight seconds where it would wait for two minutes."""
+    memory = Memory()
+    refuse(memory, 8, trouble=FULL)
+    memory.hear(LIMITS, now=1.0)
+    assert memory.attempts["web"].next_try == 8.0
+    assert memory.hear(LIMITS, now=2.0) == []
+
+
+def test_a_server_that_asked_for_patience_is_given_it() -> None:
+    """Whatever changes meanwhile."""
+    memory = Memory()
+    refuse(memory, 8, trouble=Trouble(reason="Unavailable", message="", after=30.0, causes=(LIMITS,)))
+    memory.hear(LIMITS, now=10.0)
+    assert memory.attempts["web"].next_try == 30.0
+
+
+def test_news_while_a_step_is_on_its_way_are_kept_for_it() -> None:
+    """They may have come too late for it."""
+    memory = Memory()
+    memory.in_flight.add("web")
+    memory.hear(LIMITS, now=1.0)
+    assert (memory.land("web"), memory.in_flight) == ({LIMITS}, set())
+    assert memory.land("web") == set()
