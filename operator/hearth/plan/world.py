@@ -85,10 +85,6 @@ class Memory:
         if attempt is not None and attempt.subject == subject:
             del self.attempts[key]
 
-    def begin(self, wanted: Container[str]) -> None:
-        """Another definition is wanted, of these resources: what was tried for others, deletions too, begins anew."""
-        self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
-
     def hear(self, cause: Cause, *, now: float) -> list[str]:
         """Something that refusals hang on changed: the keys that are due sooner by that. now: monotonic seconds."""
         for key in self.in_flight:
@@ -106,6 +102,10 @@ class Memory:
         """A step is on its way no longer: what changed meanwhile."""
         self.in_flight.discard(key)
         return self.missed.pop(key, set())
+
+    def begin(self, wanted: Container[str]) -> None:
+        """Another definition is wanted, of these resources: what was tried for others, deletions too, begins anew."""
+        self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
 
     def retry(self, now: float) -> None:
         """Forget how often anything failed, and have all of it tried at once. now: monotonic seconds."""
