@@ -57,7 +57,7 @@ class Witness:
         if before is None:
             self.made[which(raw)] += 1
             if any(which(each) == which(raw) for each in self._there.values()):
-                self.wrong.append(f"{'/'.join(which(raw))} has two objects at the same time")
+                self.wrong.append(f"{'/'.join(which(raw)[:3])} has two objects at the same time")
         if self._is_deleted_now(before, after):
             self._look_at_dependents(raw)
         if after is None:
