@@ -76,12 +76,15 @@ FIRST = (
 that failed as quickly, the last where it is deleted before it was ever seen.
 """
 UPDATE = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.UPDATE_STOPPED)
-DELETE = (Phase.DELETE_IN_PROGRESS, Phase.DELETE_FAILED, Phase.DELETE_STOPPED)
+DELETION = (Phase.DELETE_IN_PROGRESS, Phase.DELETE_FAILED, Phase.DELETE_STOPPED)
+"""Where a deletion leads from any other phase: the second and the third where it is refused, or stopped, before the first
+could be written.
+"""
 ROLLBACK = (
     *(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE),
     *(Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
 )
-NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, *DELETE)
+NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, *DELETION)
 """Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused,
 `UpdateComplete` at once if nothing had to be done for it, `…Stopped` and `DeleteFailed` at once if a breakpoint or a
 denied Delete holds all that is left. A rollback always begins with `RollbackInProgress`.
@@ -131,28 +134,28 @@ TABLE: Mapping[Phase, Row] = {
     Phase.ROLLBACK_IN_PROGRESS: Row(
         meaning="An earlier revision is being brought back, by order or because a later one failed.",
         says=WORKING,
-        next=(*ROLLBACK, *UPDATE, *DELETE),
+        next=(*ROLLBACK, *UPDATE, *DELETION),
     ),
     Phase.ROLLBACK_COMPLETE: Row(
         meaning="The earlier revision is reached, and nothing of the later one is left.",
         says=DONE,
         says_unasked=ROLLED_BACK,
-        next=(*ROLLBACK, *UPDATE, *DELETE),
+        next=(*ROLLBACK, *UPDATE, *DELETION),
     ),
     Phase.ROLLBACK_FAILED: Row(
         meaning="Going back has used up its attempts at a resource; trying goes on.",
         says=FAILED,
-        next=(*ROLLBACK, *UPDATE, *DELETE),
+        next=(*ROLLBACK, *UPDATE, *DELETION),
     ),
     Phase.ROLLBACK_STOPPED: Row(
         meaning="Going back has come to a breakpoint, and nothing else can go on.",
         says=STOPPED,
-        next=(*ROLLBACK, *UPDATE, *DELETE),
+        next=(*ROLLBACK, *UPDATE, *DELETION),
     ),
     Phase.DELETE_IN_PROGRESS: Row(
         meaning="The children are being deleted, dependents first.",
         says=DELETING,
-        next=(*DELETE, Phase.DELETE_COMPLETE),
+        next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
     Phase.DELETE_COMPLETE: Row(
         meaning="No child is left; the Stack goes at the same moment.",
@@ -162,12 +165,12 @@ TABLE: Mapping[Phase, Row] = {
     Phase.DELETE_FAILED: Row(
         meaning="A child cannot be deleted; trying goes on.",
         says=FAILED,
-        next=(*DELETE, Phase.DELETE_COMPLETE),
+        next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
     Phase.DELETE_STOPPED: Row(
         meaning="The deletion has come to a breakpoint, and nothing else can go on.",
         says=STOPPED,
-        next=(*DELETE, Phase.DELETE_COMPLETE),
+        next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
 }
 

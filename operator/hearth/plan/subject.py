@@ -8,6 +8,7 @@ from hearth.model.child import Child
 from hearth.plan import gates
 from hearth.plan.desired import Wanted
 from hearth.plan.gates import Gates
+from hearth.plan.health import Rulebook
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
@@ -28,6 +29,8 @@ class Subject:
     """Of the whole Stack."""
     adopts: bool
     """Whether an object that is there already and nobody's child may be taken over."""
+    rules: Rulebook
+    """How objects do, by kind."""
     gates: Gates = gates.OPEN
     """What its user wants it held by."""
 
