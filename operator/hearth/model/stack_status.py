@@ -45,8 +45,8 @@ class ResourceCounts(ApiModel):
     """Not applied yet, because something that they require is not ready."""
     failed: Counter
     """Refused by the API server, or their child has failed. Trying goes on."""
-    stopped: Counter
-    """At a breakpoint."""
+    stopped: Counter | None = None
+    """At a breakpoint; not there while none is."""
     obsolete: Counter
     """Children that are no longer wanted and not gone yet."""
 

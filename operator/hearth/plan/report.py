@@ -71,6 +71,7 @@ def _describe_wish(subject: Subject, *, is_failed: bool, before: Mapping[str, An
 def _describe(board: Board, memory: Memory, *, offset: float) -> Object:
     """Counts, problems and outputs. offset: what to add to monotonic seconds to get those since the epoch."""
     ready, total = len(board.by_state[State.READY]), len(board.blueprint.resources)
+    stopped = len(board.by_state[State.STOPPED])
     return {
         "summary": f"{ready}/{total}",
         "resources": {
@@ -79,8 +80,8 @@ def _describe(board: Board, memory: Memory, *, offset: float) -> Object:
             "progressing": len(board.by_state[State.PROGRESSING]),
             "waiting": len(board.by_state[State.WAITING]),
             "failed": len(board.by_state[State.FAILED]) + len(board.by_state[State.RETRYING]),
-            "stopped": len(board.by_state[State.STOPPED]),
             "obsolete": len(board.cleanup.children),
+            **({"stopped": stopped} if stopped else {}),
         },
         "problems": [
             problems.list_problem(board, name, standing, offset)
