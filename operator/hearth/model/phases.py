@@ -74,6 +74,11 @@ NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS)
 """Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused,
 `UpdateComplete` at once if nothing had to be done for it. A rollback always begins with `RollbackInProgress`.
 """
+REFUSED_AFTER = (
+    *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED),
+    *(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED),
+)
+"""What a refused definition may have come over: taken back, it leaves the Stack in what it was before."""
 
 TABLE: Mapping[Phase, Row] = {
     Phase.CREATE_IN_PROGRESS: Row(
@@ -104,7 +109,7 @@ TABLE: Mapping[Phase, Row] = {
     Phase.UPDATE_FAILED: Row(
         meaning="The new definition was refused, or a resource has used up its attempts; trying goes on.",
         says=FAILED,
-        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
+        next=(*REFUSED_AFTER, Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.DELETE_IN_PROGRESS),
     ),
     Phase.ROLLBACK_IN_PROGRESS: Row(
         meaning="An earlier revision is being brought back, by order or because a later one failed.",
