@@ -195,11 +195,13 @@ class Runner:
         step = self.board.take(key)
         if step is not None:
             self.memory.in_flight.add(key)
+            self.memory.making[key] = steps.find_required(step)
         return step
 
     def finish(self, key: str, step: Step, result: execution.Result) -> None:
         """Remember what came of a step, and look again."""
         self.memory.in_flight.discard(key)
+        used = self.memory.making.pop(key, ())
         match result, step:
             case Trouble(immutable=field), Apply(uid=str(uid)) if field:
                 # No failure yet: what is to be done about it, the resource's policy says.
@@ -217,7 +219,8 @@ class Runner:
                     self._count_answer(key, step.repairs)
             case _:
                 self.memory.succeed(key, steps.subject(step))
-        for what in (key, *steps.touches(step)):
+        held = (uid for each in used for uid in self.board.cleanup.at(each)) if self.board is not None else ()
+        for what in (key, *steps.touches(step), *held):
             self._services.inbox.mark(self.uid, what)
 
     def close(self) -> None:

@@ -219,16 +219,18 @@ class Board:
         for uid in changed:
             child = self.cleanup.children.get(uid)
             attempt = memory.attempts.get(uid)
-            if child is None or child.deleting or uid in memory.in_flight or not self._may_go(child):
+            if child is None or child.deleting or uid in memory.in_flight or not self._may_go(child, memory):
                 self._plan(uid, step=None, wake_at=None)
             elif attempt is not None and attempt.next_try > now:
                 self._plan(uid, step=None, wake_at=attempt.next_try)
             else:
                 self._plan(uid, step=Delete(child=child), wake_at=None)
 
-    def _may_go(self, child: Child) -> bool:
+    def _may_go(self, child: Child, memory: Memory) -> bool:
         """Whether an obsolete object may be deleted now."""
         if not self.cleanup.may_go(child.uid) or self._users.has(place(child)):
+            return False
+        if memory.is_being_used(place(child)):
             return False
         if self.is_ready or self.retention.is_waived:
             return True
