@@ -149,7 +149,9 @@ class Resolver:
         wanted = subject.wanted
         candidates = replacing.find_candidates(subject.children, wanted)
         child = replacing.choose(candidates, wanted, lambda each: self._judge_child(subject, each))
-        desired = wanted.at(child.incarnation if child is not None else 1)
+        # Where its kind or its stated name is another one, what there is goes on as an earlier incarnation of it.
+        number = child.incarnation if child is not None else replacing.find_next_incarnation(subject.children)
+        desired = wanted.at(number)
         if refused := self._refuse(subject.name, desired):
             return refused
         if child is None:
@@ -214,7 +216,7 @@ class Resolver:
         """The standing of a resource that can only be had as another object."""
         wanted = subject.wanted
         policy = replacing.find_policy(subject.resource, wanted)
-        if policy is Replacement.NEVER or (policy is Replacement.CREATE_FIRST and wanted.is_name_pinned):
+        if policy is Replacement.NEVER:
             message = replacing.explain_refusal(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
             return readiness.stand(child, State.FAILED, "Immutable", message)
         if policy is Replacement.DELETE_FIRST:
