@@ -160,6 +160,7 @@ BUILT_IN = (
     built_in("", "Service", "services", immutable_field("spec", "clusterIP")),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
     built_in("", "Pod", "pods"),
+    built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", immutable_field("spec", "storageClassName")),
     built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector")),
     built_in("batch", "Job", "jobs", immutable_field("spec", "template")),
     built_in("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, has_status=False),

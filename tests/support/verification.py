@@ -63,6 +63,7 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
     template = spec.get("template")
     if template is None:
         return []
+    children = less_spared(children, stack, template.get("resources") or {})
     wanted = {name: each for name, each in (template.get("resources") or {}).items() if "when" not in each}
     optional = {name for name, each in (template.get("resources") or {}).items() if "when" in each}
     wrong = [f"V: {name} is not in the template and has an object" for name in children.keys() - wanted - optional]
@@ -85,6 +86,19 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
         wrong += [f"V: {name}: {text}" for text in find_differences(manifest, children[name][0], "")]
         wrong += [f"V: {name}: {text}" for text in find_incomplete(children[name][0], stack)]
     return wrong
+
+
+def less_spared(
+    children: Mapping[str, Sequence[Object]], stack: Object, wanted: Mapping[str, Any]
+) -> Mapping[str, Sequence[Object]]:
+    """The children less those that an automatic rollback leaves standing, as they hold data."""
+    if (expectations.status_of(stack).get("wish") or {}).get("cause") != "AutomaticRollback":
+        return children
+    return {
+        name: found
+        for name, found in children.items()
+        if name in wanted or any(raw["kind"] != "PersistentVolumeClaim" for raw in found)
+    }
 
 
 def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:

@@ -13,18 +13,14 @@ from hearth.model import names, phases
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support import expectations, fake_kinds
-from support.traffic import Traffic
 
 
 class Witness:
     """What was made, and what was wrong."""
 
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
+    def __init__(self) -> None:
         self._there: dict[str, Object] = {}
         """By UID the children that exist."""
-        self._specs: dict[str, Object] = {}
-        """By UID what the Stacks want."""
         self.made: Counter[tuple[str, ...]] = Counter()
         """How many objects were made, by Stack, resource and incarnation."""
         self.wrong: list[str] = []
@@ -38,14 +34,12 @@ class Witness:
 
     def _look_at_phase(self, before: Object | None, after: Object | None) -> None:
         """Every phase may follow the one before."""
-        if after is not None:
-            self._specs[after["metadata"]["uid"]] = after["spec"]
         old, new = (phases.find(expectations.status_of(raw).get("phase")) for raw in (before, after))
         if new is not None and not phases.is_legal(old, new):
             self.wrong.append(f"{new} was written after {old}")
 
     def _look_at_child(self, before: Object | None, after: Object | None) -> None:
-        """No incarnation has two objects, and nothing goes before what depends on it."""
+        """No incarnation has two objects."""
         raw = after if after is not None else before
         if raw is None or names.LABEL_RESOURCE not in labels_of(raw):
             return
@@ -53,39 +47,10 @@ class Witness:
             self.made[which(raw)] += 1
             if any(which(each) == which(raw) for each in self._there.values()):
                 self.wrong.append(f"{'/'.join(which(raw))} has two objects at the same time")
-        if self._is_deleted_now(before, after):
-            self._look_at_dependents(raw)
         if after is None:
             self._there.pop(raw["metadata"]["uid"], None)
         else:
             self._there[raw["metadata"]["uid"]] = after
-
-    def _is_deleted_now(self, before: Object | None, after: Object | None) -> bool:
-        """Whether this change is a deletion by an operator."""
-        acting = self._traffic.acting
-        if before is None or acting is None or acting.verb != "delete":
-            return False
-        return "deletionTimestamp" not in before["metadata"] and (
-            after is None or "deletionTimestamp" in after["metadata"]
-        )
-
-    def _look_at_dependents(self, raw: Object) -> None:
-        """Nobody else of the Stack was evaluated against what is being deleted."""
-        _, name, number = which(raw)
-        is_standing = any(whose(each) == whose(raw) and which(each) != which(raw) for each in self._there.values())
-        if is_standing or self._goes_first(raw):
-            # Another object of the resource stands for it, or the user wants it so.
-            return
-        for each in self._there.values():
-            required = annotations_of(each).get(names.ANNOTATION_REQUIRES, "").split(",")
-            if whose(each)[0] == whose(raw)[0] and f"{name}/{number}" in required and whose(each) != whose(raw):
-                self.wrong.append(f"{name} was deleted before {whose(each)[1]}, which requires it")
-
-    def _goes_first(self, raw: Object) -> bool:
-        """Whether the Stack wants that resource's object deleted before the next is made."""
-        stack, name = whose(raw)
-        resource = (self._specs.get(stack, {}).get("template") or {}).get("resources", {}).get(name) or {}
-        return (resource.get("updatePolicy") or {}).get("replace") == "DeleteFirst"
 
 
 def labels_of(raw: Object) -> Mapping[str, Any]:
