@@ -25,7 +25,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-fast soak check format cluster cluster-down crds bench test-import clean
+.PHONY: help run kind test test-fast soak mutants check format cluster cluster-down crds bench test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -50,6 +50,9 @@ test-fast: check ## All checks, then the tests that need no control plane
 
 soak: $(INSTALLED) ## The tests that take minutes: long faults on a real API server
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m soak
+
+mutants: $(INSTALLED) ## Break rules on purpose, one at a time, in a copy: does a story notice?
+	@$(BIN)/python tests/mutants/run.py $(RULES)
 
 check: $(INSTALLED) ## Lint, formatting, architecture and types
 	@$(BIN)/ruff check .

@@ -59,6 +59,16 @@ async def test_own_status_is_shown_at_once(bench: Bench) -> None:
     assert (stack.status, stack.generation) == ({**UNSEEN, "phase": "CreateComplete"}, 1)
 
 
+async def test_edit_beside_our_own_status_is_told(bench: Bench) -> None:
+    """Though the answer to our write shows it before its event comes."""
+    made = await bench.create_stack()
+    stale = find(bench, made)
+    await bench.user.patch(Address.of(made), {"metadata": {"annotations": {"hearth.dev/retry": "1"}}})
+    await bench.home.write_status(stale, {"phase": "CreateInProgress"})
+    await bench.until(lambda: len(bench.ears.stacks) > 1)
+    assert find(bench, made).annotations == {"hearth.dev/retry": "1"}
+
+
 async def test_status_of_a_stack_that_is_gone(bench: Bench) -> None:
     """Is no trouble."""
     made = await bench.create_stack()

@@ -88,11 +88,13 @@ class FakeHome:
             self._listener.on_source(ref)
 
     def _put(self, raw: Object) -> None:
-        """Take in the answer to a write of our own, which is no news."""
+        """Take in the answer to a write of our own, which is no news; what others changed a moment before is."""
         stack = stack_cache.parse_stack(raw)
         known = self._stacks.get(stack.uid)
         if known is not None and known.resource_version < stack.resource_version:
             self._stacks[stack.uid] = stack
+            if stack_cache.has_new_wish(known, stack):
+                self._listener.on_stack(stack.uid)
 
     # ------------------------------------------------------------ the port
 

@@ -21,6 +21,7 @@ from support.fake_home import FakeHome
 from support.fake_server import FakeServer
 from support.fake_user import FakeUser
 from support.fake_wire import FakeWire
+from support.oversight import Oversight
 from support.traffic import Traffic
 from support.virtual_time import VirtualClock
 from support.witness import Witness
@@ -88,8 +89,8 @@ def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
     async def in_world() -> None:
         world = FakeWorld()
         await test(world)
-        mistakes.extend(world.witness.wrong)
         mistakes.extend(silence.find_leaks("an Event", world.traffic.events))
+        mistakes.extend([*world.witness.wrong, *world.oversight.wrong])
 
     with diary() as mistakes:
         virtual_time.run(in_world)
@@ -151,8 +152,10 @@ class FakeWorld:
         self._player = probe_player.Player(self.user, now=self._now)
         self._change = asyncio.Event()
         self._changes = 0
-        self.witness = Witness(self.traffic)
-        self.server.watchers += [self._on_change, self.witness.on_change]
+        self.witness = Witness()
+        self.oversight = Oversight(self.traffic, self._clock.monotonic)
+        self.traffic.listeners.append(self.oversight.on_request)
+        self.server.watchers += [self._on_change, self.witness.on_change, self.oversight.on_change]
         self.server.create(probe_player.definition(), manager=fake_user.MANAGER)
 
     def _now(self) -> datetime.datetime:
@@ -179,6 +182,7 @@ class FakeWorld:
         self.controller = Controller(self.server, self.traffic)
         if self.event_delay is not None:
             self.controller.wire.delay = self.event_delay
+            self.oversight.events_take(self.event_delay)
         await self.controller.start()
 
     async def kill_controller(self) -> None:

@@ -6,7 +6,7 @@ Knows no world but by its protocol, so that one story is played in all of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,6 @@ from support.expectations import Seen
 from support.story import Step, Story
 from support.world import Address, World
 
-HOLDS_DATA = frozenset({"PersistentVolumeClaim", "PersistentVolume", "Namespace", "StatefulSet"})
-"""Kinds whose objects are not deleted unasked."""
 DISTURBED_PATIENCE = 600.0
 """Seconds; the longest backoff twice over."""
 
@@ -47,18 +45,6 @@ class StackPlayed:
         is_present = expectations.status_of(found).get("observedGeneration") == found["metadata"]["generation"]
         if wish.get("cause") == "Spec" and is_present:
             self.revisions.setdefault(wish["revision"], self.spec)
-
-    def find_counted(self, seen: Seen, wanted: Object) -> Mapping[str, Sequence[Object]]:
-        """The children that must be as wanted: a rollback that nobody ordered leaves what holds data standing."""
-        wish = expectations.status_of(seen.stack).get("wish") or {}
-        if wish.get("cause") != "AutomaticRollback":
-            return seen.children
-        template = wanted["template"]["resources"]
-        return {
-            name: found
-            for name, found in seen.children.items()
-            if name in template or not all(raw["kind"] in HOLDS_DATA for raw in found)
-        }
 
     def find_wanted(self, found: Object) -> Object:
         """The spec that the Stack says it follows."""
@@ -138,8 +124,7 @@ class Play:
         seen = await self._look(stack, requests=requests, events=events, others=tuple(wanted.get("others", ())))
         wrong = expectations.find_wrong(wanted, seen)
         if str(wanted.get("phase", "")).endswith("Complete") and seen.stack is not None and not wrong:
-            wanted_spec = story.expand(stack.find_wanted(seen.stack))
-            wrong = verification.find_wrong(wanted_spec, seen.stack, stack.find_counted(seen, wanted_spec))
+            wrong = verification.find_wrong(story.expand(stack.find_wanted(seen.stack)), seen.stack, seen.children)
         return wrong
 
     async def _look(self, stack: StackPlayed, *, requests: int, events: int, others: tuple[str, ...]) -> Seen:

@@ -106,10 +106,14 @@ class Traffic:
     """Ends the running engine."""
     denied: set[tuple[str, str]] = field(default_factory=set)
     """Verb and kind (`patch`, `ConfigMap`) that the engine's account may not."""
+    listeners: list[Callable[[Request], None]] = field(default_factory=list)
+    """Told of every request as it arrives, whatever comes of it."""
 
     def record(self, request: Request) -> str | None:
         """Count a request; what a test plans for it, in a word of `Interruption.how`, or None."""
         self.requests.append(request)
+        for listener in self.listeners:
+            listener(request)
         if request.verb not in WRITES:
             return None
         self.writes += 1

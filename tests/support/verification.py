@@ -63,6 +63,7 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
     template = spec.get("template")
     if template is None:
         return []
+    children = less_spared(children, stack, template.get("resources") or {})
     wanted = {name: each for name, each in (template.get("resources") or {}).items() if "when" not in each}
     optional = {name for name, each in (template.get("resources") or {}).items() if "when" in each}
     wrong = [f"V: {name} is not in the template and has an object" for name in children.keys() - wanted - optional]
@@ -87,6 +88,19 @@ def make_scope(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Ob
     parameters = defaults | (spec.get("parameters") or {})
     identity = {key: stack["metadata"][key] for key in ("name", "namespace", "uid")}
     return Scope(values={"params": parameters, "stack": identity, **children})
+
+
+def less_spared(
+    children: Mapping[str, Sequence[Object]], stack: Object, wanted: Mapping[str, Any]
+) -> Mapping[str, Sequence[Object]]:
+    """The children less those that an automatic rollback leaves standing, as they hold data."""
+    if (expectations.status_of(stack).get("wish") or {}).get("cause") != "AutomaticRollback":
+        return children
+    return {
+        name: found
+        for name, found in children.items()
+        if name in wanted or any(raw["kind"] != "PersistentVolumeClaim" for raw in found)
+    }
 
 
 def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:

@@ -142,6 +142,10 @@ class Recorder:
             self.touch(stack_uid, delay=RETRY)
             return
         runner.note_written(status)
+        latest = self._home.find_stack(stack_uid)
+        if latest is not None and report.find_changes(latest.status, status):
+            # Only what seemed to differ was sent: where an earlier write had been lost, more did.
+            self.touch(stack_uid, delay=self._interval)
         await self._tell(stack, before, status)
 
     async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:

@@ -221,12 +221,15 @@ class Runner:
         step = self.board.take(key)
         if step is not None:
             self.memory.in_flight.add(key)
+            self.memory.making[key] = steps.find_required(step)
         return step
 
     def finish(self, key: str, step: Step, result: execution.Result) -> None:
         """Remember what came of a step, and look again."""
         self.books.take_down(key, step, result)
-        for what in (key, *steps.touches(step)):
+        used = self.memory.making.pop(key, ())
+        held = (uid for each in used for uid in self.board.cleanup.at(each)) if self.board is not None else ()
+        for what in (key, *steps.touches(step), *held):
             self._services.inbox.mark(self.uid, what)
 
     def awaited(self) -> set[causes.Cause]:

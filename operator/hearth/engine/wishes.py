@@ -41,6 +41,8 @@ class Wishes:
     is_recalled: bool = False
     """Whether the wish stems from another process and was not looked at since: it may have been reached unnoticed."""
     _is_known: bool = False
+    _is_unseen: bool = False
+    """Whether no status was ever written."""
     _written: object = None
     """Which wish the status is known to name."""
 
@@ -53,6 +55,7 @@ class Wishes:
         self.wish = wishes.read(status.get("wish"))
         self.is_recalled = self.wish is not None
         self._written = which(self.wish)
+        self._is_unseen = "phase" not in status
         self.completed = Completed(
             last=status.get("lastCompletedRevision"), previous=status.get("previousCompletedRevision")
         )
@@ -79,7 +82,7 @@ class Wishes:
 
     def note_written(self, status: Object) -> bool:
         """The status was written, or says so already; whether work that waited for it may begin."""
-        was_recorded = self.is_recorded
+        was_recorded, self._is_unseen = self.is_recorded, False
         self._written = which(wishes.read(status.get("wish")))
         return self.is_recorded and not was_recorded
 
@@ -109,9 +112,12 @@ class Wishes:
             aim,
             revision=revision,
             before=before,
-            is_recalled=self.is_recalled,
-            is_retried=self.is_retried,
-            now=now,
+            given=wishes.Circumstances(
+                now=now,
+                is_recalled=self.is_recalled,
+                is_retried=self.is_retried,
+                is_unseen=self._is_unseen,
+            ),
         )
         self.is_recalled = self.is_recalled and which(before) == which(wish)
         self.failure, self.is_retried = "", False

@@ -71,7 +71,10 @@ class StackCache:
         return self._store.records.keys()
 
     def put(self, raw: Object) -> StackObject:
-        """Take in the answer to a write of our own; nobody is told, neither now nor when its event comes."""
+        """Take in the answer to a request of our own; nobody is told of what we wrote, neither now nor when its event comes.
+
+        What else it shows somebody may have changed a moment before: that is told at once, as its event will be no news.
+        """
         return self._store.put(raw, passed=self._watch.version)
 
     def forget(self, uid: str) -> None:
@@ -85,7 +88,9 @@ class StackCache:
     def replace(self, old: StackObject | None, new: StackObject | None, *, is_ours: bool) -> None:
         """A Stack came, changed or went."""
         either = new or old
-        if either is None or is_ours or (old is not None and new is not None and is_same(old, new)):
+        if either is None or (old is not None and new is not None and is_same(old, new)):
+            return
+        if is_ours and (old is None or new is None or not has_new_wish(old, new)):
             return
         self._listener.on_stack(either.uid)
 
@@ -109,6 +114,11 @@ def parse_stack(raw: Object) -> StackObject:
         packed_spec=orjson.dumps(raw.get("spec") or {}),
         packed_status=orjson.dumps(raw.get("status") or {}),
     )
+
+
+def has_new_wish(old: StackObject, new: StackObject) -> bool:
+    """Whether something differs that only others write: the spec, an annotation, or that it is being deleted."""
+    return old.generation != new.generation or old.annotations != new.annotations or old.deleting != new.deleting
 
 
 def is_same(old: StackObject, new: StackObject) -> bool:

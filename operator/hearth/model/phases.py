@@ -89,6 +89,11 @@ NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, *DELETION)
 `UpdateComplete` at once if nothing had to be done for it, `…Stopped` and `DeleteFailed` at once if a breakpoint or a
 denied Delete holds all that is left. A rollback always begins with `RollbackInProgress`.
 """
+REFUSED_AFTER = (
+    *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED),
+    *(Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
+)
+"""What a refused definition may have come over: taken back, it leaves the Stack in what it was before."""
 
 TABLE: Mapping[Phase, Row] = {
     Phase.CREATE_IN_PROGRESS: Row(
@@ -124,7 +129,7 @@ TABLE: Mapping[Phase, Row] = {
     Phase.UPDATE_FAILED: Row(
         meaning="The new definition was refused, or a resource has used up its attempts; trying goes on.",
         says=FAILED,
-        next=NEW_WISH,
+        next=(*REFUSED_AFTER, *NEW_WISH),
     ),
     Phase.UPDATE_STOPPED: Row(
         meaning="The update has come to a breakpoint, and nothing else can go on.",

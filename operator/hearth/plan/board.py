@@ -255,7 +255,7 @@ class Board:
         for uid in changed:
             child = self.cleanup.children.get(uid)
             attempt = memory.attempts.get(uid)
-            may_go = child is not None and uid not in memory.in_flight and self._may_go(child)
+            may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
             step = departure.leave(child, self.blueprint) if child is not None and may_go else None
             step = self.withheld.check(uid, step)
             if step is None:
@@ -268,11 +268,11 @@ class Board:
             else:
                 self._plan(uid, step=step, wake_at=None)
 
-    def _may_go(self, child: Child) -> bool:
+    def _may_go(self, child: Child, memory: Memory) -> bool:
         """Whether an obsolete object may be deleted now."""
         if not self.cleanup.may_go(child.uid) or self._users.has(place(child)):
             return False
-        if self.withheld.is_required(child.resource, self._obsolete):
+        if self.withheld.is_required(child.resource, self._obsolete) or memory.is_being_used(place(child)):
             return False
         if self.is_ready or self.retention.is_waived:
             return True

@@ -145,7 +145,9 @@ class Resolver:
         wanted = subject.wanted
         candidates = replacing.find_candidates(subject.children, wanted)
         child = replacing.choose(candidates, wanted, lambda each: decide.judge_child(subject, each))
-        desired = wanted.at(child.incarnation, is_adopted=child.is_adopted) if child is not None else wanted.at(1)
+        # Where its kind or its stated name is another one, what there is goes on as an earlier incarnation of it.
+        number = child.incarnation if child is not None else replacing.find_next_incarnation(subject.children)
+        desired = wanted.at(number, is_adopted=child is not None and child.is_adopted)
         if refused := self._refuse(subject.name, desired):
             return refused
         if child is None:

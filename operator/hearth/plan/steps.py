@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hearth.model import fields
+from hearth.model import fields, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.ownership import Lost
@@ -75,3 +75,11 @@ def touches(step: Step) -> tuple[str, ...]:
             return (step.resource,)
         case Delete() | Release():
             return (step.child.uid, step.child.resource)
+
+
+def find_required(step: Step) -> tuple[str, ...]:
+    """The places (`name/incarnation`) that the object which the step writes is made of."""
+    if not isinstance(step, Apply):
+        return ()
+    recorded: str = step.manifest["metadata"]["annotations"].get(names.ANNOTATION_REQUIRES, "")
+    return tuple(recorded.split(",")) if recorded else ()

@@ -58,8 +58,8 @@ class Completed:
     """The last besides that one."""
 
     def note(self, revision: int) -> Completed:
-        """With one more reached."""
-        return self if revision == self.last else Completed(last=revision, previous=self.last)
+        """With one more reached; nothing at all is no revision, and nobody who orders the last one means it."""
+        return self if revision in (self.last, NOTHING) else Completed(last=revision, previous=self.last)
 
     def find_other(self, revision: int | None) -> int | None:
         """The last that was reached besides that one."""
@@ -175,21 +175,34 @@ def _settle(
     return Order(stated=stated, beside=asked.hash, revision=other)
 
 
-def begin(aim: Aim, *, revision: int, before: Wish | None, is_recalled: bool, is_retried: bool, now: float) -> Wish:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What besides the aim itself makes a wish."""
+
+    now: float
+    """Seconds since the epoch."""
+    is_recalled: bool = False
+    """Whether the wish so far was read from a status, so that nobody here knows whether it was reached."""
+    is_retried: bool = False
+    """Whether the user says that its time starts anew."""
+    is_unseen: bool = False
+    """Whether no status ever told of any wish, so that to its user the Stack is new."""
+
+
+def begin(aim: Aim, *, revision: int, before: Wish | None, given: Circumstances) -> Wish:
     """The wish that follows from an aim: the one so far where that aims at the same.
 
-    revision: the number of what is aimed at; is_recalled: whether `before` was read from a status, so that nobody here
-    knows whether it was reached; is_retried: the user says that its time starts anew; now: seconds since the epoch.
+    revision: the number of what is aimed at.
     """
     if before is not None and _is_same(before, aim, revision):
-        since = float(int(now)) if is_retried and not before.is_completed else before.since
+        since = float(int(given.now)) if given.is_retried and not before.is_completed else before.since
         return dataclasses.replace(before, order=aim.order, failed_hash=aim.failed_hash, since=since)
     return Wish(
         revision=revision,
         cause=aim.cause,
-        since=float(int(now)),
-        is_first=before is None and revision == 1,
-        keeps=_find_kept(before, is_recalled=is_recalled),
+        since=float(int(given.now)),
+        is_first=given.is_unseen or (before is None and revision == 1),
+        keeps=_find_kept(before, is_recalled=given.is_recalled),
         order=aim.order,
         failed_hash=aim.failed_hash,
         failure=aim.failure[:FAILURE_LENGTH],

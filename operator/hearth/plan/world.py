@@ -44,6 +44,8 @@ class Memory:
     """Keys of steps that are being taken now."""
     missed: dict[str, set[Cause]] = field(default_factory=dict)
     """By key what changed while its step was on its way, which may have been too late for it."""
+    making: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By such a key the places that the object which is being written is made of; no cache may know of it yet."""
     whole: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """By UID the definition's hash and the digest of our ownership when nothing of it was to be taken back."""
     left: dict[str, Finding] = field(default_factory=dict)
@@ -78,6 +80,10 @@ class Memory:
             del self.contests[name]
             return None
         return contest
+
+    def is_being_used(self, place: str) -> bool:
+        """Whether something is being written at this moment that is made of what is there."""
+        return any(place in required for required in self.making.values())
 
     def succeed(self, key: str, subject: str) -> None:
         """What was tried under that key came to pass: earlier failures at it are forgotten."""

@@ -92,6 +92,29 @@ async def test_our_own_status_writes_wake_nobody() -> None:
     assert listener.heard == ["shop"]
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"generation": 2}, id="edit"),
+        pytest.param({"annotations": {"hearth.dev/retry": "1"}}, id="annotation"),
+        pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}, id="deletion"),
+    ],
+)
+def test_what_our_own_answer_shows_of_others_is_told(changed: Object) -> None:
+    """It came a moment before our write, and its event will be no news."""
+
+    @scripted_api.in_virtual_time
+    async def put() -> None:
+        stream = Stream(scripted_api.event("ADDED", stack("shop", 3)), list_end(5))
+        cache, listener, _ = await follow_stacks(stream)
+        answer = stack("shop", 7, phase="UpdateComplete")
+        answer["metadata"].update(changed)
+        cache.put(answer)
+        assert listener.heard == ["shop"]
+
+    put()
+
+
 @scripted_api.in_virtual_time
 async def test_a_version_alone_wakes_nobody_and_is_kept() -> None:
     """Field owners changed, which is not kept; the next write states the version."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Child, Ownership
-from hearth.plan import ownership
+from hearth.plan import cleanup, ownership
 from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
 from hearth.plan.standing import State
@@ -214,6 +214,18 @@ def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> N
     world.carry_out(step)
     [uid] = world.refresh(board, "new")
     assert board.take(uid) == Delete(child=only(world.of("old")))
+
+
+def test_what_is_being_made_holds_what_it_is_made_of() -> None:
+    """The object may be there already, though no cache shows it; the answer to its apply frees what it is made of."""
+    world, _ = settled(CHAIN)
+    gone = only(world.of("a"))
+    world.children["b"] = world.children["c"] = []
+    world.memory.making["b"] = (cleanup.place(gone),)
+    board = blueprints.make_board(blueprints.make_blueprint({}))
+    assert world.refresh(board) == []
+    del world.memory.making["b"]
+    assert world.refresh(board, gone.uid) == [gone.uid]
 
 
 def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:

@@ -26,12 +26,8 @@ def test_a_status_that_makes_no_sense_tells_nothing() -> None:
 
 def test_the_next_wish_begins_with_nothing_passed() -> None:
     """And the same one goes on."""
-    same = wish.begin(
-        wish.Aim(cause=Cause.SPEC), revision=3, before=WISH, is_recalled=False, is_retried=False, now=100.0
-    )
-    other = wish.begin(
-        wish.Aim(cause=Cause.SPEC), revision=4, before=WISH, is_recalled=False, is_retried=False, now=100.0
-    )
+    same = wish.begin(wish.Aim(cause=Cause.SPEC), revision=3, before=WISH, given=wish.Circumstances(now=100.0))
+    other = wish.begin(wish.Aim(cause=Cause.SPEC), revision=4, before=WISH, given=wish.Circumstances(now=100.0))
     assert (same.passages, other.passages) == (SOME, passages.NONE)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hearth.model.errors import ImpossibleOrder
 from hearth.plan import wish as wishes
-from hearth.plan.wish import KEPT_AT_MOST, NOTHING, Aim, Asked, Cause, Completed, Order, Wish
+from hearth.plan.wish import KEPT_AT_MOST, NOTHING, Aim, Asked, Cause, Circumstances, Completed, Order, Wish
 
 HASHES = {1: "one", 2: "two", 3: "three"}
 COMPLETED = Completed(last=2, previous=1)
@@ -27,9 +27,8 @@ def choose(asked: Asked, *, before: Wish | None = None, completed: Completed = C
 
 def begin(aim: Aim, *, revision: int, before: Wish | None, is_recalled: bool = False, is_retried: bool = False) -> Wish:
     """The wish that follows, a while later."""
-    return wishes.begin(
-        aim, revision=revision, before=before, is_recalled=is_recalled, is_retried=is_retried, now=200.5
-    )
+    given = Circumstances(now=200.5, is_recalled=is_recalled, is_retried=is_retried)
+    return wishes.begin(aim, revision=revision, before=before, given=given)
 
 
 def test_without_an_order_the_spec_counts() -> None:

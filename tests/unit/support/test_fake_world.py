@@ -189,35 +189,15 @@ def child(name: str, **annotations: str) -> Object:
 
 def test_witness_sees_twins() -> None:
     """Two objects of one resource."""
-    witness = Witness(Traffic())
+    witness = Witness()
     witness.on_change(CONFIG_MAP, None, child("web"))
     witness.on_change(CONFIG_MAP, None, child("web", uid="2"))
     assert witness.wrong == ["s/web/1 has two objects at the same time"]
 
 
-@pytest.mark.parametrize(
-    ("verb", "wrong"),
-    [
-        pytest.param("delete", ["db was deleted before web, which requires it"], id="by an operator"),
-        pytest.param(None, [], id="by somebody else"),
-    ],
-)
-def test_witness_sees_a_deletion_that_is_too_early(verb: str | None, wrong: list[str]) -> None:
-    """What something was evaluated against goes after it; what others do is not the operator's fault."""
-    log = Traffic()
-    witness = Witness(log)
-    db = child("db")
-    witness.on_change(CONFIG_MAP, None, db)
-    witness.on_change(CONFIG_MAP, None, child("web", **{names.ANNOTATION_REQUIRES: "db/1"}))
-    if verb is not None:
-        log.acting = Request(verb=verb, kind=CONFIG_MAP, namespace="default", name="db")
-    witness.on_change(CONFIG_MAP, db, None)
-    assert witness.wrong == wrong
-
-
 def test_witness_sees_an_impossible_phase() -> None:
     """By the table of legal transitions."""
-    witness = Witness(Traffic())
+    witness = Witness()
     before, after = (
         {"metadata": {"uid": "s"}, "spec": {}, "status": {"phase": phase}}
         for phase in ("DeleteInProgress", "UpdateComplete")

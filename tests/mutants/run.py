@@ -1,0 +1,109 @@
+"""Breaks the rules of tests/mutants/rules.yaml one at a time, in a copy of the tree, and says which story noticed.
+
+Exit status 1 where a broken rule goes unnoticed, or where its text is not to be found any more. Never touches the checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("operator", "tests", "pyproject.toml")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", ".hypothesis", "results")
+LONGEST = 600
+"""Seconds; a broken rule may also make stories go on for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One rule, and how it is broken."""
+
+    rule: str
+    file: str
+    text: str
+    becomes: str
+
+    def find_in(self, tree: Path) -> str | None:
+        """The file with the rule broken, or None where its text does not occur exactly once."""
+        path = self.path_in(tree)
+        source = path.read_text() if path.exists() else ""
+        return source.replace(self.text, self.becomes) if source.count(self.text) == 1 else None
+
+    def path_in(self, tree: Path) -> Path:
+        """Its file."""
+        return tree / "operator" / "hearth" / self.file
+
+
+def load() -> list[Mutant]:
+    """All of them."""
+    return [Mutant(**raw) for raw in yaml.safe_load(Path(__file__).with_name("rules.yaml").read_text())]
+
+
+def copy_tree(place: Path) -> Path:
+    """What stories need, at another place."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, place / name, ignore=LEFT_OUT)
+        else:
+            shutil.copy(source, place / name)
+    return place
+
+
+def find_failure(tree: Path) -> str:
+    """The story that fails first in that tree; "" where all go as they are told."""
+    environment = {**os.environ, "PYTHONPATH": f"{tree / 'operator'}:{tree / 'tests'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    program = [sys.executable, str(tree / "tests" / "mutants" / "stories.py")]
+    try:
+        done = subprocess.run(
+            program, check=False, cwd=tree, env=environment, capture_output=True, text=True, timeout=LONGEST
+        )
+    except subprocess.TimeoutExpired:
+        return "the stories did not end"
+    if done.returncode == 0:
+        return ""
+    return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr.strip().splitlines()[-1]
+
+
+def try_mutant(mutant: Mutant, tree: Path) -> tuple[bool, str]:
+    """Whether the broken rule was noticed, and a line that tells of it."""
+    broken = mutant.find_in(tree)
+    if broken is None:
+        return False, f"OUTDATED  {mutant.rule}: its text does not occur exactly once in operator/hearth/{mutant.file}"
+    path = mutant.path_in(tree)
+    whole = path.read_text()
+    path.write_text(broken)
+    try:
+        failure = find_failure(tree)
+    finally:
+        path.write_text(whole)
+    return bool(failure), f"noticed   {mutant.rule}: {failure}" if failure else f"SURVIVES  {mutant.rule}"
+
+
+def main(words: list[str]) -> int:
+    """Try those whose rule holds one of the words, or all; the exit status."""
+    chosen = [each for each in load() if not words or any(word in each.rule for word in words)]
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        tree = copy_tree(Path(folder))
+        if failure := find_failure(tree):
+            print(f"a story fails with every rule whole: {failure}")
+            return 1
+        verdicts = []
+        for mutant in chosen:
+            is_noticed, line = try_mutant(mutant, tree)
+            verdicts.append(is_noticed)
+            print(line, flush=True)
+    print(f"{sum(verdicts)} of {len(verdicts)} broken rules were noticed")
+    return 0 if all(verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,166 @@
+"""A model that knows the wish alone: which definition a Stack may follow, given all that its user has said so far.
+
+Written from the meaning of wishes, not from the operator. What the operator had time to notice before it was told
+something else, or died, nobody knows: so the model keeps every state of mind that is possible, and a look at the Stack
+at rest tells which of them it was. Pure; must not know of children.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+SPEC, ORDERED, AUTOMATIC = "Spec", "Rollback", "AutomaticRollback"
+NOTHING = ""
+"""The definition that wants no object at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A `toRevision` as it was understood."""
+
+    stated: int
+    beside: str
+    """The definition in the spec at that time."""
+    means: str
+    """The definition gone back to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the spec says."""
+
+    definition: str
+    to_revision: int | None = None
+    on_failure: bool = False
+    is_mistaken: bool = False
+    """Whether the definition cannot be accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mind:
+    """What a Stack follows."""
+
+    cause: str = ""
+    """"": nothing was accepted so far."""
+    wants: str = NOTHING
+    is_reached: bool = False
+    last: str | None = None
+    """The definition that was reached last."""
+    previous: str | None = None
+    """The last besides that one."""
+    order: Order | None = None
+    given_up: str = ""
+    """The definition that had failed; only of an automatic rollback."""
+    is_refused: bool = False
+    """Whether the spec asks for what cannot be."""
+
+
+def look(mind: Mind, asked: Asked, revisions: Mapping[int, str], *, is_retried: bool = False) -> Mind:
+    """What is followed once the spec was looked at. revisions: the definitions that are kept, by number."""
+    order = None
+    if asked.to_revision is not None:
+        order = settle(mind, asked, asked.to_revision, revisions)
+        if order is None:
+            return dataclasses.replace(mind, is_refused=True)
+        if order.beside == asked.definition:
+            return follow(mind, ORDERED, order.means, order)
+    if mind.cause == AUTOMATIC and mind.given_up == asked.definition and not is_retried:
+        return dataclasses.replace(mind, order=order, is_refused=False)
+    if asked.is_mistaken:
+        return dataclasses.replace(mind, is_refused=True)
+    return follow(mind, SPEC, asked.definition, order)
+
+
+def settle(mind: Mind, asked: Asked, stated: int, revisions: Mapping[int, str]) -> Order | None:
+    """What an order means: settled once, beside the definition that was there then. None where it cannot be obeyed."""
+    if mind.order is not None and mind.order.stated == stated:
+        return mind.order
+    other = mind.previous if mind.last == asked.definition else mind.last
+    means = revisions.get(stated) if stated else other
+    return Order(stated=stated, beside=asked.definition, means=means) if means is not None else None
+
+
+def follow(mind: Mind, cause: str, wants: str, order: Order | None) -> Mind:
+    """Follow a definition; where that is followed already, nothing begins anew."""
+    is_same = mind.cause == cause and mind.wants == wants and (cause != ORDERED or mind.order == order)
+    if is_same:
+        return dataclasses.replace(mind, order=order, is_refused=False)
+    return Mind(cause=cause, wants=wants, last=mind.last, previous=mind.previous, order=order)
+
+
+def reach(mind: Mind) -> Mind:
+    """What is followed is there in full."""
+    if mind.is_reached or mind.is_refused or not mind.cause:
+        return mind
+    reached = dataclasses.replace(mind, is_reached=True)
+    if mind.wants in (NOTHING, mind.last):
+        return reached
+    return dataclasses.replace(reached, last=mind.wants, previous=mind.last)
+
+
+def may_give_up(mind: Mind, asked: Asked) -> bool:
+    """Whether a failure sends the Stack back."""
+    is_plain = mind.cause == SPEC and not mind.is_reached and not mind.is_refused
+    return asked.on_failure and is_plain and mind.wants != mind.last
+
+
+def give_up(mind: Mind) -> Mind:
+    """Go back to what was reached last, or to nothing."""
+    wants = mind.last if mind.last is not None else NOTHING
+    return Mind(
+        cause=AUTOMATIC,
+        wants=wants,
+        last=mind.last,
+        previous=mind.previous,
+        order=mind.order,
+        given_up=mind.wants,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What the spec says, and what may come of definitions."""
+
+    asked: Asked
+    revisions: Mapping[int, str]
+    may_fail: Callable[[str], bool]
+    must_fail: Callable[[str], bool]
+    is_retried: bool = False
+    is_paused: bool = False
+
+
+def spread(minds: Iterable[Mind], now: Circumstances) -> set[Mind]:
+    """Every state of mind that may have come about by now."""
+    found: set[Mind] = set()
+    queue = list(minds)
+    while queue:
+        mind = queue.pop()
+        if mind in found:
+            continue
+        found.add(mind)
+        queue.append(look(mind, now.asked, now.revisions))
+        if now.is_retried:
+            queue.append(look(mind, now.asked, now.revisions, is_retried=True))
+        if not now.must_fail(mind.wants):
+            queue.append(reach(mind))
+        if now.may_fail(mind.wants) and may_give_up(mind, now.asked) and not now.is_paused:
+            queue.append(give_up(mind))
+    return found
+
+
+def rest(minds: Iterable[Mind], now: Circumstances) -> set[Mind]:
+    """The states of mind in which a Stack may come to rest."""
+    return {mind for mind in spread(minds, now) if is_settled(mind, now)}
+
+
+def is_settled(mind: Mind, now: Circumstances) -> bool:
+    """Whether nothing follows by itself any more."""
+    if look(mind, now.asked, now.revisions) != mind:
+        return False
+    if now.is_paused or mind.is_refused:
+        return True
+    if now.must_fail(mind.wants) and may_give_up(mind, now.asked):
+        return False
+    return mind.is_reached or now.may_fail(mind.wants)

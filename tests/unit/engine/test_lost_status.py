@@ -1,0 +1,47 @@
+"""A status whose write was lost is told in full by the next one, though only what seems to differ is sent."""
+
+from __future__ import annotations
+
+from hearth.model.child import Object
+from support import fake_world, traffic
+from support.fake_world import FakeWorld
+from support.world import Address
+
+STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
+CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
+
+
+def make_spec(value: str) -> Object:
+    """One ConfigMap."""
+    return {
+        "template": {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}}}}}
+    }
+
+
+async def nothing() -> list[str]:
+    """There is nothing to wait for but rest."""
+    return []
+
+
+def test_phase_after_a_lost_write() -> None:
+    """Events come so late that the lost write is not seen before the next one."""
+
+    async def play(world: FakeWorld) -> None:
+        world.event_delay = 3.0
+        await world.start_controller()
+        metadata = {"name": STACK.name, "namespace": STACK.namespace}
+        await world.user.create(
+            {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1")}
+        )
+        await world.wait_rest(nothing)
+        await world.user.replace_spec(STACK, make_spec("2"))
+        await world.wait_rest(nothing)
+        lost = traffic.Trouble(refusal=traffic.REFUSALS["lost"], verbs=frozenset({"status"}), times=1)
+        world.traffic.troubles.append(lost)
+        await world.user.replace_spec(STACK, make_spec("3"))
+        await world.user.delete(CHILD)
+        await world.wait_rest(nothing)
+        stack = await world.user.find(STACK) or {}
+        assert (lost.times, stack["status"]["phase"], stack["status"]["revision"]) == (0, "UpdateComplete", 3)
+
+    fake_world.run(play)

@@ -1,0 +1,148 @@
+"""The oversight of a fake cluster sees every deletion that must not be, so that no test passes over one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model import names
+from hearth.model.child import Object
+from support import fake_kinds
+from support.oversight import Oversight
+from support.traffic import Request, Traffic
+
+CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
+
+
+def child(resource: str, *, uses: str = "", requires: str = "", kind: str = "ConfigMap") -> Object:
+    """A child of the Stack `s`."""
+    labels = {names.LABEL_STACK_UID: "s", names.LABEL_RESOURCE: resource}
+    metadata = {
+        "name": f"shop-{resource}",
+        "uid": resource,
+        "generation": 1,
+        "labels": labels,
+        "annotations": {names.ANNOTATION_REQUIRES: requires},
+    }
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"v": uses}}
+
+
+def stack(resources: dict[str, str], *, phase: str = "UpdateInProgress", **more: Any) -> Object:
+    """The Stack `s` with resources, by name what each says."""
+    made = {
+        name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": v}}} for name, v in resources.items()
+    }
+    spec = {"template": {"resources": made}, **more}
+    return {
+        "metadata": {"uid": "s", "generation": 1},
+        "spec": spec,
+        "status": {"phase": phase, "observedGeneration": 1},
+    }
+
+
+class World:
+    """What the oversight is shown."""
+
+    def __init__(self) -> None:
+        self.traffic = Traffic()
+        self.time = 0.0
+        self.oversight = Oversight(self.traffic, lambda: self.time)
+
+    def show(self, *raws: Object) -> None:
+        """These are there from now on."""
+        for raw in raws:
+            kind = fake_kinds.STACK.kind if "spec" in raw else CONFIG_MAP
+            self.oversight.on_change(kind, None, raw)
+        self.time += 10
+
+    def delete(self, raw: Object, *, verb: str | None = "delete") -> list[str]:
+        """What is wrong with the deletion; verb: the operator's request, None: somebody else did it."""
+        if verb is not None:
+            self.traffic.acting = Request(verb=verb, kind=CONFIG_MAP, namespace="default", name=raw["metadata"]["name"])
+        self.oversight.on_change(CONFIG_MAP, raw, None)
+        return self.oversight.wrong
+
+
+@pytest.mark.parametrize(
+    ("verb", "wrong"),
+    [
+        pytest.param("delete", ["db was deleted before web, which requires it"], id="by an operator"),
+        pytest.param(None, [], id="by somebody else"),
+    ],
+)
+def test_deletion_before_what_requires_it(verb: str | None, wrong: list[str]) -> None:
+    """What something was evaluated against goes after it; what others do is not the operator's fault."""
+    world = World()
+    db = child("db")
+    world.show(stack({}), db, child("web", requires="db/1"))
+    assert world.delete(db, verb=verb) == wrong
+
+
+def test_deletion_before_what_uses_it() -> None:
+    """An object that names another one needs it, whichever incarnation its record says."""
+    world = World()
+    db = child("db")
+    world.show(stack({}), db, child("web", uses="at shop-db", requires="db/2"))
+    assert world.delete(db) == ["shop-db was deleted although shop-web uses it"]
+
+
+def test_record_that_is_older_than_the_object() -> None:
+    """Whoever is as the template states it needs what that says."""
+    world = World()
+    db = child("db")
+    world.show(stack({"web": "plain"}), db, child("web", uses="plain", requires="db/1"))
+    assert world.delete(db) == []
+
+
+@pytest.mark.parametrize(
+    ("is_there", "wrong"),
+    [
+        pytest.param(True, [], id="the new one is ready"),
+        pytest.param(False, ["shop-old, which was reached, was deleted before ['new'] were ready"], id="it is not"),
+    ],
+)
+def test_deletion_of_what_was_reached(is_there: bool, wrong: list[str]) -> None:
+    """What a revision had that was reached stays until the next one is."""
+    world = World()
+    old = child("old")
+    world.show(stack({"old": ""}), old, stack({"old": ""}, phase="CreateComplete"))
+    world.show(stack({"new": ""}))
+    if is_there:
+        world.show(child("new"))
+    assert world.delete(old) == wrong
+
+
+@pytest.mark.parametrize(
+    ("resources", "wrong"),
+    [
+        pytest.param({}, [], id="its user took it out"),
+        pytest.param({"db": ""}, [], id="it is of another kind now"),
+    ],
+)
+def test_deletion_of_a_claim_that_was_asked_for(resources: dict[str, str], wrong: list[str]) -> None:
+    """By a definition without it."""
+    world = World()
+    claim = child("db", kind="PersistentVolumeClaim")
+    world.show(stack(resources), claim)
+    assert world.delete(claim) == wrong
+
+
+def test_deletion_of_a_claim_that_nobody_asked_for() -> None:
+    """The definition has it still."""
+    world = World()
+    claim = child("db", kind="PersistentVolumeClaim")
+    wanted = stack({"db": ""})
+    wanted["spec"]["template"]["resources"]["db"]["manifest"]["kind"] = "PersistentVolumeClaim"
+    world.show(wanted, claim)
+    assert world.delete(claim) == ["the claim shop-db was deleted, and nobody asked for that"]
+
+
+def test_write_while_paused() -> None:
+    """None is begun; what was under way when that was said may arrive."""
+    world = World()
+    world.show(stack({}, paused=True))
+    world.oversight.on_request(Request(verb="status", kind=CONFIG_MAP, namespace="", name="shop"))
+    assert world.oversight.wrong == []
+    world.oversight.on_request(Request(verb="apply", kind=CONFIG_MAP, namespace="", name="shop-a"))
+    assert world.oversight.wrong == ["apply configmap/shop-a was sent while the Stack is paused"]
