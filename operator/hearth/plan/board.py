@@ -15,6 +15,7 @@ from hearth.plan import departure, resolve
 from hearth.plan.attempts import Attempt
 from hearth.plan.cleanup import Cleanup, place
 from hearth.plan.desired import Desired, Hashes
+from hearth.plan.healing import Healing
 from hearth.plan.remarks import Remarks
 from hearth.plan.retention import Retention
 from hearth.plan.standing import Standing, State
@@ -65,6 +66,7 @@ class Board:
             unwatched=unwatched,
             only_namespace=only_namespace,
         )
+        self.ward = self._resolver.ward
         self._obsolete: dict[str, tuple[Child, ...]] = {}
         self._users = Users()
         self._order = tuple(blueprint.resources)
@@ -108,6 +110,13 @@ class Board:
         self.retention = retention
         self.cleanup.changed.update(self.cleanup.children)
 
+    def attend(self, healing: Healing, *, is_completed: bool) -> set[str]:
+        """Follow what holds for unhealthy resources from now on; the names to look at again because of that."""
+        if (self.ward.healing, self.ward.is_completed) == (healing, is_completed):
+            return set()
+        self.ward.healing, self.ward.is_completed = healing, is_completed
+        return {*self.by_state[State.FAILED], *self.by_state[State.RETRYING], *self.ward.names}
+
     def names(self, children: Children) -> set[str]:
         """Every name that a full refresh has to look at."""
         return {*self.blueprint.resources, *children.resources(), *self._obsolete}
@@ -149,6 +158,9 @@ class Board:
             self._record(name, standing, memory)
             self._sort_out(name, chosen=standing.child, children=children.of(name))
             self._claim(standing.child, children)
+            if self.ward.note(name, standing):
+                for other in self.ward.names:
+                    heapq.heappush(queue, self.blueprint.resources[other].index)
             if before is not None and before.signature == standing.signature:
                 continue
             for dependent in self.blueprint.resources[name].dependents:

@@ -6,7 +6,7 @@ import dataclasses
 
 from hearth.model import fields
 from hearth.model.child import Child
-from hearth.plan import departure, drift, moves, readiness, replacing, stated
+from hearth.plan import departure, drift, healing, moves, readiness, replacing, stated
 from hearth.plan.desired import Desired
 from hearth.plan.ownership import Finding
 from hearth.plan.standing import Standing, State
@@ -72,10 +72,10 @@ def _replace(subject: Subject, child: Child, field: str) -> Standing:
             return readiness.stand(child, State.FAILED, "Immutable", message)
     elif policy is Replacement.DELETE_FIRST:
         return moves.to_delete(subject, child, f"is replaced, as {field} changed: it goes first")
-    return _make_another(subject)
+    return make_another(subject)
 
 
-def _make_another(subject: Subject) -> Standing:
+def make_another(subject: Subject) -> Standing:
     """The standing of a resource that gets its next object; what never was of use goes before, lest tries pile up."""
     for each in subject.children:
         if replacing.is_useless(each, subject.memory) and not departure.is_kept(each, subject.blueprint):
@@ -92,6 +92,8 @@ def _retry(subject: Subject, failed: Standing) -> Standing:
         # Every failed attempt would stay for good, so nobody but its owner makes room for the next.
         message = f"{failed.message}; {departure.explain_kept(child)}"
         return dataclasses.replace(failed, message=message)
+    if wait := subject.ward.explain_wait(is_marked=False):
+        return healing.hold_back(subject.name, failed, wait)
     attempt = memory.attempts.get(subject.name)
     if attempt is None or attempt.subject != failure_subject(child) or child.uid not in memory.failed:
         # Nothing is remembered of this failure yet: whoever reads this standing counts it, and asks again.

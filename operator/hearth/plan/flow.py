@@ -6,11 +6,12 @@ It always comes from the live spec: it is in no definition, no hash and no revis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import times
-from hearth.plan import attempts
+from hearth.plan import attempts, healing
+from hearth.plan.healing import Healing
 
 HISTORY_LIMIT = 10
 """Old revisions that are kept unless the Stack says otherwise."""
@@ -32,6 +33,8 @@ class Flow:
     timeout: float | None = None
     """Seconds that a wish may take until it counts as failed; None: any time."""
     history_limit: int = HISTORY_LIMIT
+    healing: Healing = field(default_factory=Healing)
+    """When unhealthy objects are replaced."""
 
 
 def parse(spec: Mapping[str, Any]) -> Flow:
@@ -44,6 +47,7 @@ def parse(spec: Mapping[str, Any]) -> Flow:
         retry_limit=retry.get("limit", attempts.LIMIT),
         max_backoff=_seconds(retry.get("maxBackoff")),
         timeout=_seconds(spec.get("timeout")),
+        healing=healing.parse(spec.get("healing") or {}),
         history_limit=spec.get("revisionHistoryLimit", HISTORY_LIMIT),
     )
 

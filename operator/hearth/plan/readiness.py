@@ -9,6 +9,8 @@ from hearth.plan import health
 from hearth.plan.standing import Standing, State
 from hearth.template.blueprint import Broken, Evaluable, Known, Pending, ResourceBlueprint, Values
 
+UNHEALTHY = "Unhealthy"
+"""The reason of an object that somebody has marked."""
 NAMED_AT_MOST = 5
 """Names in a message; a person reads no more, and the rest shows as a number."""
 
@@ -18,6 +20,8 @@ def judge(resource: ResourceBlueprint, child: Child, values: Values) -> Standing
     if child.deleting:
         held = f" (held by {', '.join(child.finalizers)})" if child.finalizers else ""
         return stand(child, State.PROGRESSING, "Terminating", f"is being deleted{held}; it comes back when it is gone")
+    if child.mark is not None:
+        return stand(child, State.FAILED, UNHEALTHY, f"is marked unhealthy: {child.mark}")
     seen = {**values, resource.name: child.fields}
     for rule in resource.failed_when:
         outcome = rule.evaluate(seen)

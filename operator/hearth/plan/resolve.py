@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import decide, drift, moves, replacing, stated
+from hearth.plan import curing, decide, drift, moves, replacing, stated
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
+from hearth.plan.healing import Ward
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
 from hearth.plan.subject import Subject
@@ -44,6 +45,7 @@ class Resolver:
         """Nothing is evaluated before it is asked for."""
         self._unwatched = unwatched
         self._only_namespace = only_namespace
+        self.ward = Ward(total=len(blueprint.resources))
         self._blueprint = blueprint
         self._stack = stack
         self._kinds = kinds
@@ -83,6 +85,7 @@ class Resolver:
                 memory=memory,
                 now=now,
                 blueprint=self._blueprint,
+                ward=self.ward,
                 adopts=adopts,
             )
         )
@@ -147,7 +150,8 @@ class Resolver:
         if child.deleting:
             return decide.judge_child(subject, child)
         finding = drift.find(child, desired, subject.memory)
-        standing = decide.decide(subject, child, desired, finding)
+        judge = decide.decide if child.mark is None else curing.cure
+        standing = judge(subject, child, desired, finding)
         remarks = drift.tell(subject.resource, child, finding, desired, subject.memory)
         return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
 

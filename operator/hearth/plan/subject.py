@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hearth.model.child import Child
 from hearth.plan.desired import Wanted
+from hearth.plan.healing import Ward
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
@@ -24,6 +25,8 @@ class Subject:
     """Monotonic seconds."""
     blueprint: Blueprint
     """Of the whole Stack."""
+    ward: Ward
+    """Which unhealthy resources may be replaced now."""
     adopts: bool
     """Whether an object that is there already and nobody's child may be taken over."""
 
