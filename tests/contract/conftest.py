@@ -54,7 +54,7 @@ async def make_fake(wire: FakeWire) -> Bench:
 
 async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Bench]:
     """The bench on a real API server."""
-    await real_user.install(user, [crd.make_stack_crd(), probe_player.definition()])
+    await real_user.install(user, [*crd.make_crds(), probe_player.definition()])
     ears = Ears()
     stacks = StackCache(connection, ears, namespace=user.namespace)
     revisions = RevisionCache(connection, namespace=user.namespace)

@@ -9,6 +9,7 @@ import structlog
 from hearth.engine import execution, runner
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.executor import Executor
+from hearth.engine.health_marks import HealthMarks
 from hearth.engine.inbox import EVERYTHING
 from hearth.engine.ports import Observer
 from hearth.engine.recorder import Recorder
@@ -52,6 +53,7 @@ class Engine:
         self._runners: dict[str, Runner] = {}
         self._executor = Executor(workers=concurrency, take_step=self._take_step)
         self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
+        self._health_marks = HealthMarks(services, find_runner=self._runners.get)
         self._loop: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._awaited: set[Cause] = set()
@@ -60,6 +62,7 @@ class Engine:
         """Begin: every Stack that is known gets a first pass."""
         self._executor.start()
         self._recorder.start()
+        self._health_marks.start()
         for uid in self._services.home.stacks():
             self._services.inbox.mark(uid, EVERYTHING)
         self._loop = asyncio.create_task(self._run(), name="passes")
@@ -74,6 +77,7 @@ class Engine:
         await asyncio.gather(*running, return_exceptions=True)
         await self._executor.stop()
         await self._recorder.stop()
+        await self._health_marks.stop()
         for each in self._runners.values():
             each.close()
         self._runners.clear()
@@ -84,6 +88,7 @@ class Engine:
             for what in inbox.take_broadcasts():
                 for each in self._runners.values():
                     each.hear(what)
+            self._health_marks.take(inbox.take_health_marks())
             taken = inbox.take()
             if taken is None:
                 await inbox.wait_arrival()
@@ -106,6 +111,7 @@ class Engine:
         each = self._runners.get(uid)
         if each is None:
             each = self._runners[uid] = Runner(uid, services=self._services, acceptor=self._acceptor)
+        self._health_marks.hear(stack, marks)
         started, result = self._services.clock.monotonic(), "done"
         try:
             self._executor.offer(uid, each.run_pass(stack, marks))

@@ -80,6 +80,10 @@ class HealthMarkStatus(ApiModel):
     """The `metadata.generation` that this was said of."""
     observed_uid: str | None = pydantic.Field(default=None, alias="observedUID")
     """The one object that the mark is bound to; it never means another one."""
+    stack_name: str | None = None
+    """The Stack that this object belongs to."""
+    resource: str | None = None
+    """The resource that it stands for."""
     replaced_by: Successor | None = None
     conditions: list[Condition] | None = pydantic.Field(
         default=None,
