@@ -127,6 +127,7 @@ class Engine:
         if each is not None:
             each.close()
         self._recorder.forget(uid)
+        self._health_marks.forget(uid)
 
     async def _take_step(self, stack_uid: str, key: str) -> None:
         each, stack = self._runners.get(stack_uid), self._services.home.find_stack(stack_uid)

@@ -43,8 +43,6 @@ class Known:
     """Where a mark was last seen to belong."""
 
     place: Place | None
-    uid: str
-    """Of the object that it is bound to, "" for none."""
     is_open: bool
     """Whether anything may still come of it."""
 
@@ -59,9 +57,7 @@ class HealthMarks:
         self._executor = Executor(workers=WORKERS, take_step=self._look)
         self._known: dict[str, Known] = {}
         self._by_place: dict[tuple[str, str], dict[str, set[str]]] = {}
-        """By namespace and Stack, then by resource the marks of which something may still come."""
-        self._by_uid: dict[str, set[str]] = {}
-        """By UID of an object the marks that are bound to it."""
+        """By namespace and Stack, then by resource its marks."""
         self._attempts: dict[str, Attempt] = {}
         self._busy: set[str] = set()
         self._again: set[str] = set()
@@ -76,8 +72,11 @@ class HealthMarks:
         await self._executor.stop()
 
     def take(self, uids: Collection[str]) -> None:
-        """Have these marks looked at."""
+        """Have these marks looked at. All are noted before, so that each knows of the others on the same resource."""
         for uid in uids:
+            mark = self._services.marks.find_mark(uid)
+            if mark is not None and self._places.is_plain(mark):
+                self._note(uid, self._places.find_place(mark), is_open=not read(mark).is_resolved)
             if uid in self._busy:
                 self._again.add(uid)
             else:
@@ -90,10 +89,16 @@ class HealthMarks:
         if by_resource is None:
             return
         if EVERYTHING in what or STACK in what:
-            self.take({uid for uids in by_resource.values() for uid in uids})
-            return
-        for name in by_resource.keys() & set(what):
-            self.take(by_resource[name])
+            concerned = list(by_resource)
+        else:
+            concerned = [name for name in by_resource if name in what]
+        self.take([uid for name in concerned for uid in by_resource[name] if self._known[uid].is_open])
+
+    def forget(self, stack_uid: str) -> None:
+        """That Stack is gone: the marks on it have done their work."""
+        for namespace, name in self._places.names_of(stack_uid):
+            by_resource = self._by_place.get((namespace, name), {})
+            self.take([uid for uids in by_resource.values() for uid in uids if self._known[uid].is_open])
 
     async def _look(self, uid: str, _key: str) -> None:
         """Do about one mark what can be done now."""
@@ -123,12 +128,11 @@ class HealthMarks:
         place = self._places.find_place(mark)
         now = self._services.clock.now()
         if isinstance(place, Problem):
-            self._note(uid, Known(place=None, uid="", is_open=True))
+            self._note(uid, place)
             self._later(uid, LOOK_FOR_TARGETS)
             nowhere = View(stack="", resource="", problem=place)
             return await self._write(mark, marking.judge(said, nowhere, now=now))
-        bound = str(mark.status.get("observedUID") or "")
-        self._note(uid, Known(place=place, uid=bound, is_open=not said.is_resolved))
+        self._note(uid, place, is_open=not said.is_resolved)
         view = None if said.is_resolved else self._see(mark, said, place)
         if view is None:
             return False
@@ -137,16 +141,18 @@ class HealthMarks:
 
     def _see(self, mark: MarkObject, said: Said, place: Place) -> View | None:
         view = self._places.look(mark, place)
-        newer = self._find_newer(mark, said) if view is not None and view.bound is not None else ""
+        newer = self._find_newer(mark, said, place) if view is not None and view.bound is not None else ""
         return dataclasses.replace(view, newer=newer) if view is not None and newer else view
 
-    def _find_newer(self, mark: MarkObject, said: Said) -> str:
+    def _find_newer(self, mark: MarkObject, said: Said, place: Place) -> str:
         """A newer mark on the same object that says the contrary."""
-        others = (self._services.marks.find_mark(uid) for uid in self._by_uid.get(mark.status["observedUID"], ()))
+        uids = self._by_place.get((place.namespace, place.stack), {}).get(place.resource, ())
+        others = (self._services.marks.find_mark(uid) for uid in uids)
         newer = [
             other.name
             for other in others
             if other is not None
+            and other.status.get("observedUID") in (None, mark.status["observedUID"])
             and (other.written_at, other.name) > (mark.written_at, mark.name)
             and read(other).is_unhealthy != said.is_unhealthy
         ]
@@ -197,20 +203,15 @@ class HealthMarks:
     def _later(self, uid: str, delay: float) -> None:
         self._services.clock.call_later(delay, lambda: self.take([uid]))
 
-    def _note(self, uid: str, known: Known | None) -> None:
+    def _note(self, uid: str, place: Place | Problem | None, *, is_open: bool = True) -> None:
         """Remember whom a mark is about; None: it is gone."""
         before = self._known.pop(uid, None)
-        if before is not None:
-            self._by_uid.get(before.uid, set()).discard(uid)
-            if before.place is not None:
-                self._drop(uid, before.place)
-        if known is None:
+        if before is not None and before.place is not None:
+            self._drop(uid, before.place)
+        if place is None:
             return
-        self._known[uid] = known
-        if known.uid:
-            self._by_uid.setdefault(known.uid, set()).add(uid)
-        if known.place is not None and known.is_open:
-            place = known.place
+        self._known[uid] = Known(place=place if isinstance(place, Place) else None, is_open=is_open)
+        if isinstance(place, Place):
             self._by_place.setdefault((place.namespace, place.stack), {}).setdefault(place.resource, set()).add(uid)
 
     def _drop(self, uid: str, place: Place) -> None:

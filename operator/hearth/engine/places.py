@@ -31,12 +31,16 @@ class Places:
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
     """By namespace and name the UID of the Stack that was there when that was last asked."""
 
+    def is_plain(self, mark: MarkObject) -> bool:
+        """Whether nothing has to be searched to know which resource is meant."""
+        return "target" not in mark.spec or bool(mark.status.get("resource"))
+
     def find_place(self, mark: MarkObject) -> Place | Problem:
         """The resource that is meant, or why nobody knows."""
         spec, status = mark.spec, mark.status
         if "target" not in spec:
             return Place(namespace=mark.namespace, stack=spec["stackName"], resource=spec["resource"])
-        if status.get("observedUID") and status.get("resource"):
+        if self.is_plain(mark):
             # Where the object is gone, this alone tells whose it was.
             return Place(namespace=mark.namespace, stack=status["stackName"], resource=status["resource"])
         return self._find_owner(mark)
@@ -96,10 +100,12 @@ class Places:
         """That Stack is there."""
         self._uids[stack.namespace, stack.name] = stack.uid
 
-    def find_uid(self, place: Place) -> str:
-        """Of the Stack, "" where there is none."""
-        stack = self._find_stack(place)
-        return stack.uid if stack is not None else ""
+    def names_of(self, stack_uid: str) -> list[tuple[str, str]]:
+        """Namespace and name of the Stack that had that UID, which is then known no longer."""
+        found = [where for where, uid in self._uids.items() if uid == stack_uid]
+        for where in found:
+            del self._uids[where]
+        return found
 
     def _find_stack(self, place: Place) -> StackObject | None:
         home = self.services.home
