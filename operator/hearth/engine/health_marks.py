@@ -96,9 +96,9 @@ class HealthMarks:
 
     def forget(self, stack_uid: str) -> None:
         """That Stack is gone: the marks on it have done their work."""
-        for namespace, name in self._places.names_of(stack_uid):
-            by_resource = self._by_place.get((namespace, name), {})
-            self.take([uid for uids in by_resource.values() for uid in uids if self._known[uid].is_open])
+        where = self._places.forget(stack_uid)
+        by_resource = self._by_place.get(where, {}) if where is not None else {}
+        self.take([uid for uids in by_resource.values() for uid in uids if self._known[uid].is_open])
 
     async def _look(self, uid: str, _key: str) -> None:
         """Do about one mark what can be done now."""

@@ -30,6 +30,8 @@ class Places:
     find_runner: Callable[[str], Runner | None]
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
     """By namespace and name the UID of the Stack that was there when that was last asked."""
+    _names: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The other way round."""
 
     def is_plain(self, mark: MarkObject) -> bool:
         """Whether nothing has to be searched to know which resource is meant."""
@@ -98,14 +100,16 @@ class Places:
 
     def note(self, stack: StackObject) -> None:
         """That Stack is there."""
-        self._uids[stack.namespace, stack.name] = stack.uid
+        if self._names.get(stack.uid) is None:
+            where = (stack.namespace, stack.name)
+            self._uids[where], self._names[stack.uid] = stack.uid, where
 
-    def names_of(self, stack_uid: str) -> list[tuple[str, str]]:
+    def forget(self, stack_uid: str) -> tuple[str, str] | None:
         """Namespace and name of the Stack that had that UID, which is then known no longer."""
-        found = [where for where, uid in self._uids.items() if uid == stack_uid]
-        for where in found:
+        where = self._names.pop(stack_uid, None)
+        if where is not None and self._uids.get(where) == stack_uid:
             del self._uids[where]
-        return found
+        return where
 
     def _find_stack(self, place: Place) -> StackObject | None:
         home = self.services.home
