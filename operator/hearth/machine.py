@@ -31,6 +31,7 @@ from hearth.kube.stack_cache import StackCache
 from hearth.model import errors
 from hearth.plan.attempts import Patience
 from hearth.plan.hashing import Hasher
+from hearth.plan.health import Rulebook
 from hearth.settings import Settings
 
 logger = structlog.get_logger(__name__)
@@ -181,6 +182,8 @@ class KubeMachine:
             hashes=hasher,
             inbox=self._inbox,
             only_namespace=self._settings.namespace or "",
+            rules=Rulebook(),
+            own_namespace=self._settings.operator_namespace,
             patience=self._make_patience(),
         )
         return Engine(services=services, observer=self._observer, concurrency=self._settings.concurrency)

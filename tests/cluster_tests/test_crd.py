@@ -199,7 +199,7 @@ def test_what_is_plainly_wrong_is_refused_by_the_server_itself(
 @pytest.mark.parametrize(
     ("spec", "path"),
     [
-        pytest.param(make_spec() | {"paused": True}, "spec.paused", id="in the spec"),
+        pytest.param(make_spec() | {"postponed": True}, "spec.postponed", id="in the spec"),
         pytest.param(
             make_spec(resources={"web": make_resource(readywhen=["true"])}),
             "spec.template.resources.web.readywhen",
@@ -219,7 +219,7 @@ def test_an_unknown_field_is_reported_to_whoever_asks_for_strictness(
 
 def test_an_unknown_field_is_pruned_for_everybody_else(api: Any, namespace: str) -> None:
     """So nothing is stored that has no meaning."""
-    assert create(api, namespace, make_spec() | {"paused": True})["spec"] == make_spec()
+    assert create(api, namespace, make_spec() | {"postponed": True})["spec"] == make_spec()
 
 
 def test_a_template_of_two_thousand_resources_is_accepted(api: Any, namespace: str) -> None:

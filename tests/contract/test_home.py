@@ -202,3 +202,15 @@ async def test_event_never_raises(bench: Bench) -> None:
     await bench.home.emit_event(stack, type_="Normal", reason="Test", message="said")
     await bench.user.delete(Address.of(made))
     await bench.home.emit_event(stack, type_="Normal", reason="Test", message="said again")
+
+
+async def test_an_event_about_a_source_never_raises(bench: Bench) -> None:
+    """Whether it was read before, is there at all, or neither."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "told", "namespace": bench.namespace}}
+    ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="told")
+    await bench.home.emit_source_event(ref, type_="Warning", reason="Test", message="said of nothing")
+    await bench.user.create(manifest)
+    bench.home.follow_sources("s1", [ref])
+    await bench.home.get_source(ref)
+    await bench.home.emit_source_event(ref, type_="Warning", reason="Test", message="said")
+    bench.home.follow_sources("s1", [])

@@ -10,7 +10,7 @@ from typing import Any
 from hearth.model import names
 from hearth.model.child import Child, Object, Path, parse_child
 from hearth.model.kinds import Kind
-from hearth.plan import ownership
+from hearth.plan import health, ownership
 from hearth.plan.board import Board
 from hearth.plan.hashing import Hasher
 from hearth.plan.steps import Apply
@@ -185,5 +185,6 @@ def make_board(
         kinds=kinds or ServedKinds(CONFIG_MAP, GADGET),
         hashes=HASHER,
         unwatched=unwatched,
+        rules=health.USUAL,
         only_namespace=only_namespace,
     )

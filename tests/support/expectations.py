@@ -136,6 +136,13 @@ def judge_exist(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
     yield from equals(sorted(seen.children), sorted(wanted))
 
 
+def judge_counts(wanted: Mapping[str, int], seen: Seen) -> Iterator[str]:
+    """By resource how many objects it has, those on their way out included."""
+    for resource, count in wanted.items():
+        for text in equals(len(seen.children.get(resource, ())), count):
+            yield f"{resource}: {text}"
+
+
 def judge_objects(wanted: Mapping[str, Mapping[str, Any]], seen: Seen) -> Iterator[str]:
     """By resource fields of its one child, each by its path."""
     for resource, fields in wanted.items():
@@ -249,6 +256,7 @@ JUDGES: Mapping[str, Judge] = {
     "revision": judge_field("revision"),
     "outputs": judge_field("outputs"),
     "exist": judge_exist,
+    "counts": judge_counts,
     "objects": judge_objects,
     "same": judge_same,
     "new": judge_new,

@@ -206,6 +206,12 @@ class FakeHome:
         self._wire.traffic.events.append((stack.name, type_, reason, message))
         await self._wire.send(stack_request("event", stack), lambda: None)
 
+    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
+        """As the port says."""
+        self._wire.traffic.events.append((ref.name, type_, reason, message))
+        request = Request(verb="event", kind=fake_kinds.SOURCES[ref.kind], namespace=ref.namespace, name=ref.name)
+        await self._wire.send(request, lambda: None)
+
 
 def parse_revision(raw: Object) -> Revision:
     """A ControllerRevision as the port shows it."""

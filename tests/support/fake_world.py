@@ -14,7 +14,7 @@ import structlog
 from hearth.engine import engine, inbox, services
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan import attempts, hashing
+from hearth.plan import attempts, hashing, health
 from support import fake_user, probe_player, silence, virtual_time
 from support.fake_cluster import FakeCluster
 from support.fake_home import FakeHome
@@ -33,6 +33,8 @@ LONGEST = 3600.0
 """Seconds after which something that never comes to rest is taken for a fault."""
 RESTART_AFTER = 1.0
 """Seconds from the death of an operator to the start of the next one."""
+OPERATOR_NAMESPACE = "default"
+"""Where every fake operator has what is its own."""
 HASHER = hashing.Hasher(b"the key of every fake cluster")
 
 
@@ -117,6 +119,8 @@ class Controller:
             hashes=HASHER,
             inbox=heard,
             patience=attempts.Patience(chance=lambda: 0.5),
+            rules=health.Rulebook(),
+            own_namespace=OPERATOR_NAMESPACE,
         )
         self.engine = engine.Engine(services=shared, observer=SilentObserver())
 

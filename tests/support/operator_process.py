@@ -12,6 +12,7 @@ import os
 import re
 import socket
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -23,8 +24,11 @@ from aiohttp import web
 from hearth.kube.credentials import CredentialSource
 from support.proxy import FaultProxy
 from support.real_user import RealUser
-from support.real_world import POLL, READY_TIMEOUT, Operator, RealWorld
+from support.real_world import POLL, READY_TIMEOUT, TIMEOUT, Operator, RealWorld
+from support.world import Check
 
+LULL = 10.0
+"""Seconds without a write after which what was waited for was missed: longer than probes and retries take in stories."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_STATE = re.compile(r"/events\b|dryRun=All|/apis/authorization\.k8s\.io/")
 """Requests that change nothing which the operator depends on."""
@@ -167,6 +171,9 @@ def write_kubeconfig(path: Path, url: str) -> Path:
 class ProcessWorld(RealWorld):
     """A real world whose operator is a process; killed by the proxy it is started again."""
 
+    timeout = TIMEOUT + READY_TIMEOUT
+    """With the start of another process in the midst of it."""
+
     def __init__(self, user: RealUser, source: CredentialSource, proxy: CountingProxy, kubeconfig: Path) -> None:
         super().__init__(user, source)
         self._proxy = proxy
@@ -185,6 +192,20 @@ class ProcessWorld(RealWorld):
         if self._rising is not None:
             await self._rising
         await super().close()
+
+    async def wait_until(self, check: Check) -> list[str]:
+        """As the protocol says; what was passed by while no operator ran need not be waited for."""
+        begun = last = time.monotonic()
+        seen = self.traffic.settled
+        while wrong := await check():
+            now = time.monotonic()
+            is_rising = self._rising is not None and not self._rising.done()
+            if is_rising or seen != self.traffic.settled:
+                seen, last = self.traffic.settled, now
+            if now > last + LULL or now > begun + self.timeout:
+                break
+            await asyncio.sleep(POLL)
+        return wrong
 
     def _on_write(self) -> None:
         self.traffic.settled += 1

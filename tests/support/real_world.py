@@ -87,6 +87,8 @@ class RealWorld:
     """The protocol `World`."""
 
     has_virtual_time = False
+    timeout = TIMEOUT
+    """Seconds for anything that a story waits for."""
 
     def __init__(self, user: RealUser, source: CredentialSource) -> None:
         self.namespace = user.namespace
@@ -149,14 +151,14 @@ class RealWorld:
 
     async def wait_until(self, check: Check) -> list[str]:
         """As the protocol says."""
-        latest = time.monotonic() + TIMEOUT
+        latest = time.monotonic() + self.timeout
         while (wrong := await check()) and time.monotonic() < latest:  # noqa: ASYNC110 -- the server has no event for it
             await asyncio.sleep(POLL)
         return wrong
 
     async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
         """As the protocol says; what takes minutes there takes at most the longest backoff here."""
-        latest = time.monotonic() + TIMEOUT
+        latest = time.monotonic() + self.timeout
         while True:
             wrong = await self.wait_until(check)
             before = self.traffic.settled

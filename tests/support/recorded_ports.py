@@ -136,6 +136,11 @@ class RecordedHome:
         self._log.record(fake_home.stack_request("event", stack))
         await self._inner.emit_event(stack, type_=type_, reason=reason, message=message)
 
+    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
+        """As the port says."""
+        self._log.events.append((ref.name, type_, reason, message))
+        await self._inner.emit_source_event(ref, type_=type_, reason=reason, message=message)
+
 
 class RecordedMarks:
     """The port `Marks` around another."""

@@ -21,6 +21,7 @@ STACK_NAME = "shop"
 EXPECTATIONS = frozenset(
     {"phase", "ready", "reconciling", "stalled", "reason", "message", "problems", "summary", "revision", "outputs"}
     | {"exist", "objects", "same", "new", "gone", "others", "requests", "events", "stack", "nothing-left", "conditions"}
+    | {"counts"}
 )
 ACTIONS = frozenset(
     {"apply", "edit", "remove", "tamper", "delete-object", "delete-stack", "fail", "recover", "restart-controller"}

@@ -100,7 +100,7 @@ class Play:
         # A disturbed retry may come round later than an undisturbed one.
         patience = step.patience if self._is_strict else max(step.patience, DISTURBED_PATIENCE)
         if step.until is not None:
-            until = step.until
+            until = self._strictness(step.until)
             wrong = await self._world.wait_until(lambda: look(until))
             if wrong and not self._is_strict:
                 # Disturbed, the middle may look otherwise; then nobody knows either which objects the next step will meet.

@@ -71,22 +71,22 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
     ]
     if wrong:
         return wrong
-    declared = template.get("parameters") or {}
-    # What other objects give is not looked up here.
-    defaults = {name: UNKNOWN if spec.get("parametersFrom") else each.get("default") for name, each in declared.items()}
-    parameters = defaults | (spec.get("parameters") or {})
-    scope = Scope(
-        values={
-            "params": parameters,
-            "stack": {key: stack["metadata"][key] for key in ("name", "namespace", "uid")},
-            **{name: found[0] for name, found in children.items()},
-        }
-    )
+    scope = make_scope(spec, stack, {name: found[0] for name, found in children.items()})
     for name, resource in wanted.items():
         manifest = less_left(scope.evaluate(resource["manifest"]), resource, children[name][0])
         wrong += [f"V: {name}: {text}" for text in find_differences(manifest, children[name][0], "")]
         wrong += [f"V: {name}: {text}" for text in find_incomplete(children[name][0], stack)]
     return wrong
+
+
+def make_scope(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Object]) -> Scope:
+    """What the plain paths of a spec lead to, with one object a resource."""
+    declared = spec["template"].get("parameters") or {}
+    # What other objects give is not looked up here.
+    defaults = {name: UNKNOWN if spec.get("parametersFrom") else each.get("default") for name, each in declared.items()}
+    parameters = defaults | (spec.get("parameters") or {})
+    identity = {key: stack["metadata"][key] for key in ("name", "namespace", "uid")}
+    return Scope(values={"params": parameters, "stack": identity, **children})
 
 
 def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:

@@ -15,6 +15,7 @@ from hearth.engine.ports import Observer
 from hearth.engine.recorder import Recorder
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
+from hearth.engine.user_rules import UserRules
 from hearth.model import names
 from hearth.plan.causes import Cause
 
@@ -54,12 +55,14 @@ class Engine:
         self._executor = Executor(workers=concurrency, take_step=self._take_step)
         self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
         self._health_marks = HealthMarks(services, find_runner=self._runners.get)
+        self._user_rules = UserRules(services)
         self._loop: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._awaited: set[Cause] = set()
 
     async def start(self) -> None:
         """Begin: every Stack that is known gets a first pass."""
+        await self._user_rules.start()
         self._executor.start()
         self._recorder.start()
         self._health_marks.start()
@@ -75,6 +78,7 @@ class Engine:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        self._user_rules.stop()
         await self._executor.stop()
         await self._recorder.stop()
         await self._health_marks.stop()
@@ -86,6 +90,7 @@ class Engine:
         inbox, passes = self._services.inbox, 0
         while True:
             for what in inbox.take_broadcasts():
+                self._user_rules.hear(what)
                 for each in self._runners.values():
                     each.hear(what)
             self._health_marks.take(inbox.take_health_marks())

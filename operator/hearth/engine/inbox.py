@@ -6,6 +6,7 @@ import asyncio
 
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.causes import Cause
+from hearth.plan.health import Change
 
 EVERYTHING = "*"
 """Not a resource name: all resources of the Stack."""
@@ -53,6 +54,10 @@ class Inbox:
     def on_synced(self, kind: Kind) -> None:
         """A cache holds what was asked of it: whoever waits for it is told."""
         self._broadcast(kind)
+
+    def on_rules(self, change: Change) -> None:
+        """Objects of some kinds are judged otherwise since: whoever has any is told."""
+        self._broadcast(change)
 
     def on_source(self, ref: ObjectRef) -> None:
         """A source of definitions changed: whoever reads it is told."""

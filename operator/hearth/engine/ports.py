@@ -217,6 +217,9 @@ class Home(Protocol):
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post a core/v1 Event about the Stack; never raises."""
 
+    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
+        """The same about a source that is followed."""
+
 
 class Marks(Protocol):
     """The HealthMarks of the cluster that Stacks live in."""

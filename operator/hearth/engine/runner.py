@@ -23,6 +23,7 @@ from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
 from hearth.plan import causes, headline, steps, watching
 from hearth.plan.board import Board
+from hearth.plan.health import Change
 from hearth.plan.steps import Step
 from hearth.plan.wish import Cause, Wish
 from hearth.plan.world import Memory
@@ -189,6 +190,9 @@ class Runner:
             if what in self._unwatched:
                 self._look_at_watches()
             return
+        if isinstance(what, Change):
+            self._judge_anew(what)
+            return
         if what == KINDS or isinstance(what, causes.Cause):
             self.books.hurry(what if isinstance(what, causes.Cause) else causes.KINDS)
         if what in self.intake.sources or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
@@ -234,6 +238,7 @@ class Runner:
         """Let passes run on the blueprint that was accepted."""
         blueprint = self.intake.blueprint
         assert blueprint is not None  # noqa: S101 -- the intake calls this for nothing else
+        self.memory.begin(blueprint.resources)
         self._unwatched = self._wanted_kinds(blueprint)
         self.board = Board(
             blueprint=blueprint,
@@ -241,19 +246,35 @@ class Runner:
             kinds=self._services.cluster.kinds,
             hashes=self._services.hashes,
             unwatched=self._unwatched.keys(),
+            rules=self._services.rules,
             only_namespace=self._services.only_namespace,
         )
         self.board.relax(self.intake.find_retention())
+        self._look_anew()
+
+    def _look_anew(self) -> None:
+        """Look at everything, once it is there with all that is wanted of it."""
         self._is_fresh = True
         self._blind_until = self._services.clock.monotonic() + FIRST_LOOK
         self._look_at_watches()
+
+    def _judge_anew(self, change: Change) -> None:
+        """Some kinds are judged otherwise, for which more may have to be seen of their objects."""
+        blueprint = self.intake.blueprint
+        if self.board is None or blueprint is None:
+            return
+        wanted = self._wanted_kinds(blueprint)
+        touched = {kind: paths for kind, paths in wanted.items() if change.touches(kind)}
+        if touched:
+            self._unwatched.update(touched)
+            self._look_anew()
 
     def _wanted_kinds(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:
         """What is to be watched: all that the blueprint wants, and all that earlier revisions may have left."""
         revision = self.intake.revision
         earlier = acceptance.unite([*self._services.home.revisions(self.uid), *([revision] if revision else [])])
         wanted = {kind: frozenset[Path]() for kind in acceptance.served(self._services.cluster, earlier)}
-        for kind, paths in watching.find_paths(blueprint, self._services.cluster.kinds).items():
+        for kind, paths in watching.find_paths(blueprint, self._services.cluster.kinds, self._services.rules).items():
             wanted[kind] = wanted.get(kind, frozenset()) | paths
         return wanted
 

@@ -10,6 +10,7 @@ from hearth.engine.ports import Clock, Cluster, Home, Marks
 from hearth.model.child import Child
 from hearth.plan.attempts import Patience
 from hearth.plan.desired import Hashes
+from hearth.plan.health import Rulebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,10 @@ class Services:
     hashes: Hashes
     inbox: Inbox
     patience: Patience
+    rules: Rulebook
+    """How objects do, by kind."""
+    own_namespace: str = ""
+    """Where the operator's own objects are, rules of users among them; "" where nobody looks for any."""
     only_namespace: str = ""
     """The one that is served; "" for all."""
 

@@ -19,7 +19,9 @@ class Tasks:
 
     def run(self, name: str, action: Action) -> None:
         """Begin `action` unless one of that name runs already."""
-        if name not in self._running:
+        running = self._running.get(name)
+        # One that has ended may not have been told of yet: whoever asks now must not be lost with it.
+        if running is None or running.done():
             task = asyncio.create_task(action(), name=name)
             self._running[name] = task
             task.add_done_callback(lambda ended: self._end(name, ended))
@@ -30,7 +32,8 @@ class Tasks:
             task.cancel()
 
     def _end(self, name: str, task: asyncio.Task[None]) -> None:
-        del self._running[name]
+        if self._running.get(name) is task:
+            del self._running[name]
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._on_error(name, error)

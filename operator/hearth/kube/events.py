@@ -17,7 +17,7 @@ from hearth.kube import requests
 from hearth.kube.sender import Sender
 from hearth.model import errors, names
 from hearth.model.child import Object
-from hearth.model.kinds import Kind
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan import refusals
 
 log = structlog.get_logger(__name__)
@@ -74,6 +74,21 @@ class EventRecorder:
                 "event not posted", stack=f"{stack.namespace}/{stack.name}", reason=occurrence.reason, error=str(error)
             )
 
+    async def emit_about_source(self, ref: ObjectRef, *, uid: str, occurrence: Occurrence) -> None:
+        """The same about a ConfigMap or Secret."""
+        involved: Object = {
+            "apiVersion": "v1",
+            "kind": ref.kind,
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "uid": uid,
+        }
+        name = name_event(ref.name, uid, occurrence)
+        try:
+            await self._count(About(namespace=ref.namespace, involved=involved), name, occurrence)
+        except (errors.Refused, errors.Unreachable) as error:
+            log.warning("event not posted", object=str(ref), reason=occurrence.reason, error=str(error))
+
     async def _count(self, about: About, name: str, occurrence: Occurrence) -> None:
         key = (about.namespace, name)
         path = requests.object_path(KIND, about.namespace, name)
@@ -116,8 +131,13 @@ class EventRecorder:
 
 def event_name(stack: StackObject, occurrence: Occurrence) -> str:
     """The same for the same words about the same Stack, so that they meet in one Event."""
-    said = names.digest(stack.uid, occurrence.type_, occurrence.reason, occurrence.message)
-    return f"{names.shorten(stack.name, length=NAME_LENGTH)}.{said}"
+    return name_event(stack.name, stack.uid, occurrence)
+
+
+def name_event(name: str, uid: str, occurrence: Occurrence) -> str:
+    """The same for the object of that name and UID."""
+    said = names.digest(uid, occurrence.type_, occurrence.reason, occurrence.message)
+    return f"{names.shorten(name, length=NAME_LENGTH)}.{said}"
 
 
 def about_stack(stack: StackObject) -> About:

@@ -171,6 +171,11 @@ class KubeHome:
         """Post an Event about the Stack; never raises."""
         await self._events.emit(stack, events.Occurrence(type_=type_, reason=reason, message=message))
 
+    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
+        """The same about a source that is followed."""
+        said = events.Occurrence(type_=type_, reason=reason, message=message)
+        await self._events.emit_about_source(ref, uid=self._sources.find_uid(ref), occurrence=said)
+
     async def get_hash_key(self, namespace: str) -> bytes:
         """The key of all hashes, made where there is none; `namespace` is the operator's."""
         return await hash_key.get_hash_key(self._sender, namespace, entropy=os.urandom)

@@ -74,9 +74,14 @@ class Source:
     @property
     def data(self) -> Mapping[str, str] | None:
         """What it says, or None where it is not there."""
-        # While one object is replaced by the next of its name, both may be known: the newest counts.
-        newest = max(self._store.records.values(), key=lambda record: record.resource_version, default=None)
+        newest = self.newest
         return None if newest is None else newest.data
+
+    @property
+    def newest(self) -> SourceRecord | None:
+        """What is known of it last."""
+        # While one object is replaced by the next of its name, both may be known.
+        return max(self._store.records.values(), key=lambda record: record.resource_version, default=None)
 
     def put(self, raw: Object) -> None:
         """Take in what was read elsewhere; told only to those who have read something else."""
@@ -143,6 +148,12 @@ class SourceCache:
         if source is not None:
             source.put(raw)
         return raw.get("data") or {}
+
+    def find_uid(self, ref: ObjectRef) -> str:
+        """Of a source that is followed; "" where it is not known."""
+        source = self._sources.get(ref)
+        newest = source.newest if source is not None else None
+        return newest.uid if newest is not None else ""
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """These are all that a Stack reads; the watches of those that no Stack reads any longer end."""

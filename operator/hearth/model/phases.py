@@ -70,7 +70,9 @@ FIRST = (
 that failed as quickly, the last where it is deleted before it was ever seen.
 """
 UPDATE = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED)
-NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS)
+DELETION = (Phase.DELETE_IN_PROGRESS, Phase.DELETE_FAILED)
+"""Where a deletion leads from any other phase: the second where it is refused before the first could be written."""
+NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, *DELETION)
 """Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused,
 `UpdateComplete` at once if nothing had to be done for it. A rollback always begins with `RollbackInProgress`.
 """
@@ -94,33 +96,33 @@ TABLE: Mapping[Phase, Row] = {
     Phase.UPDATE_IN_PROGRESS: Row(
         meaning="A later revision is being brought about, or repaired.",
         says=WORKING,
-        next=(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
+        next=(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, *DELETION),
     ),
     Phase.UPDATE_COMPLETE: Row(
         meaning="All resources of the newest revision are ready, and nothing obsolete is left.",
         says=DONE,
-        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
+        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, *DELETION),
     ),
     Phase.UPDATE_FAILED: Row(
         meaning="The new definition was refused, or a resource has used up its attempts; trying goes on.",
         says=FAILED,
-        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
+        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.ROLLBACK_IN_PROGRESS, *DELETION),
     ),
     Phase.ROLLBACK_IN_PROGRESS: Row(
         meaning="An earlier revision is being brought back, by order or because a later one failed.",
         says=WORKING,
-        next=(Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED, *UPDATE, Phase.DELETE_IN_PROGRESS),
+        next=(Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED, *UPDATE, *DELETION),
     ),
     Phase.ROLLBACK_COMPLETE: Row(
         meaning="The earlier revision is reached, and nothing of the later one is left.",
         says=DONE,
         says_unasked=ROLLED_BACK,
-        next=(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_FAILED, *UPDATE, Phase.DELETE_IN_PROGRESS),
+        next=(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_FAILED, *UPDATE, *DELETION),
     ),
     Phase.ROLLBACK_FAILED: Row(
         meaning="Going back has used up its attempts at a resource; trying goes on.",
         says=FAILED,
-        next=(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE, *UPDATE, Phase.DELETE_IN_PROGRESS),
+        next=(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE, *UPDATE, *DELETION),
     ),
     Phase.DELETE_IN_PROGRESS: Row(
         meaning="The children are being deleted, dependents first.",

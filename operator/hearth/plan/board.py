@@ -16,6 +16,7 @@ from hearth.plan.attempts import Attempt
 from hearth.plan.cleanup import Cleanup, place
 from hearth.plan.desired import Desired, Hashes
 from hearth.plan.healing import Healing
+from hearth.plan.health import Rulebook
 from hearth.plan.remarks import Remarks
 from hearth.plan.retention import Retention
 from hearth.plan.standing import Standing, State
@@ -28,7 +29,7 @@ from hearth.template.blueprint import Blueprint, StackIdentity
 class Board:
     """The standings of one Stack under one blueprint."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
         self,
         *,
         blueprint: Blueprint,
@@ -36,12 +37,13 @@ class Board:
         kinds: Kinds,
         hashes: Hashes,
         unwatched: Collection[Kind],
+        rules: Rulebook,
         only_namespace: str = "",
     ) -> None:
         """An empty board: `refresh` with every name fills it.
 
         unwatched: the kinds whose caches are not complete yet, so that their silence about an object means nothing;
-        the collection is looked at whenever it matters, so whoever gave it may take kinds out;
+        the collection is looked at whenever it matters, so whoever gave it may take kinds out; rules: health by kind;
         only_namespace: the one that children may lie in besides cluster scope, "" for any.
         """
         self.blueprint = blueprint
@@ -65,6 +67,7 @@ class Board:
             hashes=hashes,
             unwatched=unwatched,
             only_namespace=only_namespace,
+            rules=rules,
         )
         self.ward = self._resolver.ward
         self._obsolete: dict[str, tuple[Child, ...]] = {}

@@ -55,7 +55,7 @@ def _stand(subject: Subject, child: Child) -> Standing:
 
 def judge_child(subject: Subject, child: Child) -> Standing:
     """How an object of the resource does by itself."""
-    return readiness.judge(subject.resource, child, subject.values)
+    return readiness.judge(subject.resource, child, subject.values, subject.rules)
 
 
 def _replace(subject: Subject, child: Child, field: str) -> Standing:

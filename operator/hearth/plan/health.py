@@ -5,16 +5,26 @@ Knows what kinds mean; must not know of Stacks, nor of time: a verdict hangs on 
 
 from __future__ import annotations
 
+import functools
+import importlib.resources
+from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hearth.model import names
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
-from hearth.plan import health_conditions, health_pods, health_workloads
+from hearth.plan import health_conditions, health_pods, health_table, health_workloads
+from hearth.plan.health_table import Table
 from hearth.plan.health_verdict import Entry, State, Verdict
 
-__all__ = ["State", "Verdict", "judge", "paths"]
+__all__ = ["Change", "Rulebook", "State", "Table", "Verdict", "judge", "paths"]
+
+BUILT_IN = "health_rules.yaml"
+"""Beside this module."""
+VERDICTS_KEPT = 4096
+"""Then the oldest is forgotten, and made again where it is asked for."""
 
 EXISTING_KINDS: Final = (
     "ConfigMap",
@@ -26,8 +36,6 @@ EXISTING_KINDS: Final = (
     "CSINode.storage.k8s.io",
     "EndpointSlice.discovery.k8s.io",
     "Endpoints",
-    # It reports on its target's metrics, which come and go; scaling by a fixed number is no failure of the object.
-    "HorizontalPodAutoscaler.autoscaling",
     # An address is written by some controllers only.
     "Ingress.networking.k8s.io",
     "IngressClass.networking.k8s.io",
@@ -53,13 +61,17 @@ EXISTING_KINDS: Final = (
 
 TABLE: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(EXISTING_KINDS, health_conditions.EXISTING),
+    "APIService.apiregistration.k8s.io": health_conditions.REPORTING,
     "CustomResourceDefinition.apiextensions.k8s.io": health_conditions.DEFINITION,
     "DaemonSet.apps": health_workloads.DAEMON_SET,
     "Deployment.apps": health_workloads.DEPLOYMENT,
+    "HorizontalPodAutoscaler.autoscaling": health_conditions.AUTOSCALER,
     "Job.batch": health_pods.JOB,
     "Namespace": health_conditions.NAMESPACE,
+    "PersistentVolume": health_conditions.VOLUME,
     "PersistentVolumeClaim": health_conditions.CLAIM,
     "Pod": health_pods.POD,
+    "PodDisruptionBudget.policy": health_conditions.BUDGET,
     "ReplicaSet.apps": health_workloads.REPLICA_SET,
     "ReplicationController": health_workloads.REPLICA_SET,
     "Service": health_conditions.SERVICE,
@@ -69,16 +81,80 @@ TABLE: Final[Mapping[str, Entry]] = {
 """By `Kind.key`; a kind without a row is judged by its conditions."""
 
 
+class Rulebook:
+    """The rules in force: those of users, then those in code, then the table that comes with Hearth."""
+
+    def __init__(self, users: Table = health_table.EMPTY) -> None:
+        self._users = users
+        self._found: dict[str, Entry] = {}
+        self._judged: OrderedDict[int, tuple[Mapping[str, Any], Verdict]] = OrderedDict()
+        """By the identity of an object's fields these, so that the identity stays theirs, and the verdict."""
+
+    def replace(self, users: Table) -> Change:
+        """Let these be the rules of users from now on."""
+        before, self._users = self._users, users
+        self._found = {}
+        self._judged.clear()
+        return Change(before=before, after=users)
+
+    def judge(self, fields: Mapping[str, Any], *, kind: Kind) -> Verdict:
+        """How the object with these fields, which nobody changes, does. Takes any shape and never raises."""
+        entry = self.find_entry(kind)
+        if not entry.is_slow:
+            return entry.rule(fields)
+        known = self._judged.get(id(fields))
+        if known is not None:
+            return known[1]
+        verdict = entry.rule(fields)
+        self._judged[id(fields)] = fields, verdict
+        if len(self._judged) > VERDICTS_KEPT:
+            self._judged.popitem(last=False)
+        return verdict
+
+    def paths(self, kind: Kind) -> frozenset[Path]:
+        """The fields that `judge` reads of objects of this kind, besides the metadata; empty: metadata are enough."""
+        return self.find_entry(kind).paths
+
+    def find_entry(self, kind: Kind) -> Entry:
+        """The rule for a kind."""
+        found = self._found.get(kind.key)
+        if found is None:
+            found = self._found[kind.key] = (
+                self._users.find(kind) or TABLE.get(kind.key) or built_in().find(kind) or health_conditions.ANY
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Change:
+    """The rules of users changed."""
+
+    before: Table
+    after: Table
+
+    def touches(self, kind: Kind) -> bool:
+        """Whether objects of this kind are judged otherwise since."""
+        return self.before.find(kind) != self.after.find(kind)
+
+
+@functools.cache
+def built_in() -> Table:
+    """The table that comes with Hearth."""
+    content = importlib.resources.files("hearth.plan").joinpath(BUILT_IN).read_text()
+    table, mistakes = health_table.read({BUILT_IN: content})
+    assert not mistakes, mistakes  # noqa: S101 -- a mistake of ours, which the tests find
+    return table
+
+
+USUAL: Final = Rulebook()
+"""The rules of somebody who has added none."""
+
+
 def judge(fields: Mapping[str, Any], *, kind: Kind) -> Verdict:
-    """How the object with these fields does. Takes any shape and never raises."""
-    return find_entry(kind).rule(fields)
+    """How the object with these fields does, by the usual rules."""
+    return USUAL.judge(fields, kind=kind)
 
 
 def paths(kind: Kind) -> frozenset[Path]:
     """The fields that `judge` reads of objects of this kind, besides the metadata; empty: metadata are enough."""
-    return find_entry(kind).paths
-
-
-def find_entry(kind: Kind) -> Entry:
-    """The table's row for a kind."""
-    return TABLE.get(kind.key, health_conditions.ANY)
+    return USUAL.paths(kind)

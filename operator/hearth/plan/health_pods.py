@@ -85,8 +85,20 @@ def find_stuck(fields: Fields) -> Verdict | None:
         if reason in STUCK:
             words = read_text(container, "state.waiting.message")
             name = read_text(container, "name")
-            return failed(reason, f"container {name}: {words}" if words else f"container {name} does not start")
+            said = f"container {name}: {words}" if words else f"container {name} does not start"
+            last = tell_last_end(container)
+            return failed(reason, f"{said}; {last}" if last else said)
     return None
+
+
+def tell_last_end(container: Fields) -> str:
+    """How a container that is started again and again ended last."""
+    code = read_count(container, "lastState.terminated.exitCode", default=-1)
+    if code < 0:
+        return ""
+    ended = "lastState.terminated"
+    why = read_text(container, f"{ended}.message") or read_text(container, f"{ended}.reason")
+    return f"it ended last with code {code}" + (f": {why.strip()}" if why else "")
 
 
 def judge_start(fields: Fields, phase: str) -> Verdict:
@@ -96,6 +108,11 @@ def judge_start(fields: Fields, phase: str) -> Verdict:
     if scheduled is not None and scheduled.is_false:
         # Not failed: a node may come or get room at any time, and how long that may take is not seen on the object.
         return progressing(scheduled.reason or "NotScheduled", scheduled.message or "no node was found for it")
+    for container in containers(fields):
+        words = read_text(container, "state.waiting.message")
+        if words:
+            reason = read_text(container, "state.waiting.reason")
+            return progressing(reason or "NotReady", f"container {read_text(container, 'name')}: {words}")
     if standing is not None and standing.message:
         return progressing(standing.reason or "NotReady", standing.message)
     return progressing("NotReady", f"it is {phase.lower()}" if phase else "it has not been seen by a node")

@@ -49,6 +49,8 @@ class Entry:
     rule: Rule
     paths: frozenset[Path]
     """All that the rule reads, besides apiVersion, kind and metadata."""
+    is_slow: bool = False
+    """Whether a verdict takes so long that it is to be remembered."""
 
 
 def entry(rule: Rule, *paths: str) -> Entry:
@@ -115,6 +117,8 @@ class Condition:
     status: str
     reason: str
     message: str
+    is_outdated: bool = False
+    """Whether it says itself that it speaks of an older generation."""
 
     @property
     def is_true(self) -> bool:
@@ -131,19 +135,33 @@ def read_conditions(fields: Fields) -> dict[str, Condition]:
     """By type the conditions of an object; of two with the same type the last."""
     return {
         read_text(item, "type"): Condition(
-            read_text(item, "status"), read_text(item, "reason"), read_text(item, "message")
+            read_text(item, "status"),
+            read_text(item, "reason"),
+            read_text(item, "message"),
+            is_outdated(item, fields),
         )
         for item in read_items(fields, "status.conditions")
     }
 
 
-def find_unobserved(fields: Fields) -> Verdict | None:
-    """Progressing while the object's controller has not seen its latest generation."""
+def find_unobserved(fields: Fields, *, is_always_told: bool = False) -> Verdict | None:
+    """Progressing while the object's controller has not seen its latest generation.
+
+    is_always_told: whether its controller always says what it has seen, so that silence means that it saw nothing yet.
+    """
     generation = read_count(fields, "metadata.generation")
-    observed = read_count(fields, "status.observedGeneration", default=generation)
+    observed = read_count(fields, "status.observedGeneration", default=0 if is_always_told else generation)
     if observed >= generation:
         return None
+    if not observed:
+        return progressing("NotObserved", "its controller has not looked at it")
     return progressing("NotObserved", f"its controller has seen generation {observed} of {generation}")
+
+
+def is_outdated(condition: Fields, fields: Fields) -> bool:
+    """Whether a condition says itself that it speaks of an older generation of the object."""
+    generation = read_count(fields, "metadata.generation")
+    return read_count(condition, "observedGeneration", default=generation) < generation
 
 
 def find_missing(label: str, found: int, wanted: int) -> Verdict | None:

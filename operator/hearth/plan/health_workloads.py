@@ -6,6 +6,7 @@ Each rule tells the first step of a rollout that is not done yet.
 from __future__ import annotations
 
 from hearth.plan.health_verdict import (
+    Condition,
     Fields,
     Verdict,
     entry,
@@ -14,6 +15,7 @@ from hearth.plan.health_verdict import (
     find_unobserved,
     first,
     progressing,
+    read,
     read_conditions,
     read_count,
     read_text,
@@ -32,19 +34,44 @@ def judge_deployment(fields: Fields) -> Verdict:
         return unobserved
     if progress is not None and progress.reason == "ProgressDeadlineExceeded":
         # Not the end: the controller goes on, and reports progress again once there is any.
-        return failed(progress.reason, progress.message)
-    blocked = conditions.get("ReplicaFailure")
+        return failed(progress.reason, join(progress.message, tell_shortage(fields)))
+    if read(fields, "spec.paused") is True:
+        return judge_paused(fields)
     waiting = find_rollout(fields)
-    if waiting is not None and blocked is not None and blocked.is_true:
-        # Why the pods are missing (a quota, an admission webhook) says more than that they are.
-        return progressing(blocked.reason or waiting.reason, blocked.message or waiting.message)
     if waiting is not None:
-        return waiting
+        return explain(waiting, conditions.get("ReplicaFailure"))
     if available is None or not available.is_true:
         return progressing(
             "NotAvailable", available.message if available else "its controller has not counted its pods"
         )
+    if progress is not None and progress.reason != "NewReplicaSetAvailable":
+        return progressing(progress.reason or "Progressing", progress.message)
     return ready(available.reason or "Available", available.message)
+
+
+def explain(waiting: Verdict, blocked: Condition | None) -> Verdict:
+    """Why pods are missing (a quota, an admission webhook) says more than that they are."""
+    if blocked is None or not blocked.is_true:
+        return waiting
+    return progressing(blocked.reason or waiting.reason, blocked.message or waiting.message)
+
+
+def tell_shortage(fields: Fields) -> str:
+    """What is missing of a rollout that takes too long; "" where nothing is."""
+    waiting = find_rollout(fields)
+    return explain(waiting, read_conditions(fields).get("ReplicaFailure")).message if waiting is not None else ""
+
+
+def join(*sentences: str) -> str:
+    """The sentences that there are as one."""
+    return "; ".join(sentence.rstrip(".") for sentence in sentences if sentence)
+
+
+def judge_paused(fields: Fields) -> Verdict:
+    """Ready unless pods are missing of those that it had: nobody waits for a rollout that is not to happen."""
+    wanted, existing = read_count(fields, "spec.replicas", default=1), read_count(fields, "status.replicas")
+    missing = find_missing("available", read_count(fields, "status.availableReplicas"), wanted) if existing else None
+    return missing or ready("Suspended", "it is paused")
 
 
 def find_rollout(fields: Fields) -> Verdict | None:
@@ -72,7 +99,6 @@ def find_surplus(existing: int, wanted: int) -> Verdict | None:
 def judge_replica_set(fields: Fields) -> Verdict:
     """Ready when every wanted pod is available; fits a ReplicationController too."""
     wanted = read_count(fields, "spec.replicas", default=1)
-    blocked = read_conditions(fields).get("ReplicaFailure")
     waiting = first(
         (
             find_unobserved(fields),
@@ -82,9 +108,9 @@ def judge_replica_set(fields: Fields) -> Verdict:
             find_surplus(read_count(fields, "status.replicas"), wanted),
         )
     )
-    if waiting is not None and blocked is not None and blocked.is_true:
-        return progressing(blocked.reason or waiting.reason, blocked.message or waiting.message)
-    return waiting or ready("Available", f"{wanted} pods are available")
+    if waiting is not None:
+        return explain(waiting, read_conditions(fields).get("ReplicaFailure"))
+    return ready("Available", f"{wanted} pods are available")
 
 
 def judge_stateful_set(fields: Fields) -> Verdict:
@@ -95,11 +121,19 @@ def judge_stateful_set(fields: Fields) -> Verdict:
             find_unobserved(fields),
             find_missing("created", read_count(fields, "status.replicas"), wanted),
             find_missing("ready", read_count(fields, "status.readyReplicas"), wanted),
+            find_unavailable(fields, wanted),
             find_surplus(read_count(fields, "status.replicas"), wanted),
             find_stateful_rollout(fields, wanted),
         )
     )
     return waiting or ready("Available", f"{wanted} pods are ready")
+
+
+def find_unavailable(fields: Fields, wanted: int) -> Verdict | None:
+    """Progressing while pods are not ready for as long as is asked for, where that is anything."""
+    if read_count(fields, "spec.minReadySeconds") <= 0:
+        return None
+    return find_missing("available", read_count(fields, "status.availableReplicas"), wanted)
 
 
 def find_stateful_rollout(fields: Fields, wanted: int) -> Verdict | None:
@@ -120,12 +154,11 @@ def find_stateful_rollout(fields: Fields, wanted: int) -> Verdict | None:
 
 def judge_daemon_set(fields: Fields) -> Verdict:
     """Ready when every node that it selects runs an available pod of the current template."""
-    wanted = read_count(fields, "status.desiredNumberScheduled", default=-1)
-    unobserved = find_unobserved(fields)
+    # All counts of a new one are 0, which is not to be taken for a cluster in which no node is selected.
+    unobserved = find_unobserved(fields, is_always_told=True)
     if unobserved is not None:
         return unobserved
-    if wanted < 0:
-        return progressing("NotCounted", "its controller has not counted its nodes")
+    wanted = read_count(fields, "status.desiredNumberScheduled")
     is_by_hand = read_text(fields, "spec.updateStrategy.type") == "OnDelete"
     updated = wanted if is_by_hand else read_count(fields, "status.updatedNumberScheduled")
     waiting = first(
@@ -142,6 +175,7 @@ def judge_daemon_set(fields: Fields) -> Verdict:
 DEPLOYMENT = entry(
     judge_deployment,
     "spec.replicas",
+    "spec.paused",
     "status.observedGeneration",
     "status.conditions",
     "status.replicas",
@@ -169,6 +203,8 @@ STATEFUL_SET = entry(
     "status.updatedReplicas",
     "status.currentRevision",
     "status.updateRevision",
+    "spec.minReadySeconds",
+    "status.availableReplicas",
 )
 DAEMON_SET = entry(
     judge_daemon_set,

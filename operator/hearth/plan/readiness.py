@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hearth.model.child import Child
 from hearth.plan import health
+from hearth.plan.health import Rulebook
 from hearth.plan.standing import Standing, State
 from hearth.template.blueprint import Broken, Evaluable, Known, Pending, ResourceBlueprint, Values
 
@@ -15,8 +16,8 @@ NAMED_AT_MOST = 5
 """Names in a message; a person reads no more, and the rest shows as a number."""
 
 
-def judge(resource: ResourceBlueprint, child: Child, values: Values) -> Standing:
-    """The standing of the child. values: the fields of what the resource requires."""
+def judge(resource: ResourceBlueprint, child: Child, values: Values, rules: Rulebook) -> Standing:
+    """The standing of the child. values: the fields of what the resource requires; rules: those of kinds."""
     if child.deleting:
         held = f" (held by {', '.join(child.finalizers)})" if child.finalizers else ""
         return stand(child, State.PROGRESSING, "Terminating", f"is being deleted{held}; it comes back when it is gone")
@@ -29,7 +30,7 @@ def judge(resource: ResourceBlueprint, child: Child, values: Values) -> Standing
             return stand(child, State.FAILED, "FailedWhen", "its failedWhen rule holds", is_terminal=True)
     if resource.ready_when:
         return _follow(resource.ready_when, seen, child)
-    verdict = health.judge(child.fields, kind=child.kind)
+    verdict = rules.judge(child.fields, kind=child.kind)
     match verdict.state:
         case health.State.READY:
             return stand(child, State.READY, "Ready", verdict.message)

@@ -55,7 +55,9 @@ def _describe_wish(subject: Subject, *, is_failed: bool, before: Mapping[str, An
     numbers = {"lastCompletedRevision": completed.last, "previousCompletedRevision": completed.previous}
     said.update({key: number for key, number in numbers.items() if number is not None})
     failed = subject.last_failed or before.get("lastFailedRevision")
-    if is_failed and wish is not None and subject.refusal is None and not subject.is_deleting:
+    is_refused = subject.refusal is not None or subject.is_deleting
+    # A rollback that fails says nothing against the revision that it goes back to.
+    if is_failed and wish is not None and not wish.is_rollback and not is_refused:
         failed = wish.revision
     if failed is not None:
         said["lastFailedRevision"] = failed

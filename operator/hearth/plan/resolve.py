@@ -10,6 +10,7 @@ from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.plan import curing, decide, drift, moves, replacing, stated
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
 from hearth.plan.healing import Ward
+from hearth.plan.health import Rulebook
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
 from hearth.plan.subject import Subject
@@ -32,7 +33,7 @@ KIND_NOT_AVAILABLE = "KindNotAvailable"
 class Resolver:
     """Judges the resources of one blueprint; remembers evaluated manifests while their inputs stay the same."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
         self,
         *,
         blueprint: Blueprint,
@@ -41,11 +42,13 @@ class Resolver:
         hashes: Hashes,
         unwatched: Collection[Kind],
         only_namespace: str,
+        rules: Rulebook,
     ) -> None:
         """Nothing is evaluated before it is asked for."""
         self._unwatched = unwatched
         self._only_namespace = only_namespace
         self.ward = Ward(total=len(blueprint.resources))
+        self._rules = rules
         self._blueprint = blueprint
         self._stack = stack
         self._kinds = kinds
@@ -87,6 +90,7 @@ class Resolver:
                 blueprint=self._blueprint,
                 ward=self.ward,
                 adopts=adopts,
+                rules=self._rules,
             )
         )
 

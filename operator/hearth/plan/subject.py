@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hearth.model.child import Child
 from hearth.plan.desired import Wanted
 from hearth.plan.healing import Ward
+from hearth.plan.health import Rulebook
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
@@ -29,6 +30,8 @@ class Subject:
     """Which unhealthy resources may be replaced now."""
     adopts: bool
     """Whether an object that is there already and nobody's child may be taken over."""
+    rules: Rulebook
+    """How objects do, by kind."""
 
     @property
     def name(self) -> str:

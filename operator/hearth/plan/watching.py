@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from hearth.model.child import Path
 from hearth.model.kinds import Kind, Kinds
-from hearth.plan import health
+from hearth.plan.health import Rulebook
 from hearth.template.blueprint import Blueprint
 
 OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 """Tells whether a status that a `readyWhen` reads speaks of the object as it is now."""
 
 
-def find_paths(blueprint: Blueprint, kinds: Kinds) -> dict[Kind, frozenset[Path]]:
+def find_paths(blueprint: Blueprint, kinds: Kinds, rules: Rulebook) -> dict[Kind, frozenset[Path]]:
     """By kind that the cluster serves the fields that health rules and expressions read."""
     wanted: dict[Kind, frozenset[Path]] = {}
     for resource in blueprint.resources.values():
         kind = kinds.find(resource.api_version, resource.kind)
         if kind is None:
             continue
-        reads = blueprint.reads.get(resource.name, frozenset()) | health.paths(kind)
+        reads = blueprint.reads.get(resource.name, frozenset()) | rules.paths(kind)
         if resource.ready_when:
             reads |= {OBSERVED_GENERATION}
         reads |= set(resource.replace_on)

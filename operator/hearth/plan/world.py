@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -105,6 +105,10 @@ class Memory:
         """A step is on its way no longer: what changed meanwhile."""
         self.in_flight.discard(key)
         return self.missed.pop(key, set())
+
+    def begin(self, wanted: Container[str]) -> None:
+        """Another definition is wanted, of these resources: what was tried for others, deletions too, begins anew."""
+        self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
 
     def retry(self, now: float) -> None:
         """Forget how often anything failed, and have all of it tried at once. now: monotonic seconds."""

@@ -53,6 +53,7 @@ def test_every_stack_can_be_deleted_from_every_phase() -> None:
         pytest.param(Phase.UPDATE_FAILED, Phase.UPDATE_COMPLETE, True, id="trying goes on behind a failure"),
         pytest.param(Phase.UPDATE_COMPLETE, Phase.CREATE_IN_PROGRESS, False, id="never back to the creation"),
         pytest.param(Phase.DELETE_IN_PROGRESS, Phase.UPDATE_IN_PROGRESS, False, id="a deletion is not taken back"),
+        pytest.param(Phase.UPDATE_FAILED, Phase.DELETE_FAILED, True, id="a deletion is refused at once"),
         pytest.param(Phase.DELETE_FAILED, Phase.DELETE_IN_PROGRESS, True, id="a deletion is tried again"),
         pytest.param(Phase.DELETE_COMPLETE, Phase.DELETE_IN_PROGRESS, False, id="gone is gone"),
     ],

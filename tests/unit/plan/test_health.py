@@ -26,6 +26,8 @@ DEPLOYMENT, STATEFUL_SET, DAEMON_SET = kind("Deployment.apps"), kind("StatefulSe
 REPLICA_SET, JOB, POD, SERVICE = kind("ReplicaSet.apps"), kind("Job.batch"), kind("Pod"), kind("Service")
 CLAIM, NAMESPACE, STACK = kind("PersistentVolumeClaim"), kind("Namespace"), kind("Stack.hearth.dev")
 DEFINITION = kind("CustomResourceDefinition.apiextensions.k8s.io")
+API_SERVICE, BUDGET = kind("APIService.apiregistration.k8s.io"), kind("PodDisruptionBudget.policy")
+SCALER, VOLUME = kind("HorizontalPodAutoscaler.autoscaling"), kind("PersistentVolume")
 CUSTOM, CONFIG_MAP = kind("Widget.example.com"), kind("ConfigMap")
 
 
@@ -40,7 +42,11 @@ def make(spec: dict[str, Any] | None = None, *, generation: int = 2, **status: A
 
 
 def deployment(
-    *, wanted: int = 2, conditions: tuple[dict[str, str], ...] | None = None, **changed: Any
+    *,
+    wanted: int = 2,
+    conditions: tuple[dict[str, str], ...] | None = None,
+    spec: dict[str, Any] | None = None,
+    **changed: Any,
 ) -> dict[str, Any]:
     """A Deployment that has rolled out, but for what is changed."""
     counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 2)
@@ -49,7 +55,8 @@ def deployment(
         cond("Progressing", "True", "NewReplicaSetAvailable"),
     )
     chosen = list(usual if conditions is None else conditions)
-    return make({"replicas": wanted}, **{"observedGeneration": 2, **counts, "conditions": chosen, **changed})
+    stated = {"replicas": wanted, **(spec or {})}
+    return make(stated, **{"observedGeneration": 2, **counts, "conditions": chosen, **changed})
 
 
 def stateful_set(spec: dict[str, Any] | None = None, **changed: Any) -> dict[str, Any]:
@@ -89,7 +96,12 @@ ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
     ("just made", DEPLOYMENT, make({"replicas": 2}, generation=1), PROGRESSING, "LessThanUpdated", "0 of 2 pods are updated"),
     ("one pod unless stated", DEPLOYMENT, make(generation=1), PROGRESSING, "LessThanUpdated", "0 of 1 pods are updated"),
     ("spec not seen yet", DEPLOYMENT, deployment(observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
-    ("past its deadline", DEPLOYMENT, deployment(conditions=DEADLINE, readyReplicas=0), FAILED, "ProgressDeadlineExceeded", "it took too long"),
+    ("past its deadline", DEPLOYMENT, deployment(conditions=DEADLINE, readyReplicas=0), FAILED, "ProgressDeadlineExceeded", "it took too long; 0 of 2 pods are ready"),
+    ("past its deadline, by a quota", DEPLOYMENT, deployment(conditions=(*DEADLINE, BLOCKED[0]), updatedReplicas=0), FAILED, "ProgressDeadlineExceeded", "it took too long; exceeded quota"),
+    ("paused", DEPLOYMENT, deployment(wanted=2, spec={"paused": True}, updatedReplicas=0), READY, "Suspended", "it is paused"),
+    ("paused before it had pods", DEPLOYMENT, deployment(spec={"paused": True}, replicas=0, availableReplicas=0), READY, "Suspended", "it is paused"),
+    ("paused, and a pod is lost", DEPLOYMENT, deployment(spec={"paused": True}, availableReplicas=1), PROGRESSING, "LessThanAvailable", "1 of 2 pods are available"),
+    ("all there, but not told so", DEPLOYMENT, deployment(conditions=(cond("Available", "True"), cond("Progressing", "True", "ReplicaSetUpdated", "soon"))), PROGRESSING, "ReplicaSetUpdated", "soon"),
     ("past the deadline of the spec before", DEPLOYMENT, deployment(conditions=DEADLINE, observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
     ("pods of the old template", DEPLOYMENT, deployment(updatedReplicas=1), PROGRESSING, "LessThanUpdated", "1 of 2 pods are updated"),
     ("an old pod is left", DEPLOYMENT, deployment(replicas=3), PROGRESSING, "PodsTerminating", "1 pods are still to go"),
@@ -106,6 +118,7 @@ ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
     ("just made", STATEFUL_SET, make({"replicas": 3}), PROGRESSING, "LessThanCreated", "0 of 3 pods are created"),
     ("spec not seen yet", STATEFUL_SET, stateful_set(observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
     ("a pod is not ready", STATEFUL_SET, stateful_set(readyReplicas=2), PROGRESSING, "LessThanReady", "2 of 3 pods are ready"),
+    ("a pod is not ready for long enough", STATEFUL_SET, stateful_set({"minReadySeconds": 9}, availableReplicas=2), PROGRESSING, "LessThanAvailable", "2 of 3 pods are available"),
     ("a pod too many", STATEFUL_SET, stateful_set(replicas=4), PROGRESSING, "PodsTerminating", "1 pods are still to go"),
     ("old pods", STATEFUL_SET, stateful_set(**MOVING, updatedReplicas=1), PROGRESSING, "LessThanUpdated", "1 of 3 pods are updated"),
     ("rollout not concluded", STATEFUL_SET, stateful_set(**MOVING), PROGRESSING, "RollingUpdate", "its rollout is being concluded"),
@@ -116,7 +129,8 @@ ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
     ("by hand, but not enough", STATEFUL_SET, stateful_set(ON_DELETE, readyReplicas=0), PROGRESSING, "LessThanReady", "0 of 3 pods are ready"),
     ("on every node", DAEMON_SET, daemon_set(), READY, "Available", "2 pods are available"),
     ("no node selected", DAEMON_SET, daemon_set(desiredNumberScheduled=0, currentNumberScheduled=0), READY, "Available", "0 pods are available"),
-    ("just made", DAEMON_SET, make(), PROGRESSING, "NotCounted", "its controller has not counted its nodes"),
+    ("just made", DAEMON_SET, make(), PROGRESSING, "NotObserved", "its controller has not looked at it"),
+    ("just made, as the server shows it", DAEMON_SET, daemon_set(observedGeneration=None, desiredNumberScheduled=0), PROGRESSING, "NotObserved", "its controller has not looked at it"),
     ("spec not seen yet", DAEMON_SET, daemon_set(observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
     ("a node without", DAEMON_SET, daemon_set(currentNumberScheduled=1), PROGRESSING, "LessThanScheduled", "1 of 2 pods are scheduled"),
     ("old pods", DAEMON_SET, daemon_set(updatedNumberScheduled=1), PROGRESSING, "LessThanUpdated", "1 of 2 pods are updated"),
@@ -138,7 +152,8 @@ ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
     ("crashes", POD, make(phase="Running", containerStatuses=[waiting("CrashLoopBackOff", "back-off 5m")]), FAILED, "CrashLoopBackOff", "container main: back-off 5m"),
     ("crashes at its start", POD, make(phase="Pending", initContainerStatuses=[waiting("CrashLoopBackOff")]), FAILED, "CrashLoopBackOff", "container main does not start"),
     ("no image", POD, make(phase="Pending", containerStatuses=[waiting("ImagePullBackOff", "no such")]), FAILED, "ImagePullBackOff", "container main: no such"),
-    ("first try at an image", POD, make(phase="Pending", containerStatuses=[waiting("ErrImagePull")]), PROGRESSING, "NotReady", "it is pending"),
+    ("first try at an image", POD, make(phase="Pending", containerStatuses=[waiting("ErrImagePull", "no such")]), PROGRESSING, "ErrImagePull", "container main: no such"),
+    ("crashes, and says why", POD, make(phase="Running", containerStatuses=[{**waiting("CrashLoopBackOff", "back-off 5m"), "lastState": EXITED["state"]}]), FAILED, "CrashLoopBackOff", "container main: back-off 5m; it ended last with code 3: Error"),
     ("done", POD, make(phase="Succeeded"), READY, "Succeeded", ""),
     ("evicted", POD, make(phase="Failed", reason="Evicted", message="low on memory"), FAILED, "Evicted", "low on memory"),
     ("failed", POD, make(phase="Failed", containerStatuses=[EXITED]), FAILED, "Failed", "container main ended with code 3: Error"),
@@ -157,6 +172,24 @@ ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
     ("served", DEFINITION, make(conditions=[cond("NamesAccepted", "True"), cond("Established", "True", "InitialNamesAccepted", "ok")]), READY, "InitialNamesAccepted", "ok"),
     ("being installed", DEFINITION, make(conditions=[cond("NamesAccepted", "True"), cond("Established", "False", "Installing", "soon")]), PROGRESSING, "Installing", "soon"),
     ("names are taken", DEFINITION, make(conditions=[cond("NamesAccepted", "False", "KindConflict", "taken")]), FAILED, "KindConflict", "taken"),
+    ("not established", DEFINITION, make(conditions=[cond("NamesAccepted", "True"), cond("Established", "False", "NotAccepted", "no")]), FAILED, "NotAccepted", "no"),
+    ("just made", API_SERVICE, make(), PROGRESSING, "NotObserved", "its controller has not reported on it"),
+    ("not reached", API_SERVICE, make(conditions=[cond("Available", "False", "MissingEndpoints", "no endpoints")]), PROGRESSING, "MissingEndpoints", "no endpoints"),
+    ("reached", API_SERVICE, make(conditions=[cond("Available", "True", "Passed", "all checks passed")]), READY, "Passed", "all checks passed"),
+    ("just made", BUDGET, make(disruptionsAllowed=0), PROGRESSING, "NotObserved", "its controller has not looked at it"),
+    ("allows nothing now", BUDGET, make(observedGeneration=2, conditions=[cond("DisruptionAllowed", "False", "InsufficientPods")]), READY, "Counted", ""),
+    ("cannot be counted", BUDGET, make(observedGeneration=2, conditions=[cond("DisruptionAllowed", "False", "SyncFailed", "two budgets")]), FAILED, "SyncFailed", "two budgets"),
+    ("just made", SCALER, make(), READY, "Exists", ""),
+    ("scales", SCALER, make(conditions=[cond("AbleToScale", "True"), cond("ScalingActive", "True", "ValidMetricFound", "ok")]), READY, "Active", "ok"),
+    ("has no target", SCALER, make(conditions=[cond("AbleToScale", "False", "FailedGetScale", "not found")]), FAILED, "FailedGetScale", "not found"),
+    ("waits after a change", SCALER, make(conditions=[cond("AbleToScale", "False", "BackoffBoth")]), READY, "Exists", ""),
+    ("has no metrics yet", SCALER, make(conditions=[cond("AbleToScale", "True"), cond("ScalingActive", "False", "FailedGetResourceMetric", "no metrics")]), READY, "FailedGetResourceMetric", "no metrics"),
+    ("selects wrongly", SCALER, make(conditions=[cond("ScalingActive", "False", "InvalidSelector", "empty")]), FAILED, "InvalidSelector", "empty"),
+    ("just made", VOLUME, make(), PROGRESSING, "NotAvailable", "it has not been looked at"),
+    ("can be claimed", VOLUME, make(phase="Available"), READY, "Available", ""),
+    ("claimed", VOLUME, make(phase="Bound"), READY, "Bound", ""),
+    ("let go of", VOLUME, make(phase="Released"), READY, "Released", "its claim is gone; nobody else can claim it before it is released by hand"),
+    ("cannot be reclaimed", VOLUME, make(phase="Failed", reason="VolumeFailedDelete", message="busy"), FAILED, "VolumeFailedDelete", "busy"),
     ("says nothing", CUSTOM, {"metadata": {"generation": 5}}, READY, "Exists", ""),
     ("spec not seen yet", CUSTOM, make(observedGeneration=1), PROGRESSING, "NotObserved", "its controller has seen generation 1 of 2"),
     ("has seen a generation from before a restore", CUSTOM, make(observedGeneration=7), READY, "Exists", ""),
@@ -169,6 +202,10 @@ ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
     ("available", CUSTOM, make(conditions=[cond("Available", "True", "Passed")]), READY, "Passed", ""),
     ("not available", CUSTOM, make(conditions=[cond("Available", "False", "", "no")]), PROGRESSING, "NotAvailable", "no"),
     ("ready counts before available", CUSTOM, make(conditions=[cond("Available", "False"), cond("Ready", "True")]), READY, "Ready", ""),
+    ("ready before it changed", CUSTOM, make(conditions=[{**cond("Ready", "True"), "observedGeneration": 1}]), PROGRESSING, "NotObserved", "its controller has not said whether it is ready since it changed"),
+    ("ready since it changed", CUSTOM, make(conditions=[{**cond("Ready", "True"), "observedGeneration": 2}]), READY, "Ready", ""),
+    ("ready, but refused since", CUSTOM, make(conditions=[cond("Synced", "False", "ReconcileError", "denied"), cond("Ready", "True")]), FAILED, "ReconcileError", "denied"),
+    ("asked to rest", CUSTOM, make(conditions=[cond("Synced", "False", "ReconcilePaused"), cond("Ready", "True")]), READY, "Suspended", "it is paused"),
     ("other conditions only", CUSTOM, make(conditions=[cond("Synced", "False")]), READY, "Exists", ""),
     ("an inner stack that nobody looked at", STACK, make(), PROGRESSING, "NotObserved", "its controller has not reported on it"),
     ("an inner stack", STACK, make(conditions=[cond("Ready", "True")]), READY, "Ready", ""),

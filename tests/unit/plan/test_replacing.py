@@ -184,6 +184,27 @@ def gadget() -> Blueprint:
     return dataclasses.replace(blueprint, resources={"a": resource})
 
 
+def test_another_object_that_fails_is_waited_for_beside_the_healthy_old_one() -> None:
+    """Else it would be made over and over without a pause; its own controller may yet overcome it."""
+
+    def size(number: int) -> Blueprint:
+        manifest = Constant({"apiVersion": GADGET.api_version, "kind": GADGET.name, "spec": {"size": number}})
+        made = blueprints.make_blueprint({"a": []}, kind=GADGET, manifests={"a": manifest})
+        resource = dataclasses.replace(made.resources["a"], replacement=Replacement.CREATE_FIRST)
+        return dataclasses.replace(made, resources={"a": resource})
+
+    world = World()
+    world.settle(blueprints.make_board(size(1)))
+    board = refused(world, size(2))
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    newcomer = world.carry_out(step, status=FAILED)
+    world.memory.made.add(newcomer.uid)
+    world.refresh(board, "a")
+    assert (board.standings["a"].child, board.standings["a"].state) == (newcomer, State.FAILED)
+    assert board.frontier == {}
+
+
 def test_an_object_that_failed_for_good_is_tried_anew_when_its_time_has_come() -> None:
     """One that never was ready goes before the next is made, so that tries do not pile up."""
     world, board = World(), blueprints.make_board(gadget())

@@ -192,7 +192,7 @@ def test_witness_sees_twins() -> None:
     witness = Witness(Traffic())
     witness.on_change(CONFIG_MAP, None, child("web"))
     witness.on_change(CONFIG_MAP, None, child("web", uid="2"))
-    assert witness.wrong == ["s/web/1 has two objects at the same time"]
+    assert witness.wrong == ["s/web/1/ConfigMap has two objects at the same time"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,189 @@
+"""Failures of every kind on a real API server, with its real controllers and scheduler: what the Stack says of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hearth.engine import user_rules
+from hearth.model import names
+from hearth.model.child import Object
+from support import expectations
+from support.real_world import RealWorld
+from support.world import Address
+
+TIMEOUT = 45.0
+"""Seconds for whatever is waited for, on a machine that is busy with other tests."""
+POLL = 0.1
+EVENTS = "/api/v1/namespaces/{namespace}/events"
+
+
+@pytest.fixture
+async def running(world: RealWorld) -> RealWorld:
+    """The world with an operator."""
+    await world.start_controller()
+    return world
+
+
+async def create_stack(
+    world: RealWorld, name: str, manifest: Object, *, others: Object | None = None, **spec: Any
+) -> Address:
+    """A Stack with a resource `it`, and others where they are stated."""
+    address = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name=name)
+    metadata = {"name": name, "namespace": world.namespace}
+    head = {"apiVersion": address.api_version, "kind": "Stack", "metadata": metadata}
+    template = {"resources": {"it": {"manifest": manifest}, **(others or {})}}
+    await world.user.create({**head, "spec": {"template": template, **spec}})
+    return address
+
+
+async def wait_status(world: RealWorld, address: Address, holds: Callable[[Object], bool]) -> Object:
+    """The status, once it is so."""
+    status: Object = {}
+    deadline = asyncio.get_running_loop().time() + TIMEOUT
+    while asyncio.get_running_loop().time() < deadline:
+        stack = await world.user.find(address)
+        status = (stack or {}).get("status") or {}
+        if holds(status):
+            return status
+        await asyncio.sleep(POLL)
+    raise AssertionError(f"{address} says {status}")
+
+
+def find_message(status: Object) -> str:
+    """What the condition Ready says."""
+    return str(expectations.find_condition({"status": status}, "Ready").get("message", ""))
+
+
+def make_pod(behaviour: str, **spec: Any) -> Object:
+    """A pod's template that the players of pods let behave so."""
+    labels = {"app": "it", "test.hearth.dev/pod": behaviour}
+    return {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "it:1"}], **spec}}
+
+
+@pytest.mark.cluster
+async def test_a_deployment_past_its_deadline(running: RealWorld) -> None:
+    """It has failed, and says how far it came; nobody replaces it, since it may still come round, and does."""
+    spec = {
+        "replicas": 2,
+        "progressDeadlineSeconds": 2,
+        "selector": {"matchLabels": {"app": "it"}},
+        "template": make_pod("never-ready"),
+    }
+    manifest: Object = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    stack = await create_stack(running, "late", manifest)
+    status = await wait_status(running, stack, lambda status: status.get("phase") == "CreateFailed")
+    assert "has timed out progressing; 0 of 2 pods are ready" in find_message(status)
+    [problem] = status["problems"]
+    assert (problem["kind"], problem["name"], problem["reason"]) == (
+        "Deployment",
+        "late-it",
+        "ProgressDeadlineExceeded",
+    )
+    child = Address(api_version="apps/v1", kind="Deployment", namespace=running.namespace, name="late-it")
+    before = await running.user.find(child)
+    spec["template"] = make_pod("fine")
+    await running.user.replace_spec(stack, {"template": {"resources": {"it": {"manifest": manifest}}}})
+    await wait_status(running, stack, lambda status: status.get("phase") == "UpdateComplete")
+    after = await running.user.find(child)
+    assert before is not None
+    assert after is not None
+    assert before["metadata"]["uid"] == after["metadata"]["uid"]
+
+
+@pytest.mark.cluster
+async def test_a_job_that_fails(running: RealWorld) -> None:
+    """Only another one can help: it is tried, and the Stack tells in the Job's words why it gave up."""
+    spec = {"activeDeadlineSeconds": 1, "template": make_pod("crash", restartPolicy="Never")}
+    manifest = {"apiVersion": "batch/v1", "kind": "Job", "spec": spec}
+    stack = await create_stack(running, "work", manifest, retry={"limit": 2})
+    status = await wait_status(running, stack, lambda status: status.get("phase") == "CreateFailed")
+    assert "Job was active longer than specified deadline" in find_message(status)
+    assert status["problems"][0]["reason"] == "DeadlineExceeded"
+    assert running.traffic.count()["apply"] >= 2
+
+
+@pytest.mark.cluster
+async def test_a_pod_that_fits_nowhere_and_one_that_crashes(running: RealWorld) -> None:
+    """The first waits in the scheduler's words: a node may come. The second has failed, container and reason are named."""
+    lost = {"apiVersion": "v1", "kind": "Pod", **make_pod("fine", nodeSelector={"nowhere": "at-all"})}
+    crashing = {"apiVersion": "v1", "kind": "Pod", **make_pod("crash")}
+    first, second = await create_stack(running, "lost", lost), await create_stack(running, "broken", crashing)
+    status = await wait_status(running, first, lambda status: "nodes are available" in find_message(status))
+    assert status["phase"] == "CreateInProgress"
+    status = await wait_status(running, second, lambda status: status.get("phase") == "CreateFailed")
+    assert "container main does not start" in find_message(status)
+    assert status["problems"][0]["reason"] == "CrashLoopBackOff"
+
+
+@pytest.mark.cluster
+async def test_a_daemon_set_that_nobody_has_looked_at(running: RealWorld) -> None:
+    """All counts of a new one are 0, which must not be taken for a rollout that is done: its dependents wait."""
+    spec = {"selector": {"matchLabels": {"app": "it"}}, "template": make_pod("never-ready")}
+    dependent = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}, "dependsOn": ["it"]}
+    manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": spec}
+    stack = await create_stack(running, "everywhere", manifest, others={"after": dependent})
+    await wait_status(running, stack, lambda status: "pods are available" in find_message(status))
+    after = Address(api_version="v1", kind="ConfigMap", namespace=running.namespace, name="everywhere-after")
+    assert await running.user.find(after) is None
+
+
+@pytest.mark.cluster
+async def test_rules_of_users(running: RealWorld) -> None:
+    """They judge a custom kind at once, by a field that nobody kept before; a mistake in them is told on the ConfigMap."""
+    probe = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "spec": {"value": 1, "other": "bad"}}
+    stack = await create_stack(running, "own", probe)
+    await wait_status(running, stack, lambda status: status.get("phase") == "CreateComplete")
+    rules = """
+- kinds: [testing.hearth.dev/Probe]
+  cases:
+    - {when: self.spec.other == "bad", state: failed, reason: GoneBad, message: "it went ${self.spec.other}"}
+- kinds: [testing.hearth.dev/Latecomer]
+  cases:
+    - {when: self.spec. == 1, state: failed}
+"""
+    metadata = {"name": user_rules.CONFIG_MAP, "namespace": running.namespace}
+    made = await running.user.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": rules}}
+    )
+    status = await wait_status(running, stack, lambda status: "it went bad" in find_message(status))
+    assert expectations.find_condition({"status": status}, "Stalled")["status"] == "True"
+    events = await running.user.connection.request("GET", EVENTS.format(namespace=running.namespace))
+    about = [each for each in events["items"] if each["involvedObject"].get("uid") == made["metadata"]["uid"]]
+    assert [(each["reason"], "a, line 7" in each["message"]) for each in about] == [("InvalidHealthRules", True)]
+    await running.user.delete(Address.of(made))
+    await wait_status(running, stack, lambda status: "it went bad" not in find_message(status))
+    stack_now = await running.user.find(stack)
+    assert expectations.find_condition(stack_now or {}, "Ready")["status"] == "True"
+
+
+@pytest.mark.cluster
+async def test_what_stands_beside_a_workload_comes_to_rest(running: RealWorld) -> None:
+    """A budget that was counted, and an autoscaler without metrics: both do what they can."""
+    labels = {"matchLabels": {"app": "it"}}
+    spec = {"replicas": 1, "selector": labels, "template": make_pod("fine")}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "${it.metadata.name}"}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"minAvailable": 1, "selector": labels}}
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3},
+    }
+    others = {"budget": {"manifest": budget}, "scaler": {"manifest": scaler}}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    stack = await create_stack(running, "beside", manifest, others=others)
+    await wait_status(running, stack, lambda status: status.get("phase") == "CreateComplete")
+
+
+@pytest.mark.cluster
+async def test_a_deployment_that_may_have_no_pods(running: RealWorld) -> None:
+    """It waits in the words of whoever refuses them, although nobody watches its ReplicaSet or pods."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "0"}}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "it"}}, "template": make_pod("fine")}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    stack = await create_stack(running, "forbidden", quota, others={"web": {"manifest": manifest, "dependsOn": ["it"]}})
+    status = await wait_status(running, stack, lambda status: "exceeded quota" in find_message(status))
+    assert status["phase"] == "CreateInProgress"

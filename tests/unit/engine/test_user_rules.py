@@ -1,0 +1,144 @@
+"""Health rules of users: read from the operator's own namespace, taken up when they change, kept while nobody can read them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from hearth.engine import user_rules
+from hearth.engine.inbox import Inbox
+from hearth.engine.services import Services
+from hearth.engine.user_rules import UserRules
+from hearth.model import errors
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.attempts import Patience
+from hearth.plan.health import Change, Rulebook
+from support.blueprints import HASHER
+
+GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
+REF = ObjectRef(group="", kind="ConfigMap", namespace="hearth-system", name="hearth-health-rules")
+RULE = "- {kinds: [example.com/Gadget], cases: [{state: ready, reason: Mine}]}"
+
+
+class Shelf:
+    """As much of the port `Home` as rules take."""
+
+    def __init__(self) -> None:
+        self.answer: Mapping[str, str] | Exception = errors.Refused(code=404, status=None)
+        self.followed: list[ObjectRef] = []
+        self.events: list[str] = []
+
+    def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
+        """As the port says."""
+        self.followed = list(refs)
+
+    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+        """As the port says."""
+        assert ref == REF
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
+        """As the port says."""
+        self.events.append(f"{type_} {reason} {message}")
+
+
+class Clock:
+    """As much of the port `Clock`."""
+
+    def __init__(self) -> None:
+        self.later: list[Callable[[], Any]] = []
+
+    def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
+        """As the port says."""
+        assert delay == user_rules.RETRY
+        self.later.append(action)
+        return lambda: None
+
+
+class Bench:
+    """User rules with everything around them."""
+
+    def __init__(self, own_namespace: str = "hearth-system") -> None:
+        self.shelf, self.clock, self.inbox = Shelf(), Clock(), Inbox()
+        self.services = Services(
+            home=self.shelf,  # type: ignore[arg-type]
+            cluster=None,  # type: ignore[arg-type]
+            clock=self.clock,  # type: ignore[arg-type]
+            hashes=HASHER,
+            inbox=self.inbox,
+            patience=Patience(chance=lambda: 0.5),
+            rules=Rulebook(),
+            own_namespace=own_namespace,
+        )
+        self.rules = UserRules(self.services)
+
+    def judge(self) -> str:
+        """The reason of the verdict on a gadget."""
+        return self.services.rules.judge({"metadata": {}}, kind=GADGET).reason
+
+    async def hear(self, answer: Mapping[str, str] | Exception) -> set[object]:
+        """What is broadcast once the ConfigMap has changed to that."""
+        self.shelf.answer = answer
+        self.rules.hear(REF)
+        await asyncio.sleep(0.01)
+        return self.inbox.take_broadcasts()
+
+
+async def test_nothing_is_read_where_nobody_has_a_namespace() -> None:
+    """A preview, say."""
+    bench = Bench(own_namespace="")
+    await bench.rules.start()
+    assert bench.shelf.followed == []
+
+
+async def test_rules_are_there_before_the_first_pass() -> None:
+    """And come, change and go with their ConfigMap."""
+    bench = Bench()
+    bench.shelf.answer = {"a": RULE}
+    await bench.rules.start()
+    assert bench.shelf.followed == [REF]
+    assert bench.judge() == "Mine"
+    bench.inbox.take_broadcasts()
+    (change,) = await bench.hear({"a": RULE.replace("Mine", "Yours")})
+    assert isinstance(change, Change)
+    assert change.touches(GADGET)
+    assert bench.judge() == "Yours"
+    await bench.hear(errors.Refused(code=404, status=None))
+    assert bench.judge() == "Exists"
+    assert bench.shelf.events == []
+
+
+async def test_what_says_the_same_is_no_change() -> None:
+    """Somebody labelled the ConfigMap."""
+    bench = Bench()
+    await bench.hear({"a": RULE})
+    assert await bench.hear({"a": RULE}) == set()
+
+
+async def test_what_cannot_be_read_is_kept_and_tried_again() -> None:
+    """Whether the server is away, or may not be asked."""
+    bench = Bench()
+    await bench.hear({"a": RULE})
+    for error in (errors.Refused(code=403, status=None), errors.Unreachable("away")):
+        await bench.hear(error)
+        assert bench.judge() == "Mine"
+    bench.shelf.answer = {}
+    bench.clock.later[-1]()
+    await asyncio.sleep(0.01)
+    assert bench.judge() == "Exists"
+
+
+async def test_mistakes_are_told_on_the_config_map() -> None:
+    """The first ten of them; the rules without one hold."""
+    bench = Bench()
+    wrong = "\n".join(f"- {{kinds: [x/A{number}]}}" for number in range(12))
+    await bench.hear({"bad": wrong, "good": RULE})
+    assert bench.judge() == "Mine"
+    (event,) = bench.shelf.events
+    assert event.startswith(
+        "Warning InvalidHealthRules rules with mistakes are left out, the others hold:\n- bad, line 1: "
+    )
+    assert event.endswith("- bad, line 10: cases must be a list of cases, each with a state\nand 2 more")

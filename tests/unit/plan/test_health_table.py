@@ -1,0 +1,165 @@
+"""Tables of health rules as users write them: what holds, and what is said of mistakes."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+
+from hearth.model.kinds import Kind
+from hearth.plan import health, health_table
+from hearth.plan.health import Rulebook, State
+
+GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
+DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
+
+
+def read(text: str) -> tuple[health_table.Table, list[str]]:
+    """The table in a document `r`, and the mistakes as people read them."""
+    table, mistakes = health_table.read({"r": textwrap.dedent(text)})
+    return table, [str(mistake) for mistake in mistakes]
+
+
+def judge(text: str, fields: dict[str, Any], kind: Kind = GADGET) -> tuple[str, str, str]:
+    """State, reason and message by a sound table."""
+    table, mistakes = read(text)
+    assert mistakes == []
+    verdict = Rulebook(table).judge({"metadata": {"generation": 2}, **fields}, kind=kind)
+    return verdict.state.value, verdict.reason, verdict.message
+
+
+RULE = """
+- kinds: [example.com/Gadget]
+  cases:
+    - {condition: "Broken=True|Maybe", when: condition.severity != "low", state: failed, message: "no ${self.spec.colour}"}
+    - {when: self.status.phase == "On", state: ready, reason: "${self.status.phase}Now"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"status": {"phase": "On"}}, ("ready", "OnNow", ""), id="a case by a field"),
+        pytest.param({"status": {"phase": "Off"}}, ("ready", "Exists", ""), id="no case holds: the general rule"),
+        pytest.param({}, ("ready", "Exists", ""), id="a field that is not there makes no case hold"),
+        pytest.param(
+            {"spec": {"colour": "red"}, "status": {"conditions": [{"type": "Broken", "status": "Maybe", "severity": "high", "reason": "Why"}]}},
+            ("failed", "Why", "no red"),
+            id="a case by a condition, of which the expression may read everything",
+        ),
+        pytest.param(
+            {"status": {"conditions": [{"type": "Broken", "status": "True", "severity": "high", "message": "boom"}]}},
+            ("failed", "Broken", "no"),
+            id="a text whose value is not there leaves it out",
+        ),
+        pytest.param(
+            {"status": {"phase": "On", "conditions": [{"type": "Broken", "status": "True", "severity": "low"}]}},
+            ("ready", "OnNow", ""),
+            id="both must hold",
+        ),
+        pytest.param({"status": {"phase": "On", "observedGeneration": 1}}, ("progressing", "NotObserved", "its controller has seen generation 1 of 2"), id="a status of the past is no status"),
+        pytest.param({"status": {"phase": "On", "conditions": [{"type": "Broken", "status": "True", "severity": "x", "observedGeneration": 1}]}}, ("ready", "OnNow", ""), id="nor is a condition"),
+    ],
+)  # fmt: skip
+def test_the_first_case_that_holds_is_the_verdict(fields: dict[str, Any], expected: tuple[str, str, str]) -> None:
+    """In the object's own words where the rule has none."""
+    assert judge(RULE, fields) == expected
+
+
+def test_an_expression_that_breaks_is_told_and_fails_nothing() -> None:
+    """Nobody knows how the object does, and why is said."""
+    state, reason, message = judge(
+        "- {kinds: [example.com/Gadget], cases: [{when: 1 / self.spec.zero == 1, state: failed}]}",
+        {"spec": {"zero": 0}},
+    )
+    assert (state, reason) == ("unknown", "HealthRuleFailed")
+    assert "example.com/Gadget" in message
+    assert "1 / self.spec.zero == 1" in message
+
+
+def test_rules_of_users_win_over_ours_even_for_core_kinds() -> None:
+    """And are gone when they are taken away."""
+    table, _ = read("- {kinds: [apps/Deployment], cases: [{state: ready, reason: Whatever}]}")
+    rules = Rulebook(table)
+    assert rules.judge({"metadata": {}}, kind=DEPLOYMENT).reason == "Whatever"
+    assert rules.paths(DEPLOYMENT) == {("status", "conditions"), ("status", "observedGeneration")}
+    change = rules.replace(health_table.EMPTY)
+    assert rules.judge({"metadata": {}}, kind=DEPLOYMENT).reason == "LessThanUpdated"
+    assert (change.touches(DEPLOYMENT), change.touches(GADGET)) == (True, False)
+
+
+def test_the_same_rules_read_twice_change_nothing() -> None:
+    """So that an edit of one rule has nobody else looked at again."""
+    first, _ = read(RULE)
+    second, _ = read("# a comment\n" + textwrap.dedent(RULE))
+    assert not Rulebook(first).replace(second).touches(GADGET)
+
+
+def test_a_verdict_is_made_once_for_an_object() -> None:
+    """And made again for the next state of it."""
+    rules = Rulebook(read(RULE)[0])
+    fields: dict[str, Any] = {"metadata": {}, "status": {"phase": "On"}}
+    assert rules.judge(fields, kind=GADGET) is rules.judge(fields, kind=GADGET)
+    assert rules.judge({**fields, "status": {}}, kind=GADGET).reason == "Exists"
+
+
+def test_only_what_rules_read_is_kept() -> None:
+    """Down to the field, and without the metadata that is kept anyway."""
+    table, _ = read(RULE.replace("self.spec.colour", "self.spec.colour + self.metadata.name"))
+    assert Rulebook(table).paths(GADGET) == {
+        ("spec", "colour"),
+        ("status", "phase"),
+        ("status", "conditions"),
+        ("status", "observedGeneration"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("a: [", ["r: is no YAML: line 2, column 1: while parsing a flow node: did not find expected node content"], id="no YAML"),
+        pytest.param("a: b", ["r, line 1: must be a list of rules, each with kinds and cases"], id="no list"),
+        pytest.param("- {kind: [x/Y], cases: [{state: ready}]}", ["r, line 1: a rule has no 'kind'; did you mean 'kinds'?", "r, line 1: kinds must be a list such as [cert-manager.io/Certificate]"], id="a word that is not there"),
+        pytest.param("- {kinds: [x/v1/Y], cases: [{state: ready}]}", ["r, line 1: 'x/v1/Y' is no kind; write group/Kind without a version, or Kind in the core group"], id="a version"),
+        pytest.param("- {kinds: [x/Y]}", ["r, line 1: cases must be a list of cases, each with a state"], id="no cases"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: broken}]}", ["r, line 1: a case needs a state, one of progressing, ready, failed and unknown, found 'broken'"], id="no state"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: ready, terminal: true}]}", ["r, line 1: only what is failed can be terminal; take it out, or say state: failed"], id="terminal"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: failed, terminal: maybe}]}", ["r, line 1: must be true or false"], id="neither true nor false"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: ready, condition: Ready}]}", ["r, line 1: 'Ready' is no condition; write Type=Status as in Ready=False or Ready=False|Unknown"], id="a condition without status"),
+        pytest.param("- kinds: [x/Y]\n  cases:\n  - state: ready\n    when: self.status.", ["r, line 4: syntax error: no viable alternative at input '.' (at column 13 of `self.status.`)"], id="no CEL"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: ready, when: object.a == 1}]}", ["r, line 1: nothing is called 'object' in `object.a == 1`; the object is self, and the condition that a case asks about condition"], id="a name that is not there"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: ready, when: 'condition.reason == \"\"'}]}", ["r, line 1: `condition.reason == \"\"` uses condition, and its case asks about none; add e.g. condition: Ready=False"], id="a condition that is not asked about"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: ready, when: self.a + 'x' }]}", ["r, line 1: must give true or false, `self.a + 'x'` gives text; compare it with something"], id="no test"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: ready, message: '${self.a'}]}", ["r, line 1: a ${ has no closing brace in '${self.a'"], id="an open brace"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: ready}]}\n- {kinds: [x/Y], cases: [{state: failed}]}", ["r, line 2: x/Y has a rule already (r, line 1); take one of them out"], id="twice"),
+        pytest.param("- {kinds: [Secret], cases: [{state: ready, message: '${self.data.password}'}]}", ["r, line 1: a rule for Secrets must not read their data, which would show in statuses; read its type or metadata"], id="a Secret's data"),
+        pytest.param("- {kinds: ['*'], cases: [{state: ready, message: '${self.data}'}]}", ["r, line 1: a rule for Secrets must not read their data, which would show in statuses; read its type or metadata"], id="a Secret's data by a pattern"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line(text: str, expected: list[str]) -> None:
+    """What is wrong, what was found, and what to write."""
+    table, mistakes = read(text)
+    assert mistakes == expected
+    assert not any(entry for entry in table.entries.values() if entry.rule({}).state is State.FAILED)
+
+
+def test_a_mistake_leaves_the_other_rules_as_they_are() -> None:
+    """Those of other documents too."""
+    sound = "- {kinds: [x/Good], cases: [{state: ready}]}\n- {kinds: [x/Bad], cases: [{when: '(', state: ready}]}"
+    table, mistakes = health_table.read({"a": sound, "b": "- {kinds: [x/Other], cases: [{state: ready}]}", "c": "["})
+    assert sorted(table.entries) == ["x/Good", "x/Other"]
+    assert [mistake.path for mistake in mistakes] == ["a, line 2", "c"]
+
+
+def test_an_exact_kind_goes_before_a_pattern() -> None:
+    """And among patterns the first that fits."""
+    text = "- {kinds: ['*.com/*'], cases: [{state: ready, reason: Pattern}]}\n- {kinds: [example.com/Gadget], cases: [{state: ready, reason: Exact}]}\n- {kinds: ['*/*'], cases: [{state: ready, reason: Last}]}"
+    assert judge(text, {}) == ("ready", "Exact", "")
+    assert judge(text, {}, Kind(group="a.com", version="v1", name="B", plural="bs", namespaced=True))[1] == "Pattern"
+    assert judge(text, {}, DEPLOYMENT)[1] == "Last"
+
+
+def test_ours_has_no_mistake() -> None:
+    """It is read like anybody's."""
+    assert len(health.built_in().entries) >= 100
