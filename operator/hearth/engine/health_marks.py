@@ -59,6 +59,8 @@ class HealthMarks:
         self._by_place: dict[tuple[str, str], dict[str, set[str]]] = {}
         """By namespace and Stack, then by resource its marks."""
         self._attempts: dict[str, Attempt] = {}
+        self._timers: dict[str, Callable[[], None]] = {}
+        """By mark what cancels the next look at it."""
         self._busy: set[str] = set()
         self._again: set[str] = set()
 
@@ -69,6 +71,8 @@ class HealthMarks:
 
     async def stop(self) -> None:
         """End at once."""
+        for uid in list(self._timers):
+            self._cancel(uid)
         await self._executor.stop()
 
     def take(self, uids: Collection[str]) -> None:
@@ -123,6 +127,7 @@ class HealthMarks:
         if mark is None:
             self._note(uid, None)
             self._attempts.pop(uid, None)
+            self._cancel(uid)
             return False
         said = read(mark)
         place = self._places.find_place(mark)
@@ -201,7 +206,14 @@ class HealthMarks:
         return True
 
     def _later(self, uid: str, delay: float) -> None:
-        self._services.clock.call_later(delay, lambda: self.take([uid]))
+        """Have a mark looked at again after so many seconds, and not twice."""
+        self._cancel(uid)
+        self._timers[uid] = self._services.clock.call_later(delay, lambda: self.take([uid]))
+
+    def _cancel(self, uid: str) -> None:
+        cancel = self._timers.pop(uid, None)
+        if cancel is not None:
+            cancel()
 
     def _note(self, uid: str, place: Place | Problem | None, *, is_open: bool = True) -> None:
         """Remember whom a mark is about; None: it is gone."""

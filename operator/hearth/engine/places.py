@@ -9,6 +9,7 @@ from hearth.engine.ports import MarkObject, StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
 from hearth.plan import resolve
+from hearth.plan.board import Board
 from hearth.plan.marking import Problem, View
 from hearth.plan.readiness import enumerate_names
 
@@ -79,10 +80,16 @@ class Places:
             message = f"paths into nested Stacks are not followed yet; name the nested Stack itself: stackName, resource: {name}"
             return _without(gone, "NestedPath", message)
         runner = self.find_runner(stack.uid)
-        if runner is None or runner.board is None or runner.board.unwatched or runner.blind_for() > 0:
+        if runner is None:
             return None
+        if runner.board is None:
+            return tell_refusal(runner, place)
         wanted = runner.board.blueprint.resources
         children = self.services.cluster.children_of(stack.uid, place.resource)
+        if is_blind(
+            runner.board, place, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
+        ):
+            return None
         if place.resource not in wanted and not children:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
             return _without(gone, "ResourceNotFound", f"Stack {place.stack} has no resource {place.resource}; {there}")
@@ -125,6 +132,25 @@ class Places:
             stack = self.services.home.find_stack(uid)
             if stack is not None and stack.namespace == namespace:
                 yield stack
+
+
+def tell_refusal(runner: Runner, place: Place) -> View | None:
+    """What is known of a Stack of which no definition was accepted yet; None where it is about to be."""
+    if runner.intake.refusal is None:
+        return None
+    problem = Problem(reason="NoObject", message=f"Stack {place.stack} has no objects: its definition is refused")
+    return View(stack=place.stack, resource=place.resource, problem=problem)
+
+
+def is_blind(board: Board, place: Place, *, is_seen: bool) -> bool:
+    """Whether the caches may not show all objects of the resource yet. is_seen: they show the one that is asked for."""
+    resource = board.blueprint.resources.get(place.resource)
+    if is_seen or not board.unwatched:
+        return False
+    # While a kind cannot be watched, the marks on all others go on.
+    return resource is None or any(
+        (kind.api_version, kind.name) == (resource.api_version, resource.kind) for kind in board.unwatched
+    )
 
 
 def find_hindrance(runner: Runner, place: Place) -> Problem | None:
