@@ -7,6 +7,7 @@ import dataclasses
 from hearth.model import fields
 from hearth.model.child import Child
 from hearth.plan import departure, drift, healing, moves, readiness, replacing, stated
+from hearth.plan.attempts import Attempt
 from hearth.plan.desired import Desired
 from hearth.plan.ownership import Finding
 from hearth.plan.standing import Standing, State
@@ -95,15 +96,17 @@ def _retry(subject: Subject, failed: Standing) -> Standing:
     if wait := subject.ward.explain_wait(is_marked=False):
         return healing.hold_back(subject.name, failed, wait)
     attempt = memory.attempts.get(subject.name)
-    if attempt is None or attempt.subject != failure_subject(child) or child.uid not in memory.failed:
+    if attempt is None or child.uid not in memory.failed or not is_about(attempt, subject, child):
         # Nothing is remembered of this failure yet: whoever reads this standing counts it, and asks again.
         return failed
-    state = State.FAILED if attempt.is_exhausted else State.RETRYING
-    standing = dataclasses.replace(failed, state=state)
+    standing = failed
+    # A refusal of the next object's apply keeps its own time, where that is planned.
+    if attempt.subject in (failure_subject(child), child.uid):
+        standing = dataclasses.replace(failed, state=State.FAILED if attempt.is_exhausted else State.RETRYING)
+        if attempt.next_try > subject.now and subject.name not in memory.in_flight:
+            return dataclasses.replace(standing, wake_at=attempt.next_try)
     if subject.name in memory.in_flight:
         return standing
-    if attempt.next_try > subject.now:
-        return dataclasses.replace(standing, wake_at=attempt.next_try)
     if replacing.was_never_ready(child, memory):
         # It has no claim: failing attempts must not pile up.
         return dataclasses.replace(standing, step=Delete(child=child))
@@ -117,6 +120,12 @@ def find_immutable(subject: Subject, child: Child, finding: Finding) -> str | No
         return refused[1]
     manifest = fields.without(subject.wanted.manifest, [lost.place for lost in finding.left])
     return replacing.find_replaced_field(subject.resource, child, manifest)
+
+
+def is_about(attempt: Attempt, subject: Subject, child: Child) -> bool:
+    """Whether what is remembered is that the object failed, or that it would not go, or that the next one was refused."""
+    is_refusal = attempt.subject == child.uid or attempt.subject.startswith(f"{subject.wanted.hash}/None")
+    return is_refusal or attempt.subject == failure_subject(child)
 
 
 def failure_subject(child: Child) -> str:
