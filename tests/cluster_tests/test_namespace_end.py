@@ -65,6 +65,33 @@ async def test_a_namespace_goes_with_the_stack_in_it(world: RealWorld) -> None:
     assert await world.wait_until(is_gone) == []
 
 
+async def test_a_namespace_that_goes_is_held_by_no_breakpoint(world: RealWorld) -> None:
+    """Nor by a denied deletion: whoever deletes a namespace means all that is in it."""
+    await world.start_controller()
+    here: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}}}
+    wanted = make_stack(world.namespace)
+    wanted["spec"] = {
+        "template": {"resources": {"stopped": here, "denied": here}},
+        "environment": {
+            "breakpoints": [{"resource": "stopped", "at": ["PreDelete"]}],
+            "restrictedActions": [{"resource": "denied", "deny": ["Delete"]}],
+        },
+    }
+    stack = Address.of(await world.user.create(wanted))
+    namespace = Address(api_version="v1", kind="Namespace", namespace="", name=world.namespace)
+
+    async def is_complete() -> list[str]:
+        found = expectations.status_of(await world.user.find(stack)).get("phase")
+        return [] if found == "CreateComplete" else [f"the phase is {found}"]
+
+    async def is_gone() -> list[str]:
+        return [str(each) for each in (stack, namespace) if await world.user.find(each) is not None]
+
+    assert await world.wait_until(is_complete) == []
+    await world.user.delete(namespace)
+    assert await world.wait_until(is_gone) == []
+
+
 async def find_events(world: RealWorld) -> list[Any]:
     """The Events about the namespace."""
     path = f"/api/v1/namespaces/{events.UNSCOPED}/events"

@@ -19,8 +19,9 @@ from hearth.engine.wishes import Wishes
 from hearth.model.child import Object
 from hearth.model.errors import ImpossibleOrder, InvalidDefinition, MissingSource, Refused, Unreachable
 from hearth.model.kinds import ObjectRef
-from hearth.plan import flow
+from hearth.plan import flow, gates
 from hearth.plan.flow import Flow
+from hearth.plan.gates import Gates
 from hearth.plan.headline import Refusal
 from hearth.plan.retention import Retention
 from hearth.plan.wish import NOTHING, Aim, Cause
@@ -254,6 +255,21 @@ class Intake:
         needed |= {wish.order.revision} if wish.order is not None else set()
         numbers = {number for number in needed if number is not None}
         await history.trim(stack, self.services, needed=numbers, limit=self.flow.history_limit)
+
+    def find_gates(self) -> Gates:
+        """What holds steps because the user wants so: by the live spec, less what was passed under the present wish."""
+        wish = self.wishes.wish
+        if self.flow.environment.is_empty:
+            return gates.OPEN
+        if wish is None:
+            return Gates(rules=self.flow.environment, can_record=False)
+        known = (wish.revision,) if wish.is_completed else wish.keeps
+        return Gates(
+            rules=self.flow.environment,
+            revision=wish.revision,
+            passages=wish.passages,
+            known=frozenset[str]().union(*(self._names.get(number, frozenset()) for number in known)),
+        )
 
     def find_retention(self) -> Retention:
         """What of the obsolete objects the present wish holds back."""

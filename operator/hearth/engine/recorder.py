@@ -13,7 +13,7 @@ from hearth.engine.ports import StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
 from hearth.model.errors import Refused, Unreachable
-from hearth.plan import blockers, conditions, report, veil
+from hearth.plan import blockers, conditions, report, veil, waits
 
 logger = structlog.get_logger(__name__)
 
@@ -164,6 +164,11 @@ class Recorder:
     async def _tell(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """An Event where the Stack came to rest in another way than before."""
         old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
+        for text in after.get("warnings") or ():
+            if text not in (before.get("warnings") or ()):
+                await self._home.emit_event(stack, type_="Warning", reason="NoSuchResource", message=text)
+        if new["reason"] == waits.TYPE and old.get("message") != new["message"]:
+            await self._home.emit_event(stack, type_="Normal", reason=new["reason"], message=new["message"])
         if (old.get("status"), old.get("reason")) == (new["status"], new["reason"]):
             return
         is_stalled = conditions.find(after, "Stalled").get("status") == "True"

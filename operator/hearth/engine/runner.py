@@ -18,6 +18,7 @@ from hearth.engine.inbox import EVERYTHING, KINDS, STACK
 from hearth.engine.intake import Intake
 from hearth.engine.ports import StackObject
 from hearth.engine.services import ChildrenOf, Services
+from hearth.engine.stopping import Stopping
 from hearth.engine.tasks import Tasks
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
@@ -33,8 +34,9 @@ logger = structlog.get_logger(__name__)
 
 FIRST_LOOK = 5.0
 """Seconds that the first list of a kind may take before the Stack says that it waits for it."""
-LOOK_AT_NAMESPACE = 30.0
-"""Seconds between two looks at the namespace of a Stack whose deletion is held by its user."""
+LOOK_AT_NAMESPACE = 60.0
+"""Seconds between two looks at the namespace of a Stack whose deletion is held by its user. The first is at once, so this
+is for a namespace that goes later."""
 INTERNAL_ERROR_RETRY = 5.0
 """Seconds until a Stack is looked at again after a mistake of ours."""
 
@@ -50,6 +52,7 @@ class Runner:
         self.books = Books(uid=uid, services=services, intake=self.intake)
         self._services = services
         self._tasks = Tasks(self._on_error)
+        self._stopping = Stopping(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._unwatched: dict[Kind, frozenset[Path]] = {}
         """Kinds whose caches are not complete yet, and what is wanted of their objects."""
         self._blocked = ""
@@ -60,6 +63,8 @@ class Runner:
         """Whether the Stack goes with its whole namespace, as far as that was looked at."""
         self._was_held = False
         """Whether steps were kept from being taken since."""
+        self._look_at_namespace_at = -math.inf
+        """Monotonic seconds before which the namespace is not looked at again."""
         self._blind_until = 0.0
         self._cancel_timer: Callable[[], None] | None = None
 
@@ -85,14 +90,15 @@ class Runner:
         marks -= {EVERYTHING, STACK}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self.books.count_failures(board)
+        self._stopping.look(stack, board, self.memory, blind_for=self.blind_for())
         self._judge(board)
         self._arm_timer(board)
         holders.ask(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
         if self.intake.is_deleting and board.is_complete:
             self._tasks.run("part", self._part)
+        if self.intake.is_deleting and (self.intake.flow.is_paused or board.withheld.held or board.find_parted()):
+            self._tasks.run("look at the namespace", self._look_at_namespace)
         if self._is_held:
-            if self.intake.is_deleting and not self._was_held:
-                self._tasks.run("look at the namespace", self._look_at_namespace)
             self._was_held = True
             return []
         if self._was_held:
@@ -103,7 +109,6 @@ class Runner:
         """Obey what the Stack says besides what it wants; what is to be looked at because of it."""
         clock = self._services.clock
         self.intake.look_at_flow(stack)
-        self.intake.wishes.note_pause(is_paused=self.intake.flow.is_paused, now=clock.now())
         verbs = self.intake.wishes.take_verbs(stack)
         if "retry" in verbs:
             self.memory.retry(clock.monotonic())
@@ -112,7 +117,8 @@ class Runner:
             self.intake.wishes.waive()
             if self.board is not None:
                 self.board.relax(self.intake.find_retention())
-        return {EVERYTHING} if verbs else set()
+        held = self._stopping.heed(self.board, is_swept_away=self._is_swept_away) if self.board is not None else set()
+        return held | ({EVERYTHING} if verbs else set())
 
     @property
     def _is_held(self) -> bool:
@@ -180,7 +186,9 @@ class Runner:
     def _seconds_left(self) -> float:
         """Of the time that the wish was given; infinite where that does not run."""
         wish, flow = self.intake.wishes.wish, self.intake.flow
-        if wish is None or wish.is_completed or flow.timeout is None or flow.is_paused or self.intake.is_deleting:
+        if wish is None or wish.is_completed or flow.timeout is None or self.intake.is_deleting:
+            return math.inf
+        if flow.is_paused or self.intake.wishes.was_idle:
             return math.inf
         return wish.since + flow.timeout - self._services.clock.now()
 
@@ -250,6 +258,7 @@ class Runner:
             only_namespace=self._services.only_namespace,
         )
         self.board.relax(self.intake.find_retention())
+        self._stopping.heed(self.board, is_swept_away=self._is_swept_away)
         self._look_anew()
 
     def _look_anew(self) -> None:
@@ -288,11 +297,11 @@ class Runner:
 
     async def _look_at_namespace(self) -> None:
         """A deletion is not held in a namespace that goes as a whole."""
-        stack = self._services.home.find_stack(self.uid)
-        if stack is None or not stack.deleting:
+        stack, now = self._services.home.find_stack(self.uid), self._services.clock.monotonic()
+        if stack is None or not stack.deleting or self._is_swept_away or now < self._look_at_namespace_at:
             return
+        self._look_at_namespace_at = now + LOOK_AT_NAMESPACE / 2
         self._is_swept_away = await farewell.is_swept_away(stack, self._services)
-        self._was_held = self._is_swept_away
         self._services.mark_later(0.0 if self._is_swept_away else LOOK_AT_NAMESPACE, self.uid, STACK)
 
     async def _part(self) -> None:

@@ -18,6 +18,8 @@ from hearth.plan.wish import Aim, Asked, Completed, Wish
 
 VERBS: Mapping[str, str] = {"retry": names.VERB_RETRY, "cleanup": names.VERB_CLEANUP}
 """By their name in `status.handled` the annotations of a Stack whose tokens are obeyed once each."""
+ORDER_LENGTH = 512
+"""Characters of an order to go on that are looked at: more than any path of names."""
 
 
 @dataclass(slots=True)
@@ -34,7 +36,7 @@ class Wishes:
     """Why the present wish is to be given up."""
     is_retried: bool = False
     """Whether the user asked for another try since the spec was looked at."""
-    was_paused: bool = False
+    was_idle: bool = False
     """Whether nothing could be done for the wish, so that its time is still to begin."""
     is_recalled: bool = False
     """Whether the wish stems from another process and was not looked at since: it may have been reached unnoticed."""
@@ -55,7 +57,8 @@ class Wishes:
             last=status.get("lastCompletedRevision"), previous=status.get("previousCompletedRevision")
         )
         self.handled = dict(status.get("handled") or {})
-        self.was_paused = conditions.find(status, "Paused").get("status") == "True"
+        is_stopped = str(status.get("phase", "")).endswith("Stopped")
+        self.was_idle = is_stopped or conditions.find(status, "Paused").get("status") == "True"
 
     def take_verbs(self, stack: StackObject) -> list[str]:
         """The verbs whose tokens were not obeyed yet; they count as obeyed from here on."""
@@ -69,8 +72,10 @@ class Wishes:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the status names the wish, or need not as the spec does."""
-        return self.wish is None or not self.wish.is_rollback or self._written == which(self.wish)
+        """Whether the status names the wish and what was passed under it, or need not as the spec does."""
+        if self.wish is None or not (self.wish.is_rollback or not self.wish.passages.is_empty):
+            return True
+        return self._written == which(self.wish)
 
     def note_written(self, status: Object) -> bool:
         """The status was written, or says so already; whether work that waited for it may begin."""
@@ -121,18 +126,34 @@ class Wishes:
         self.completed = self.completed.note(self.wish.revision)
         return True
 
+    def find_continue(self, stack: StackObject) -> str:
+        """Which breakpoint is to be passed, as it was written, unless that was obeyed already."""
+        order = stack.annotations.get(names.VERB_CONTINUE, "")[:ORDER_LENGTH]
+        return order if self.handled.get("continue") != order else ""
+
+    def take_continue(self, order: str, passed: tuple[str, str] | None) -> None:
+        """An order to go on was obeyed, or answered. passed: the resource and its hook."""
+        self.handled["continue"] = order
+        if passed is not None and self.wish is not None:
+            self.wish = dataclasses.replace(self.wish, passages=self.wish.passages.let(*passed))
+
+    def part(self, parting: Mapping[str, Iterable[str]]) -> None:
+        """These resources' objects are about to be deleted, and others wait for what they required."""
+        if self.wish is not None:
+            self.wish = dataclasses.replace(self.wish, passages=self.wish.passages.part(parting))
+
     def waive(self) -> None:
         """Hold obsolete objects back no longer, for the present wish."""
         if self.wish is not None:
             self.wish = dataclasses.replace(self.wish, is_waived=True)
 
-    def note_pause(self, *, is_paused: bool, now: float) -> None:
+    def note_idle(self, *, is_idle: bool, now: float) -> None:
         """Nothing is done, or is done again: the time that a wish may take does not run meanwhile."""
-        if self.was_paused and not is_paused and self.wish is not None and not self.wish.is_completed:
+        if self.was_idle and not is_idle and self.wish is not None and not self.wish.is_completed:
             self.wish = dataclasses.replace(self.wish, since=float(int(now)))
-        self.was_paused = is_paused
+        self.was_idle = is_idle
 
 
 def which(wish: Wish | None) -> object:
     """What makes a wish another one for whoever must know it before anything is done."""
-    return (wish.revision, wish.cause, wish.order, wish.failed_hash) if wish is not None else None
+    return (wish.revision, wish.cause, wish.order, wish.failed_hash, wish.passages) if wish is not None else None

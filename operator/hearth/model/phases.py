@@ -20,15 +20,19 @@ class Phase(enum.StrEnum):
     CREATE_IN_PROGRESS = "CreateInProgress"
     CREATE_COMPLETE = "CreateComplete"
     CREATE_FAILED = "CreateFailed"
+    CREATE_STOPPED = "CreateStopped"
     UPDATE_IN_PROGRESS = "UpdateInProgress"
     UPDATE_COMPLETE = "UpdateComplete"
     UPDATE_FAILED = "UpdateFailed"
+    UPDATE_STOPPED = "UpdateStopped"
     ROLLBACK_IN_PROGRESS = "RollbackInProgress"
     ROLLBACK_COMPLETE = "RollbackComplete"
     ROLLBACK_FAILED = "RollbackFailed"
+    ROLLBACK_STOPPED = "RollbackStopped"
     DELETE_IN_PROGRESS = "DeleteInProgress"
     DELETE_COMPLETE = "DeleteComplete"
     DELETE_FAILED = "DeleteFailed"
+    DELETE_STOPPED = "DeleteStopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,7 @@ class Row:
     meaning: str
     says: Saying
     next: tuple[Phase, ...]
-    """The phases that may follow. Staying is always possible and not listed."""
+    """The phases that may follow. Staying is always possible, listed or not."""
     says_unasked: Saying | None = None
     """What it says where it was not the user's wish, if that is something else."""
 
@@ -57,77 +61,101 @@ class Row:
 WORKING = Saying(ready="False", reconciling=True, stalled=False, reason="Progressing")
 DONE = Saying(ready="True", reconciling=False, stalled=False, reason="Complete")
 FAILED = Saying(ready="False", reconciling=False, stalled=True, reason=None)
+STOPPED = Saying(ready="False", reconciling=False, stalled=False, reason="Stopped")
+"""An end that is neither success nor failure: the user wanted it so, and nobody waits for anything but him."""
 DELETING = Saying(ready="False", reconciling=True, stalled=False, reason="Deleting")
 ROLLED_BACK = Saying(ready="False", reconciling=False, stalled=True, reason="RolledBack")
 """What `RollbackComplete` says where nobody ordered it: whoever waits for the new definition must not take it for a success."""
 DELETED = Saying(ready="False", reconciling=False, stalled=False, reason="Deleted")
 
 FIRST = (
-    *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED),
+    *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED),
     *(Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
 )
 """Where a Stack begins: complete at once where all was ready before the first status could be written, rolled back where
 that failed as quickly, the last where it is deleted before it was ever seen.
 """
-UPDATE = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED)
-DELETION = (Phase.DELETE_IN_PROGRESS, Phase.DELETE_FAILED)
-"""Where a deletion leads from any other phase: the second where it is refused before the first could be written."""
+UPDATE = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.UPDATE_STOPPED)
+DELETION = (Phase.DELETE_IN_PROGRESS, Phase.DELETE_FAILED, Phase.DELETE_STOPPED)
+"""Where a deletion leads from any other phase: the second and the third where it is refused, or stopped, before the first
+could be written.
+"""
+ROLLBACK = (
+    *(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE),
+    *(Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
+)
 NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, *DELETION)
 """Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused,
-`UpdateComplete` at once if nothing had to be done for it. A rollback always begins with `RollbackInProgress`.
+`UpdateComplete` at once if nothing had to be done for it, `…Stopped` and `DeleteFailed` at once if a breakpoint or a
+denied Delete holds all that is left. A rollback always begins with `RollbackInProgress`.
 """
 
 TABLE: Mapping[Phase, Row] = {
     Phase.CREATE_IN_PROGRESS: Row(
         meaning="The first revision is being created, or repaired.",
         says=WORKING,
-        next=(Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, *NEW_WISH),
+        next=(Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED, *NEW_WISH),
     ),
     Phase.CREATE_COMPLETE: Row(
         meaning="All resources of the first revision are ready.",
         says=DONE,
-        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_FAILED, *NEW_WISH),
+        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_FAILED, Phase.CREATE_STOPPED, *NEW_WISH),
     ),
     Phase.CREATE_FAILED: Row(
         meaning="The definition was refused, or a resource has used up its attempts; trying goes on.",
         says=FAILED,
-        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, *NEW_WISH),
+        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_STOPPED, *NEW_WISH),
+    ),
+    Phase.CREATE_STOPPED: Row(
+        meaning="The creation has come to a breakpoint, and nothing else can go on.",
+        says=STOPPED,
+        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, *NEW_WISH),
     ),
     Phase.UPDATE_IN_PROGRESS: Row(
         meaning="A later revision is being brought about, or repaired.",
         says=WORKING,
-        next=(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, *DELETION),
+        next=NEW_WISH,
     ),
     Phase.UPDATE_COMPLETE: Row(
         meaning="All resources of the newest revision are ready, and nothing obsolete is left.",
         says=DONE,
-        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, *DELETION),
+        next=NEW_WISH,
     ),
     Phase.UPDATE_FAILED: Row(
         meaning="The new definition was refused, or a resource has used up its attempts; trying goes on.",
         says=FAILED,
-        next=(Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.ROLLBACK_IN_PROGRESS, *DELETION),
+        next=NEW_WISH,
+    ),
+    Phase.UPDATE_STOPPED: Row(
+        meaning="The update has come to a breakpoint, and nothing else can go on.",
+        says=STOPPED,
+        next=NEW_WISH,
     ),
     Phase.ROLLBACK_IN_PROGRESS: Row(
         meaning="An earlier revision is being brought back, by order or because a later one failed.",
         says=WORKING,
-        next=(Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED, *UPDATE, *DELETION),
+        next=(*ROLLBACK, *UPDATE, *DELETION),
     ),
     Phase.ROLLBACK_COMPLETE: Row(
         meaning="The earlier revision is reached, and nothing of the later one is left.",
         says=DONE,
         says_unasked=ROLLED_BACK,
-        next=(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_FAILED, *UPDATE, *DELETION),
+        next=(*ROLLBACK, *UPDATE, *DELETION),
     ),
     Phase.ROLLBACK_FAILED: Row(
         meaning="Going back has used up its attempts at a resource; trying goes on.",
         says=FAILED,
-        next=(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE, *UPDATE, *DELETION),
+        next=(*ROLLBACK, *UPDATE, *DELETION),
+    ),
+    Phase.ROLLBACK_STOPPED: Row(
+        meaning="Going back has come to a breakpoint, and nothing else can go on.",
+        says=STOPPED,
+        next=(*ROLLBACK, *UPDATE, *DELETION),
     ),
     Phase.DELETE_IN_PROGRESS: Row(
         meaning="The children are being deleted, dependents first.",
         says=DELETING,
-        next=(Phase.DELETE_COMPLETE, Phase.DELETE_FAILED),
+        next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
     Phase.DELETE_COMPLETE: Row(
         meaning="No child is left; the Stack goes at the same moment.",
@@ -137,7 +165,12 @@ TABLE: Mapping[Phase, Row] = {
     Phase.DELETE_FAILED: Row(
         meaning="A child cannot be deleted; trying goes on.",
         says=FAILED,
-        next=(Phase.DELETE_IN_PROGRESS, Phase.DELETE_COMPLETE),
+        next=(*DELETION, Phase.DELETE_COMPLETE),
+    ),
+    Phase.DELETE_STOPPED: Row(
+        meaning="The deletion has come to a breakpoint, and nothing else can go on.",
+        says=STOPPED,
+        next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
 }
 
@@ -201,6 +234,6 @@ def write_line(phase: str, meaning: str, says: Saying) -> str:
 def draw() -> str:
     """The diagram, in the language of Mermaid."""
     edges = [("[*]", str(phase)) for phase in FIRST]
-    edges += [(str(phase), str(after)) for phase, row in TABLE.items() for after in row.next]
+    edges += [(str(phase), str(after)) for phase, row in TABLE.items() for after in row.next if after is not phase]
     edges += [(str(phase), "[*]") for phase, row in TABLE.items() if not row.next]
     return "\n".join(["stateDiagram-v2", *(f"    {before} --> {after}" for before, after in edges)])

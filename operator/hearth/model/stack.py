@@ -14,6 +14,7 @@ from pydantic.config import JsonDict
 
 from hearth.model import times
 from hearth.model.api import ApiModel, Counter
+from hearth.model.stack_environment import Environment
 from hearth.model.stack_status import StackStatus
 
 NAME_RULE = "^[a-z][a-zA-Z0-9]{0,39}$"
@@ -292,6 +293,7 @@ class StackSpec(ApiModel):
     )
     """Where more values of parameters come from: of several sources that give the same one the last counts, and
     `parameters` counts before all of them. The Stack follows their changes."""
+    environment: Environment | None = None
     paused: bool | None = None
     """While true, no child is written or deleted, not even with the Stack itself; what would be done is shown. Edits are kept."""
     rollback: Rollback | None = None

@@ -7,9 +7,12 @@ from typing import Any, Literal
 import pydantic
 
 from hearth.model.api import ApiModel, Counter, Timestamp
+from hearth.model.stack_environment import Hook
 
 PROBLEMS_LIMIT = 20
 KEPT_LIMIT = 16
+PASSED_LIMIT = 500
+"""As many as `hearth.plan.passages` keeps."""
 
 
 class Condition(ApiModel):
@@ -42,6 +45,8 @@ class ResourceCounts(ApiModel):
     """Not applied yet, because something that they require is not ready."""
     failed: Counter
     """Refused by the API server, or their child has failed. Trying goes on."""
+    stopped: Counter | None = None
+    """At a breakpoint; not there while none is."""
     obsolete: Counter
     """Children that are no longer wanted and not gone yet."""
 
@@ -63,6 +68,30 @@ class ProblemEntry(ApiModel):
     """What is wrong, and what to do about it."""
     next_try: Timestamp | None = None
     """When the next attempt follows, unless something changes before."""
+
+
+class BreakpointStatus(ApiModel):
+    """A breakpoint that somebody waits at."""
+
+    resource: str
+    """The name of the resource in the template."""
+    hook: Hook
+    """Where it waits; `hearth.dev/continue: <resource>/<hook>` lets it go on."""
+    kind: str | None = None
+    """The kind of its child, as far as that is known."""
+    name: str | None = None
+    """The name of its child, as far as that is known."""
+
+
+class PartedStatus(ApiModel):
+    """A resource whose child is deleted, and that stops after that."""
+
+    resource: str
+    """The name that it had in the template."""
+    requires: list[str] | None = pydantic.Field(
+        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The resources that it required, whose children go later."""
 
 
 class OrderStatus(ApiModel):
@@ -100,6 +129,14 @@ class WishStatus(ApiModel):
     """Keyed hash of the definition in the spec that failed, and that is not tried again unasked."""
     failure: str | None = None
     """What had failed."""
+    passed: list[str] | None = pydantic.Field(
+        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The breakpoints that were passed since, as in `web/PreUpdate`."""
+    parted: list[PartedStatus] | None = pydantic.Field(
+        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The resources that were deleted since, and that stop after that."""
 
 
 class StackStatus(ApiModel):
@@ -125,7 +162,7 @@ class StackStatus(ApiModel):
     """The revision that failed last, whatever became of it since."""
     wish: WishStatus | None = None
     handled: dict[str, str] | None = None
-    """By verb the token of the annotation that was obeyed last: `retry`, `cleanup`."""
+    """By verb the token of the annotation that was obeyed last: `retry`, `cleanup`, `continue`."""
     summary: str | None = None
     """Ready resources of all that are wanted, as in `12/14`."""
     resources: ResourceCounts | None = None
@@ -133,5 +170,13 @@ class StackStatus(ApiModel):
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """What hinders the first 20 resources that something hinders."""
+    breakpoints: list[BreakpointStatus] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The first 20 breakpoints that are waited at."""
+    warnings: list[str] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """What is probably not meant so, and hinders nothing: a breakpoint that names no resource."""
     outputs: dict[str, Any] | None = None
     """The outputs of the template whose values are known."""

@@ -9,9 +9,10 @@ import itertools
 from collections.abc import Iterator
 
 from hearth.model.child import Child
-from hearth.plan import readiness
+from hearth.plan import readiness, stops, waits
 from hearth.plan.board import Board
 from hearth.plan.conditions import Extra
+from hearth.plan.environment import Action
 from hearth.plan.world import Memory
 
 TYPE = "DeletionBlocked"
@@ -29,7 +30,13 @@ def find_blockage(board: Board, memory: Memory, *, beyond: str) -> Extra | None:
         for child in board.cleanup.children.values()
         if child.deleting and child.finalizers
     )
-    found = list(itertools.islice(itertools.chain(refused, held), readiness.NAMED_AT_MOST))
+    waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in waits.find_waits(board))
+    denied = (
+        (stops.RESTRICTED, f"{each.child.ref}: {stops.explain_restriction(each.rule, Action.DELETE)}")
+        for each in board.withheld.denied
+        if each.rule is not None
+    )
+    found = list(itertools.islice(itertools.chain(denied, refused, waiting, held), readiness.NAMED_AT_MOST))
     if not found and not beyond:
         return None
     found = found or [("NotGone", beyond)]

@@ -7,7 +7,7 @@ The board is a function of the blueprint, the children and the memory: built ane
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds
@@ -15,6 +15,8 @@ from hearth.plan import departure, resolve
 from hearth.plan.attempts import Attempt
 from hearth.plan.cleanup import Cleanup, place
 from hearth.plan.desired import Desired, Hashes
+from hearth.plan.environment import Rule
+from hearth.plan.gates import Gates
 from hearth.plan.healing import Healing
 from hearth.plan.health import Rulebook
 from hearth.plan.remarks import Remarks
@@ -22,6 +24,7 @@ from hearth.plan.retention import Retention
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Step
 from hearth.plan.users import Users
+from hearth.plan.withheld import Withheld
 from hearth.plan.world import Children, Memory
 from hearth.template.blueprint import Blueprint, StackIdentity
 
@@ -59,6 +62,11 @@ class Board:
         self.retention = Retention()
         """What of the obsolete objects is held back, see `relax`."""
         self.remarks = Remarks()
+        self.stopped: dict[str, str] = {}
+        """By resource the hook at which it stops."""
+        self.withheld = Withheld(wanted=blueprint.resources)
+        self._idle: tuple[Rule, ...] = ()
+        """The rules that are about no wanted resource."""
         self.unwatched = unwatched
         self._resolver = resolve.Resolver(
             blueprint=blueprint,
@@ -86,7 +94,8 @@ class Board:
     @property
     def is_complete(self) -> bool:
         """Whether the world is what the blueprint wants: all ready, nothing obsolete left."""
-        return self.is_ready and not self.cleanup.children and not self.unwatched
+        is_clean = not self.cleanup.children and not self.unwatched
+        return self.is_ready and is_clean and not self.find_parted()
 
     def has_lost_kinds(self) -> bool:
         """Whether the cluster no longer serves the kind of some resource. Looks at all of them."""
@@ -104,7 +113,7 @@ class Board:
 
     def has_failed(self, memory: Memory) -> bool:
         """Whether something has used up its limit, so that the Stack is to say Failed."""
-        if self.by_state[State.FAILED]:
+        if self.by_state[State.FAILED] or self.withheld.denied:
             return True
         return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
 
@@ -119,6 +128,26 @@ class Board:
             return set()
         self.ward.healing, self.ward.is_completed = healing, is_completed
         return {*self.by_state[State.FAILED], *self.by_state[State.RETRYING], *self.ward.names}
+
+    @property
+    def gates(self) -> Gates:
+        """What the Stack's user wants its steps held by, see `heed`."""
+        return self.withheld.gates
+
+    def heed(self, gates: Gates) -> None:
+        """Be held by something else from now on; the clean-up follows by itself, resources once they are looked at."""
+        if gates.rules != self.gates.rules:
+            self._idle = tuple(gates.rules.find_idle(self.blueprint.resources))
+        self._resolver.gates = self.withheld.gates = gates
+        self.cleanup.changed.update(self.cleanup.children)
+
+    def find_idle_rules(self) -> Iterator[Rule]:
+        """The rules that are about no resource that is wanted, or that has an object yet."""
+        return (rule for rule in self._idle if not rule.finds_any(self._obsolete))
+
+    def find_parted(self) -> list[str]:
+        """The resources that are gone, and whose deletion is still to be passed."""
+        return list(self.withheld.find_parted(self._obsolete))
 
     def names(self, children: Children) -> set[str]:
         """Every name that a full refresh has to look at."""
@@ -177,6 +206,10 @@ class Board:
         if before is not None and before.state is not standing.state:
             del self.by_state[before.state][name]
         self.by_state[standing.state][name] = None
+        if standing.stopped_at:
+            self.stopped[name] = standing.stopped_at
+        else:
+            self.stopped.pop(name, None)
         self.standings[name] = standing
         for left in self._users.note(name, before, standing):
             self.cleanup.changed.update(self.cleanup.at(left))
@@ -236,6 +269,7 @@ class Board:
             attempt = memory.attempts.get(uid)
             may_go = child is not None and uid not in memory.in_flight and self._may_go(child)
             step = departure.leave(child, self.blueprint) if child is not None and may_go else None
+            step = self.withheld.check(uid, step)
             if step is None:
                 if child is not None and child.deleting:
                     # Whatever was answered: the deletion came to pass.
@@ -249,6 +283,8 @@ class Board:
     def _may_go(self, child: Child) -> bool:
         """Whether an obsolete object may be deleted now."""
         if not self.cleanup.may_go(child.uid) or self._users.has(place(child)):
+            return False
+        if self.withheld.is_required(child.resource, self._obsolete):
             return False
         if self.is_ready or self.retention.is_waived:
             return True

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import times
-from hearth.plan import attempts, healing
+from hearth.plan import attempts, environment, healing
+from hearth.plan.environment import Environment
 from hearth.plan.healing import Healing
 
 HISTORY_LIMIT = 10
@@ -35,6 +36,8 @@ class Flow:
     history_limit: int = HISTORY_LIMIT
     healing: Healing = field(default_factory=Healing)
     """When unhealthy objects are replaced."""
+    environment: Environment = environment.EMPTY
+    """Breakpoints and restricted actions."""
 
 
 def parse(spec: Mapping[str, Any]) -> Flow:
@@ -49,6 +52,7 @@ def parse(spec: Mapping[str, Any]) -> Flow:
         timeout=_seconds(spec.get("timeout")),
         healing=healing.parse(spec.get("healing") or {}),
         history_limit=spec.get("revisionHistoryLimit", HISTORY_LIMIT),
+        environment=environment.parse(spec.get("environment")),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hearth.model import times
 from hearth.model.phases import Phase
-from hearth.plan import blockers, problems, readiness
+from hearth.plan import blockers, problems, readiness, waits
 from hearth.plan.board import Board
 from hearth.plan.conditions import Extra
 from hearth.plan.standing import Standing, State
@@ -92,7 +92,9 @@ def _progress(subject: Subject, board: Board | None, memory: Memory) -> str:
         return "InProgress"
     if is_complete(subject, board):
         return "Complete"
-    return "Failed" if board.has_failed(memory) or subject.late_after is not None else "InProgress"
+    if board.has_failed(memory) or subject.late_after is not None:
+        return "Failed"
+    return "Stopped" if waits.is_stopped(board, memory) else "InProgress"
 
 
 def find_reason(subject: Subject, board: Board | None, memory: Memory) -> tuple[str, str]:
@@ -103,6 +105,8 @@ def find_reason(subject: Subject, board: Board | None, memory: Memory) -> tuple[
         return "Deleting" if subject.is_deleting else "Progressing", "the definition is being read"
     if is_complete(subject, board):
         return _tell_end(subject, board)
+    if _progress(subject, board, memory) == "Stopped":
+        return waits.TYPE, waits.explain(board)
     reason, message = _find_trouble(board, memory)
     if subject.is_deleting:
         return "Deleting", message or _tell_wait(subject, board) or subject.blocked or "nothing is left"
@@ -178,6 +182,8 @@ def find_extras(subject: Subject, board: Board | None, memory: Memory) -> Iterat
     if subject.is_paused:
         plan = tell_plan(board) if board is not None else "spec.paused is true"
         yield Extra(type="Paused", reason="Paused", message=plan)
+    if board is not None:
+        yield from waits.find_condition(board)
     if subject.is_deleting:
         yield from _find_blockage(subject, board, memory)
     wish = subject.wish

@@ -6,7 +6,9 @@ import itertools
 
 from hearth.model import times
 from hearth.model.child import Object
+from hearth.plan import stops
 from hearth.plan.board import Board
+from hearth.plan.environment import Action
 from hearth.plan.standing import Standing, State
 from hearth.plan.world import Memory
 
@@ -25,6 +27,13 @@ def find_problems(board: Board, memory: Memory) -> list[tuple[str, Standing]]:
         state = State.FAILED if attempt.is_exhausted else State.RETRYING
         standing = Standing(state=state, reason=attempt.reason, message=attempt.message, ref=child.ref, child=child)
         problems.append((child.resource, standing))
+    for held in board.withheld.denied if board.withheld.held else ():
+        if held.rule is not None:
+            message = stops.explain_restriction(held.rule, Action.DELETE)
+            standing = Standing(
+                state=State.FAILED, reason=stops.RESTRICTED, message=message, ref=held.child.ref, child=held.child
+            )
+            problems.append((held.child.resource, standing))
     return problems[:AT_MOST]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hearth.model import phases, times
 from hearth.model.child import Object
-from hearth.plan import conditions, headline, problems, resolve
+from hearth.plan import conditions, headline, problems, resolve, waits
 from hearth.plan import wish as wishes
 from hearth.plan.board import Board
 from hearth.plan.headline import Subject
@@ -43,6 +43,8 @@ def build(
     status.update(_describe_wish(subject, is_failed=str(phase).endswith("Failed"), before=before))
     if board is not None:
         status.update(_describe(board, memory, offset=now - monotonic))
+        found = {"breakpoints": waits.list_waits(board), "warnings": [] if subject.is_deleting else waits.warn(board)}
+        status.update({key: entries for key, entries in found.items() if entries})
     return status
 
 
@@ -69,6 +71,7 @@ def _describe_wish(subject: Subject, *, is_failed: bool, before: Mapping[str, An
 def _describe(board: Board, memory: Memory, *, offset: float) -> Object:
     """Counts, problems and outputs. offset: what to add to monotonic seconds to get those since the epoch."""
     ready, total = len(board.by_state[State.READY]), len(board.blueprint.resources)
+    stopped = len(board.by_state[State.STOPPED])
     return {
         "summary": f"{ready}/{total}",
         "resources": {
@@ -78,6 +81,7 @@ def _describe(board: Board, memory: Memory, *, offset: float) -> Object:
             "waiting": len(board.by_state[State.WAITING]),
             "failed": len(board.by_state[State.FAILED]) + len(board.by_state[State.RETRYING]),
             "obsolete": len(board.cleanup.children),
+            **({"stopped": stopped} if stopped else {}),
         },
         "problems": [
             problems.list_problem(board, name, standing, offset)

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import curing, decide, drift, moves, replacing, stated
+from hearth.plan import curing, decide, drift, gates, moves, replacing, stated, stops
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
+from hearth.plan.gates import Gates
 from hearth.plan.healing import Ward
 from hearth.plan.health import Rulebook
 from hearth.plan.readiness import enumerate_names
@@ -45,6 +46,7 @@ class Resolver:
         rules: Rulebook,
     ) -> None:
         """Nothing is evaluated before it is asked for."""
+        self.gates: Gates = gates.OPEN
         self._unwatched = unwatched
         self._only_namespace = only_namespace
         self.ward = Ward(total=len(blueprint.resources))
@@ -79,20 +81,20 @@ class Resolver:
         if not isinstance(wanted, Wanted):
             return _told(wanted, child=current)
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
-        return self._decide(
-            Subject(
-                resource=resource,
-                wanted=wanted,
-                children=children,
-                values=values,
-                memory=memory,
-                now=now,
-                blueprint=self._blueprint,
-                ward=self.ward,
-                adopts=adopts,
-                rules=self._rules,
-            )
+        subject = Subject(
+            resource=resource,
+            wanted=wanted,
+            children=children,
+            values=values,
+            memory=memory,
+            now=now,
+            blueprint=self._blueprint,
+            ward=self.ward,
+            adopts=adopts,
+            rules=self._rules,
+            gates=self.gates,
         )
+        return stops.hold(subject, self._decide(subject))
 
     def find_desired(self, name: str) -> Desired | None:
         """What the resource is to be as its first incarnation, as it was evaluated last."""

@@ -20,6 +20,8 @@ class State(enum.Enum):
     """To be applied, being applied, or applied and not ready yet."""
     RETRYING = "retrying"
     """Refused, and tried again before anybody calls it failed."""
+    STOPPED = "stopped"
+    """It waits at a breakpoint: before what is to happen to it, or done already but not to be used yet."""
     READY = "ready"
     FAILED = "failed"
     """Its limit is used up, its child failed, or no retry can mend it; trying goes on all the same."""
@@ -45,6 +47,8 @@ class Standing:
     """Monotonic seconds at which to look again though nothing happened."""
     remarks: tuple[Remark, ...] = ()
     """What the Stack's conditions are to say of it besides, each of another type."""
+    stopped_at: str = ""
+    """The hook at which it stops, "" for none."""
 
     @property
     def is_ready(self) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hearth.model.child import Child
+from hearth.plan import gates
 from hearth.plan.desired import Wanted
+from hearth.plan.gates import Gates
 from hearth.plan.healing import Ward
 from hearth.plan.health import Rulebook
 from hearth.plan.world import Memory
@@ -32,6 +34,8 @@ class Subject:
     """Whether an object that is there already and nobody's child may be taken over."""
     rules: Rulebook
     """How objects do, by kind."""
+    gates: Gates = gates.OPEN
+    """What its user wants it held by."""
 
     @property
     def name(self) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 from hearth.model import times
 from hearth.model.child import Object
 from hearth.model.errors import ImpossibleOrder
+from hearth.plan import passages
+from hearth.plan.passages import Passages
 
 NOTHING = 0
 """The number of the revision that wants no object at all: where a first create that failed is rolled back to."""
@@ -86,6 +88,8 @@ class Wish:
     """Of the definition in the spec that failed; only of an automatic rollback."""
     failure: str = ""
     """What had failed, in words."""
+    passages: Passages = passages.NONE
+    """What was passed of the breakpoints since it is wanted."""
 
     @property
     def is_rollback(self) -> bool:
@@ -231,7 +235,7 @@ def write(wish: Wish) -> Object:
         said["failedHash"] = wish.failed_hash
     if wish.failure:
         said["failure"] = wish.failure
-    return said
+    return {**said, **passages.write(wish.passages)}
 
 
 def read(said: Mapping[str, Any] | None) -> Wish | None:
@@ -253,6 +257,7 @@ def read(said: Mapping[str, Any] | None) -> Wish | None:
             else None,
             failed_hash=said.get("failedHash", ""),
             failure=said.get("failure", ""),
+            passages=passages.read(said),
         )
     except (KeyError, TypeError, ValueError):
         # Somebody has written into the status: what was known is lost, and the spec counts.

@@ -55,6 +55,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "adoptionPolicy",
         "parametersFrom",
         "healing",
+        "environment",
     }
 
 

@@ -1,0 +1,117 @@
+"""The breakpoints and restricted actions of a Stack as rules on its resources, compiled once for each generation.
+
+Knows names and words only; must not know where a resource stands.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+STAR, QUESTION_MARK = "[a-zA-Z0-9]*", "[a-zA-Z0-9]"
+"""What the wildcards of a rule stand for: a part of one name."""
+
+
+class Action(enum.StrEnum):
+    """What happens to a resource, whatever the Stack's own action is called."""
+
+    CREATE = "Create"
+    UPDATE = "Update"
+    REPLACE = "Replace"
+    DELETE = "Delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One entry of the environment."""
+
+    resource: str
+    """As it was written: a name, a glob, or a path into a nested stack."""
+    words: frozenset[str]
+    """Its hooks, or what it denies."""
+    place: str
+    """Where it stands: `spec.environment.breakpoints[0]`."""
+    pattern: re.Pattern[str] | None = None
+    """None where `resource` is a plain name."""
+    is_nested: bool = False
+    """Whether it is about resources of a nested stack, which are not this Stack's own."""
+
+    def fits(self, name: str) -> bool:
+        """Whether it is about this resource of the Stack itself."""
+        if self.is_nested:
+            return False
+        return self.pattern.fullmatch(name) is not None if self.pattern is not None else self.resource == name
+
+    def finds_any(self, names: Collection[str]) -> bool:
+        """Whether one of these resources is there for it; of a path the first part."""
+        if self.pattern is not None:
+            return any(map(self.pattern.fullmatch, names))
+        return self.resource.partition("/")[0] in names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """All rules of one Stack."""
+
+    breakpoints: tuple[Rule, ...] = ()
+    restrictions: tuple[Rule, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is ruled."""
+        return not self.breakpoints and not self.restrictions
+
+    def find_breakpoint(self, name: str, hook: str) -> Rule | None:
+        """The first rule that stops this resource there."""
+        return find(self.breakpoints, name, hook)
+
+    def find_restriction(self, name: str, action: Action) -> Rule | None:
+        """The first rule that denies this to the resource."""
+        return find(self.restrictions, name, action)
+
+    def find_idle(self, names: Collection[str]) -> Iterator[Rule]:
+        """The rules that name none of these resources. Costs a look at all names for each glob."""
+        return (rule for rule in (*self.breakpoints, *self.restrictions) if not rule.finds_any(names))
+
+
+EMPTY = Environment()
+
+
+def find(rules: Iterable[Rule], name: str, word: str) -> Rule | None:
+    """The first of the rules that says that word of that resource."""
+    return next((rule for rule in rules if word in rule.words and rule.fits(name)), None)
+
+
+def parse(spec: Mapping[str, Any] | None) -> Environment:
+    """The rules in `spec.environment`, which the API server has validated."""
+    if not spec:
+        return EMPTY
+    return Environment(
+        breakpoints=tuple(parse_rules(spec, "breakpoints", word="at")),
+        restrictions=tuple(parse_rules(spec, "restrictedActions", word="deny")),
+    )
+
+
+def parse_rules(spec: Mapping[str, Any], key: str, *, word: str) -> Iterator[Rule]:
+    """The rules of one list. word: the key of what each entry says of its resource."""
+    for index, entry in enumerate(spec.get(key) or ()):
+        resource = str(entry["resource"])
+        first = resource.partition("/")[0]
+        yield Rule(
+            resource=resource,
+            words=frozenset(entry[word]),
+            place=f"spec.environment.{key}[{index}]",
+            pattern=compile_glob(first) if "*" in first or "?" in first else None,
+            is_nested="/" in resource,
+        )
+
+
+def compile_glob(glob: str) -> re.Pattern[str]:
+    """What a name with wildcards matches; they never reach beyond one part of a path."""
+    parts = (
+        STAR if part == "*" else QUESTION_MARK if part == "?" else re.escape(part) for part in re.sub(r"\*+", "*", glob)
+    )
+    return re.compile("".join(parts))

@@ -1,0 +1,97 @@
+"""Who waits at which breakpoint of a Stack, whether anything else can move, and the words for both."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.plan import passages, readiness, stops
+from hearth.plan.board import Board
+from hearth.plan.conditions import Extra
+from hearth.plan.environment import Action
+from hearth.plan.standing import State
+from hearth.plan.world import Memory
+
+TYPE = "Stopped"
+"""Of the condition."""
+NAMED_AT_MOST = 20
+"""In the list of the status."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Somebody who goes on when the user says so."""
+
+    resource: str
+    hook: str
+    ref: ObjectRef | None = None
+    """The object, as far as that is known."""
+
+    def __str__(self) -> str:
+        called = f"{self.resource} ({self.ref})" if self.ref is not None else self.resource
+        return f"{called} {stops.WORDS[self.hook]}"
+
+
+def find_waits(board: Board) -> Iterator[Wait]:
+    """All of them; of several objects of one removed resource one."""
+    for name, hook in board.stopped.items():
+        yield Wait(resource=name, hook=hook, ref=board.standings[name].ref)
+    seen = set()
+    for held in board.withheld.held.values():
+        if held.rule is None and held.child.resource not in seen:
+            seen.add(held.child.resource)
+            yield Wait(resource=held.child.resource, hook=stops.BEFORE[Action.DELETE], ref=held.child.ref)
+    for name in board.find_parted():
+        yield Wait(resource=name, hook=stops.AFTER[Action.DELETE])
+
+
+def is_stopped(board: Board, memory: Memory) -> bool:
+    """Whether somebody waits at a breakpoint, and nothing else can move. Looks at the obsolete objects then."""
+    is_moving = board.frontier or memory.in_flight or board.unwatched
+    if is_moving or board.by_state[State.PROGRESSING] or board.by_state[State.RETRYING]:
+        return False
+    if next(find_waits(board), None) is None:
+        return False
+    return not any(child.deleting or uid in board.wakes for uid, child in board.cleanup.children.items())
+
+
+def explain(board: Board) -> str:
+    """Who waits where, and how they go on."""
+    waits = list(find_waits(board))
+    named = "; ".join(str(wait) for wait in waits[: readiness.NAMED_AT_MOST])
+    more = len(waits) - readiness.NAMED_AT_MOST
+    others = f"; and {more} more" if more > 0 else ""
+    key = passages.name(waits[0].resource, waits[0].hook)
+    return (
+        f"stopped at a breakpoint: {named}{others}; to go on, annotate the Stack with hearth.dev/continue: {key}, "
+        f"or take the entry out of spec.environment.breakpoints"
+    )
+
+
+def find_condition(board: Board) -> Iterator[Extra]:
+    """The condition while anybody waits, whatever else goes on."""
+    if next(find_waits(board), None) is not None:
+        yield Extra(type=TYPE, reason="Breakpoint", message=explain(board))
+
+
+def list_waits(board: Board) -> list[Object]:
+    """The first of them as a status lists them."""
+    return [_entry(wait) for wait in itertools.islice(find_waits(board), NAMED_AT_MOST)]
+
+
+def _entry(wait: Wait) -> Object:
+    entry: Object = {"resource": wait.resource, "hook": wait.hook}
+    if wait.ref is not None:
+        entry.update(kind=wait.ref.kind, name=wait.ref.name)
+    return entry
+
+
+def warn(board: Board) -> list[str]:
+    """The rules that are about no resource that is there, in words, as many as a status may name."""
+    return [
+        f"{rule.place}: there is no resource {rule.resource!r} now, so this entry does nothing"
+        for rule in itertools.islice(board.find_idle_rules(), NAMED_AT_MOST)
+    ]

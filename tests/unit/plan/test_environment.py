@@ -1,0 +1,69 @@
+"""Which resources a rule is about: by name, by wildcards within one part of a path, or in a nested stack."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.plan import environment
+from hearth.plan.environment import Action
+
+
+def parse(resource: str) -> environment.Rule:
+    """The rule of one breakpoint."""
+    [rule] = environment.parse({"breakpoints": [{"resource": resource, "at": ["PreUpdate"]}]}).breakpoints
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("glob", "fits", "fails"),
+    [
+        pytest.param("web", ["web"], ["webServer", "we"], id="a name is meant as a whole"),
+        pytest.param("*", ["web", "a1"], [], id="a star is any name"),
+        pytest.param("web*", ["web", "web1", "webServer"], ["aweb"], id="a star at the end"),
+        pytest.param("*ar", ["bar", "ar"], ["arm"], id="a star at the beginning"),
+        pytest.param("f?o", ["foo", "fao"], ["fo", "fooo"], id="a question mark is one character"),
+        pytest.param("***********************a", ["a", "bba"], ["b" * 40], id="many stars are one, and cost as much"),
+        pytest.param("cache/db", [], ["cache", "db", "cache/db"], id="a path is about a nested stack's resources"),
+        pytest.param("*/db", [], ["cache", "db"], id="a path with wildcards, too"),
+    ],
+)
+def test_what_a_rule_fits(glob: str, fits: list[str], fails: list[str]) -> None:
+    """Never a part of a name."""
+    rule = parse(glob)
+    assert [name for name in [*fits, *fails] if rule.fits(name)] == fits
+
+
+@pytest.mark.parametrize(
+    ("glob", "is_idle"),
+    [
+        pytest.param("web", False, id="there is such a resource"),
+        pytest.param("w*", False, id="one of that kind"),
+        pytest.param("db", True, id="there is none"),
+        pytest.param("d*", True, id="none of that kind"),
+        pytest.param("web/db", False, id="a path begins with a resource that is there"),
+        pytest.param("cache/db", True, id="a path begins with none that is there"),
+    ],
+)
+def test_a_rule_about_nothing_is_found(glob: str, is_idle: bool) -> None:
+    """It is warned of."""
+    rules = environment.parse({"restrictedActions": [{"resource": glob, "deny": ["Delete"]}]})
+    assert bool(list(rules.find_idle({"web"}))) is is_idle
+
+
+def test_a_rule_counts_for_what_it_says_alone() -> None:
+    """Another hook, or another action, is free."""
+    rules = environment.parse(
+        {
+            "breakpoints": [{"resource": "a", "at": ["PreCreate"]}, {"resource": "*", "at": ["PostDelete"]}],
+            "restrictedActions": [{"resource": "a", "deny": ["Replace"]}],
+        }
+    )
+    stopped = [hook for hook in ("PreCreate", "PostCreate", "PostDelete") if rules.find_breakpoint("a", hook)]
+    denied = [action for action in Action if rules.find_restriction("a", action)]
+    assert (stopped, denied) == (["PreCreate", "PostDelete"], [Action.REPLACE])
+
+
+def test_no_environment_is_no_rule() -> None:
+    """Whether it is missing or says nothing."""
+    assert environment.parse(None).is_empty
+    assert environment.parse({"breakpoints": []}).is_empty

@@ -1,0 +1,59 @@
+"""What was passed is kept as it was, written as it was, and never grows beyond its limit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hearth.plan import passages, wish
+from hearth.plan.passages import LIMIT, Passages
+from hearth.plan.wish import Cause, Wish
+
+SOME = passages.NONE.let("web", "PreUpdate").part({"db": ("config",)})
+WISH = Wish(revision=3, cause=Cause.SPEC, since=60.0, passages=SOME)
+
+
+def test_a_status_tells_what_was_passed() -> None:
+    """Read back it is the same."""
+    assert wish.write(WISH)["passed"] == ["web/PreUpdate"]
+    assert wish.write(WISH)["parted"] == [{"resource": "db", "requires": ["config"]}]
+    assert wish.read(wish.write(WISH)) == WISH
+
+
+def test_a_status_that_makes_no_sense_tells_nothing() -> None:
+    """Somebody has written into it."""
+    assert wish.read({**wish.write(WISH), "parted": [{"nobody": 1}]}) is None
+
+
+def test_the_next_wish_begins_with_nothing_passed() -> None:
+    """And the same one goes on."""
+    same = wish.begin(
+        wish.Aim(cause=Cause.SPEC), revision=3, before=WISH, is_recalled=False, is_retried=False, now=100.0
+    )
+    other = wish.begin(
+        wish.Aim(cause=Cause.SPEC), revision=4, before=WISH, is_recalled=False, is_retried=False, now=100.0
+    )
+    assert (same.passages, other.passages) == (SOME, passages.NONE)
+
+
+def test_the_oldest_are_forgotten_first() -> None:
+    """However many are passed one by one."""
+    many = passages.NONE
+    for number in range(LIMIT + 2):
+        many = many.let(f"r{number}", "PreCreate")
+    assert (len(many.passed), many.passed[0]) == (LIMIT, "r2/PreCreate")
+
+
+def test_passing_twice_is_passing_once() -> None:
+    """Nothing is kept twice."""
+    assert SOME.let("web", "PreUpdate") == SOME
+
+
+def test_who_is_to_be_looked_at_again() -> None:
+    """Only who has passed something."""
+    assert SOME.find_changed(SOME.let("a", "PreCreate")) == {"a"}
+    assert SOME.find_changed(Passages()) == {"web"}
+
+
+def test_a_wish_with_passages_is_another_one_for_whoever_waits_for_the_status() -> None:
+    """Nothing follows from a passage before it is written."""
+    assert dataclasses.replace(WISH, passages=passages.NONE) != WISH

@@ -1,0 +1,235 @@
+"""Where a resource stops, what is denied to it, and what of that the status says."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from hearth.model import names
+from hearth.plan import environment, waits
+from hearth.plan.board import Board
+from hearth.plan.gates import Gates
+from hearth.plan.passages import Passages
+from hearth.plan.standing import State
+from hearth.plan.steps import Apply, Delete
+from support import blueprints
+from support.blueprints import Constant, World
+
+REVISION = 4
+
+
+def make_gates(
+    *passed: str, stops: Mapping[str, Any] | None = None, denies: Mapping[str, Any] | None = None, **extra: Any
+) -> Gates:
+    """By resource the hooks where it stops, and what is denied to it. passed: `a/PreCreate`; extra: of `Gates`."""
+    rules = environment.parse(
+        {
+            "breakpoints": [{"resource": name, "at": hooks} for name, hooks in (stops or {}).items()],
+            "restrictedActions": [{"resource": name, "deny": actions} for name, actions in (denies or {}).items()],
+        }
+    )
+    return Gates(rules=rules, revision=REVISION, passages=Passages(passed=passed, **extra))
+
+
+def make_board(requires: Mapping[str, list[str]], gates: Gates, **data: str) -> Board:
+    """A board that heeds these gates. data: by resource what its object is to hold."""
+    manifests = {
+        name: Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value}})
+        for name, value in data.items()
+    }
+    board = blueprints.make_board(blueprints.make_blueprint(requires, manifests=manifests))
+    board.heed(gates)
+    return board
+
+
+def waiting(board: Board) -> list[str]:
+    """Who waits where."""
+    return [f"{wait.resource}/{wait.hook}" for wait in waits.find_waits(board)]
+
+
+def test_what_is_not_there_stops_before_its_creation_alone() -> None:
+    """Other branches go on; whoever requires it waits."""
+    gates = make_gates(stops={"*": ["PreUpdate", "PreReplace", "PreDelete"], "a": ["PreCreate"]})
+    world, board = World(), make_board({"a": [], "b": ["a"], "c": []}, gates)
+    assert world.refresh(board) == ["c"]
+    assert (waiting(board), board.standings["b"].state) == (["a/PreCreate"], State.WAITING)
+
+
+def test_what_was_passed_goes_on() -> None:
+    """Through that hook, and no other."""
+    gates = make_gates("a/PreCreate", stops={"a": ["PreCreate", "PostCreate"]})
+    world, board = World(), make_board({"a": [], "b": ["a"]}, gates)
+    world.settle(board)
+    assert (waiting(board), sorted(world.resources())) == (["a/PostCreate"], ["a"])
+    assert board.standings["a"].state is State.STOPPED
+
+
+def test_what_stops_when_it_is_done_counts_as_having_been_ready() -> None:
+    """So that another object in its place leaves it standing until that one is ready, too."""
+    world, board = World(), make_board({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
+    world.refresh(board)
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    child = world.carry_out(step)
+    world.memory.made.add(child.uid)
+    world.refresh(board)
+    assert (waiting(board), child.uid in world.memory.ready) == (["a/PostCreate"], True)
+
+
+def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:
+    """What an earlier revision left there stops nobody."""
+    world, board = World(), make_board({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
+    world.settle(board)
+    later = make_board({"a": []}, Gates(rules=board.gates.rules, revision=REVISION + 1))
+    world.refresh(later)
+    assert (waiting(board), waiting(later)) == (["a/PostCreate"], [])
+
+
+def test_a_change_stops_before_it_and_a_repair_does_not() -> None:
+    """A repair brings back what is wanted already."""
+    world = World()
+    world.settle(make_board({"a": []}, make_gates(), a="old"))
+    gates = make_gates(stops={"a": ["PreUpdate", "PreCreate"]})
+    repaired = make_board({"a": []}, gates, a="old")
+    world.memory.whole.clear()
+    assert world.refresh(repaired) == ["a"]
+    step = repaired.frontier["a"]
+    assert isinstance(step, Apply)
+    assert step.repairs
+    changed = make_board({"a": []}, gates, a="new")
+    assert (world.refresh(changed), waiting(changed)) == ([], ["a/PreUpdate"])
+
+
+def test_what_vanished_is_no_creation() -> None:
+    """The object is another one, which is what a replacement comes to."""
+    gates = make_gates(stops={"a": ["PreCreate", "PreReplace", "PostReplace"]})
+    board = make_board({"a": []}, Gates(rules=gates.rules, revision=REVISION, known=frozenset({"a"})))
+    world = World()
+    world.settle(board)
+    assert waiting(board) == ["a/PostReplace"]
+
+
+@pytest.mark.parametrize(
+    ("denied", "is_restricted"),
+    [
+        pytest.param("Update", True, id="an update"),
+        pytest.param("Replace", False, id="a replacement, which this is not"),
+        pytest.param("Delete", False, id="a deletion, which this is not"),
+    ],
+)
+def test_what_is_denied_is_not_done(denied: str, is_restricted: bool) -> None:
+    """And says which rule it was."""
+    world = World()
+    world.settle(make_board({"a": []}, make_gates(), a="old"))
+    board = make_board({"a": []}, make_gates(denies={"a": [denied]}), a="new")
+    planned = world.refresh(board)
+    assert (planned == [], board.standings["a"].reason == "Restricted") == (is_restricted, is_restricted)
+    assert board.has_failed(world.memory) is is_restricted
+
+
+def test_what_is_denied_does_not_stop_first() -> None:
+    """Nobody is asked to let go on what cannot go on."""
+    world = World()
+    world.settle(make_board({"a": []}, make_gates(), a="old"))
+    board = make_board({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"*": ["Update"]}), a="new")
+    world.refresh(board)
+    assert (waiting(board), board.standings["a"].state) == ([], State.FAILED)
+
+
+def removed(gates: Gates) -> tuple[World, Board]:
+    """A Stack of which `a` and `b`, which requires `a`, are removed, and `c` stays."""
+    world = World()
+    world.settle(make_board({"a": [], "b": ["a"], "c": []}, make_gates()))
+    board = make_board({"c": []}, gates)
+    world.refresh(board)
+    return world, board
+
+
+def deleted(board: Board) -> list[str]:
+    """The resources whose objects may be deleted now."""
+    return [step.child.resource for step in board.frontier.values() if isinstance(step, Delete)]
+
+
+def test_a_removed_resource_stops_before_its_deletion() -> None:
+    """What it required stays as well."""
+    _, board = removed(make_gates(stops={"b": ["PreDelete"]}))
+    assert (deleted(board), waiting(board), board.is_complete) == ([], ["b/PreDelete"], False)
+
+
+def test_a_denied_deletion_is_a_failure() -> None:
+    """It says so until the rule is gone."""
+    world, board = removed(make_gates(denies={"b": ["Delete"]}))
+    assert (deleted(board), waiting(board), board.has_failed(world.memory)) == ([], [], True)
+    board.heed(make_gates())
+    world.refresh(board)
+    assert (deleted(board), board.has_failed(world.memory)) == (["b"], False)
+
+
+def test_a_deletion_that_stops_afterwards_is_recorded_before_it() -> None:
+    """Afterwards nothing but the record could tell of it."""
+    _, board = removed(make_gates(stops={"b": ["PostDelete"]}))
+    assert (deleted(board), board.withheld.take_unrecorded()) == ([], {"b": ("a",)})
+
+
+def test_what_somebody_required_who_stops_after_his_deletion_goes_later() -> None:
+    """Until that is passed, and the Stack is not complete."""
+    gates = make_gates(stops={"b": ["PostDelete"]}, parted={"b": ("a",)})
+    world, board = removed(gates)
+    assert deleted(board) == ["b"]
+    world.children["b"] = []
+    world.refresh(board, "b")
+    assert (deleted(board), waiting(board), board.is_complete) == ([], ["b/PostDelete"], False)
+    board.heed(make_gates("b/PostDelete", stops={"b": ["PostDelete"]}, parted={"b": ("a",)}))
+    world.refresh(board, "b")
+    assert (deleted(board), waiting(board)) == (["a"], [])
+
+
+def test_it_is_stopped_once_nothing_else_can_move() -> None:
+    """Not while another branch goes on, and not where nobody waits."""
+    world, board = World(), make_board({"a": [], "b": []}, make_gates(stops={"a": ["PreCreate"]}))
+    world.refresh(board)
+    assert not waits.is_stopped(board, world.memory)
+    world.settle(board)
+    assert waits.is_stopped(board, world.memory)
+    board.heed(make_gates())
+    world.settle(board)
+    assert not waits.is_stopped(board, world.memory)
+
+
+def test_a_step_carries_the_word_only_where_somebody_stops_after_it() -> None:
+    """A Stack without breakpoints writes what it always wrote."""
+    world, board = World(), make_board({"a": [], "b": []}, make_gates(stops={"a": ["PostCreate"]}))
+    world.refresh(board)
+    said = {
+        name: step.manifest["metadata"]["annotations"].get(names.ANNOTATION_STOP)
+        for name, step in board.frontier.items()
+        if isinstance(step, Apply)
+    }
+    assert said == {"a": f"PostCreate@{REVISION}", "b": None}
+
+
+def test_a_rule_about_nothing_is_told() -> None:
+    """Not where its resource has an object yet."""
+    _, board = removed(make_gates(stops={"b": ["PreDelete"], "z": ["PreCreate"]}))
+    assert [text for text in waits.warn(board) if "'z'" not in text] == []
+    assert len(waits.warn(board)) == 1
+
+
+def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:
+    """After a lost key all is written anew, and nobody is asked."""
+    world = World()
+    [child] = [world.carry_out(step) for step in first_steps(world)]
+    stranger = dataclasses.replace(child, hash="k00000000:" + "0" * 32)
+    world.children["a"] = [stranger]
+    board = make_board({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"a": ["Update"]}))
+    assert (world.refresh(board), waiting(board)) == (["a"], [])
+
+
+def first_steps(world: World) -> list[Apply]:
+    """What is to be applied of a Stack of one resource."""
+    board = make_board({"a": []}, make_gates())
+    world.refresh(board)
+    return [step for step in board.frontier.values() if isinstance(step, Apply)]
