@@ -81,7 +81,7 @@ cluster-down: $(INSTALLED) ## End the local control plane
 
 crds: $(INSTALLED) ## Write crds/ from the models
 	@mkdir -p crds
-	@$(BIN)/python -m hearth crds > crds/.new && mv crds/.new crds/stacks.hearth.dev.yaml
+	@$(BIN)/python -m hearth crds --directory crds
 
 clean: ## Remove what was made in this folder; programs, cached outside of it, and a control plane stay
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/bench/results

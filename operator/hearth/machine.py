@@ -23,6 +23,8 @@ from hearth.kube.cluster import KubeCluster
 from hearth.kube.connection import Connection
 from hearth.kube.credentials import CredentialSource
 from hearth.kube.home import KubeHome
+from hearth.kube.mark_cache import MarkCache
+from hearth.kube.marks import KubeMarks
 from hearth.kube.revision_cache import RevisionCache
 from hearth.kube.source_cache import SourceCache
 from hearth.kube.stack_cache import StackCache
@@ -70,6 +72,7 @@ class KubeMachine:
         self._cluster = KubeCluster(self._connection, self._inbox, namespace=namespace, observer=observer)
         self._stacks = StackCache(self._connection, self._inbox, namespace=namespace, observer=observer)
         self._revisions = RevisionCache(self._connection, namespace=namespace, observer=observer)
+        self._marks = MarkCache(self._connection, self._inbox, namespace=namespace, observer=observer)
         self._sources = SourceCache(self._connection, self._inbox, observer=observer)
         self._home = KubeHome(
             self._connection,
@@ -78,6 +81,7 @@ class KubeMachine:
             sources=self._sources,
             observer=observer,
         )
+        self._health_marks = KubeMarks(self._connection, cache=self._marks, observer=observer)
         self._engine: Engine | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._unready = "has not begun"
@@ -96,7 +100,7 @@ class KubeMachine:
         if self._engine is not None:
             await self._engine.stop()
         await asyncio.gather(
-            self._cluster.close(), self._stacks.close(), self._revisions.close(), self._sources.close()
+            *(each.close() for each in (self._cluster, self._stacks, self._revisions, self._marks, self._sources))
         )
         await self._connection.close()
 
@@ -124,7 +128,7 @@ class KubeMachine:
     def count_cached_objects(self) -> Mapping[str, float]:
         """By kind."""
         counted = collections.Counter[str]()
-        for each in (*self._watches(), *self._sources.health()):
+        for each in (*self._watches(), *self._marks.health(), *self._sources.health()):
             counted[each.kind] += each.objects
         return {kind: float(count) for kind, count in counted.items()}
 
@@ -134,6 +138,7 @@ class KubeMachine:
         return collections.Counter(str(stack.status.get("phase", "")) for stack in found if stack is not None)
 
     def _watches(self) -> Iterable[Health]:
+        # Without the marks: where their kind is not installed, or may not be read, Stacks converge all the same.
         # Without the sources: one that may not be read is told by the Stacks that name it, and hinders nobody else.
         yield from self._stacks.health()
         yield from self._revisions.health()
@@ -150,6 +155,7 @@ class KubeMachine:
         self._unready = "waits for a first look at all Stacks"
         self._stacks.start()
         self._revisions.start()
+        self._marks.start()
         await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
         self._engine = self._build(hasher)
         await self._engine.start()
@@ -170,6 +176,7 @@ class KubeMachine:
     def _build(self, hasher: Hasher) -> Engine:
         services = Services(
             home=self._home,
+            marks=self._health_marks,
             cluster=self._cluster,
             clock=LoopClock(),
             hashes=hasher,

@@ -21,7 +21,7 @@ async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         user = RealUser(connection, namespace)
-        await real_user.install(user, [crd.make_stack_crd(), probe_player.definition()])
+        await real_user.install(user, [*crd.make_crds(), probe_player.definition()])
         made = RealWorld(user, source)
         made.open()
         yield made

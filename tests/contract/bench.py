@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.engine.ports import Cluster, Home
+from hearth.engine.ports import Cluster, Home, Marks
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -38,6 +38,7 @@ class Ears:
     synced: list[Kind] = field(default_factory=list)
     sources: list[ObjectRef] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
     kinds: int = 0
 
     def on_child(self, stack_uid: str, resource: str) -> None:
@@ -59,6 +60,10 @@ class Ears:
     def on_source(self, ref: ObjectRef) -> None:
         """As the port says."""
         self.sources.append(ref)
+
+    def on_mark(self, uid: str) -> None:
+        """As the port says."""
+        self.marks.append(uid)
 
     def on_cause(self, cause: Cause) -> None:
         """As the port says."""
@@ -83,6 +88,7 @@ class Bench:
 
     cluster: Cluster
     home: Home
+    marks: Marks
     ears: Ears
     user: User
     namespace: str

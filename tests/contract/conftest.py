@@ -14,6 +14,8 @@ from hearth.kube import credentials
 from hearth.kube.cluster import KubeCluster
 from hearth.kube.connection import Connection
 from hearth.kube.home import KubeHome
+from hearth.kube.mark_cache import MarkCache
+from hearth.kube.marks import KubeMarks
 from hearth.kube.revision_cache import RevisionCache
 from hearth.kube.source_cache import SourceCache
 from hearth.kube.stack_cache import StackCache
@@ -21,6 +23,7 @@ from hearth.model import crd
 from support import probe_player, real_user
 from support.fake_cluster import FakeCluster
 from support.fake_home import FakeHome
+from support.fake_marks import FakeMarks
 from support.fake_server import FakeServer
 from support.fake_user import FakeUser
 from support.fake_wire import FakeWire
@@ -49,21 +52,31 @@ async def make_fake(wire: FakeWire) -> Bench:
     user = FakeUser(wire.server)
     await user.create(probe_player.definition())
     ears = Ears()
-    return Bench(cluster=FakeCluster(wire, ears), home=FakeHome(wire, ears), ears=ears, user=user, namespace="default")
+    return Bench(
+        cluster=FakeCluster(wire, ears),
+        home=FakeHome(wire, ears),
+        marks=FakeMarks(wire, ears),
+        ears=ears,
+        user=user,
+        namespace="default",
+    )
 
 
 async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Bench]:
     """The bench on a real API server."""
-    await real_user.install(user, [crd.make_stack_crd(), probe_player.definition()])
+    await real_user.install(user, [*crd.make_crds(), probe_player.definition()])
     ears = Ears()
     stacks = StackCache(connection, ears, namespace=user.namespace)
     revisions = RevisionCache(connection, namespace=user.namespace)
     sources = SourceCache(connection, ears)
     cluster = KubeCluster(connection, ears, namespace=user.namespace)
     await cluster.open()
+    cached = MarkCache(connection, ears, namespace=user.namespace)
+    cached.start()
     for cache in (stacks, revisions):
         cache.start()
         await cache.wait_synced()
     home = KubeHome(connection, stacks=stacks, revisions=revisions, sources=sources)
-    yield Bench(cluster=cluster, home=home, ears=ears, user=user, namespace=user.namespace)
-    await asyncio.gather(cluster.close(), stacks.close(), revisions.close(), sources.close())
+    marks = KubeMarks(connection, cache=cached)
+    yield Bench(cluster=cluster, home=home, marks=marks, ears=ears, user=user, namespace=user.namespace)
+    await asyncio.gather(cluster.close(), stacks.close(), revisions.close(), sources.close(), cached.close())

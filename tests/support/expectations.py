@@ -162,9 +162,12 @@ def judge_fields(wanted: Mapping[str, Any], found: Object) -> Iterator[str]:
 
 
 def dig(value: Any, path: str) -> Any:
-    r"""What lies at a dotted path, or None; a dot within a key is written as `\.`."""
+    r"""What lies at a dotted path, or None; a dot within a key is written as `\.`, a condition by its type."""
     for key in path.replace("\\.", "\0").split("."):
-        value = value.get(key.replace("\0", ".")) if isinstance(value, dict) else None
+        if isinstance(value, list):
+            value = next((item for item in value if isinstance(item, dict) and item.get("type") == key), None)
+        else:
+            value = value.get(key.replace("\0", ".")) if isinstance(value, dict) else None
     return value
 
 

@@ -143,6 +143,25 @@ class FakeCluster:
         )
         self.cache.put(kind, answer, is_ours=True)
 
+    async def mark(self, child: Child, reason: str | None) -> Child | None:
+        """As the port says."""
+        try:
+            return await self._mark(child, reason)
+        except errors.Refused as error:
+            if error.code not in {404, 409}:
+                raise
+            live = await self._find_child(child)
+        return await self._mark(live, reason) if live is not None else None
+
+    async def _mark(self, child: Child, reason: str | None) -> Child:
+        kind = child.kind
+        patch = requests.mark_patch(reason, uid=child.uid, version=child.resource_version)
+        answer = await self._wire.send(
+            describe_child("mark", child),
+            lambda: self._server.patch(kind, child.namespace, child.name, patch, manager=MANAGER),
+        )
+        return self.cache.put(kind, answer, is_ours=True)
+
     async def _find_child(self, child: Child) -> Child | None:
         """That very object as it is now, or None where it is gone or that Stack's no longer."""
         try:

@@ -139,12 +139,14 @@ def hearth_kind(name: str, plural: str) -> ServedKind:
     """One of our own kinds, whose specs are free-form."""
     kind = Kind(group=names.GROUP, version=names.VERSION, name=name, plural=plural, namespaced=True)
     shape = Shape(kind=name, is_custom=True, free=(("spec",), ("status", "outputs")))
-    version = crd.make_stack_crd()["spec"]["versions"][0]
-    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
-    return ServedKind(kind=kind, shape=shape, defaults={"status": status["default"]}, is_tracked=False)
+    definition = next(each for each in crd.make_crds() if each["spec"]["names"]["kind"] == name)
+    status = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    defaults = {"status": status["default"]} if "default" in status else {}
+    return ServedKind(kind=kind, shape=shape, defaults=defaults, is_tracked=False)
 
 
 STACK = hearth_kind("Stack", "stacks")
+HEALTH_MARK = hearth_kind("HealthMark", "healthmarks")
 CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
 SECRET = built_in("", "Secret", "secrets", immutable_when_said, has_status=False)
 SOURCES: Mapping[str, Kind] = {served.kind.name: served.kind for served in (CONFIG_MAP, SECRET)}
@@ -160,7 +162,7 @@ CUSTOM_RESOURCE_DEFINITION = built_in(
 RESOURCE_QUOTA = built_in("", "ResourceQuota", "resourcequotas")
 ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", has_status=False)
 BUILT_IN = (
-    *(STACK, CONFIG_MAP, SECRET, NAMESPACE, CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
+    *(STACK, HEALTH_MARK, CONFIG_MAP, SECRET, NAMESPACE, CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
     built_in("", "Service", "services", immutable_field("spec", "clusterIP")),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
     built_in("", "Pod", "pods"),

@@ -18,6 +18,7 @@ from hearth.plan import attempts, hashing, health
 from support import fake_user, probe_player, silence, virtual_time
 from support.fake_cluster import FakeCluster
 from support.fake_home import FakeHome
+from support.fake_marks import FakeMarks
 from support.fake_server import FakeServer
 from support.fake_user import FakeUser
 from support.fake_wire import FakeWire
@@ -113,6 +114,7 @@ class Controller:
         heard = inbox.Inbox()
         shared = services.Services(
             home=FakeHome(self.wire, heard),
+            marks=FakeMarks(self.wire, heard),
             cluster=FakeCluster(self.wire, heard),
             clock=self._clock,
             hashes=HASHER,

@@ -18,7 +18,7 @@ from hearth.settings import Settings
 from support import probe_player, real_user
 from support.fake_world import SilentObserver
 from support.real_user import RealUser
-from support.recorded_ports import RecordedCluster, RecordedHome
+from support.recorded_ports import RecordedCluster, RecordedHome, RecordedMarks
 from support.traffic import Traffic
 from support.world import Check
 
@@ -55,6 +55,7 @@ class RecordedMachine(KubeMachine):
     def _build(self, hasher: Hasher) -> Engine:
         self._home = RecordedHome(self._home, self._log)  # type: ignore[assignment]  # the same port around the same home
         self._cluster = RecordedCluster(self._cluster, self._log)  # type: ignore[assignment]  # likewise
+        self._health_marks = RecordedMarks(self._health_marks, self._log)  # type: ignore[assignment]  # likewise
         return super()._build(hasher)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from hearth.engine.ports import Cluster, Home, Revision, StackObject
+from hearth.engine.ports import Cluster, Home, MarkObject, Marks, Revision, StackObject
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
-from support import fake_cluster, fake_home, traffic
+from support import fake_cluster, fake_home, fake_marks, traffic
 from support.traffic import Request, Traffic
 
 Answer = TypeVar("Answer")
@@ -73,6 +73,11 @@ class RecordedCluster:
         """As the port says."""
         request = fake_cluster.describe_child("release", child)
         await pass_on(self._log, request, lambda: self._inner.release(child))
+
+    async def mark(self, child: Child, reason: str | None) -> Child | None:
+        """As the port says."""
+        request = fake_cluster.describe_child("mark", child)
+        return await pass_on(self._log, request, lambda: self._inner.mark(child, reason))
 
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
         """As the port says."""
@@ -135,3 +140,20 @@ class RecordedHome:
         """As the port says."""
         self._log.events.append((ref.name, type_, reason, message))
         await self._inner.emit_source_event(ref, type_=type_, reason=reason, message=message)
+
+
+class RecordedMarks:
+    """The port `Marks` around another."""
+
+    def __init__(self, inner: Marks, log: Traffic) -> None:
+        self._inner = inner
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever sends nothing that is counted."""
+        return getattr(self._inner, name)
+
+    async def write_mark_status(self, mark: MarkObject, status: Object) -> None:
+        """As the port says."""
+        request = fake_marks.mark_request(mark)
+        await pass_on(self._log, request, lambda: self._inner.write_mark_status(mark, status))

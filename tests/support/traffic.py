@@ -14,9 +14,11 @@ from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import answers
 
-WRITES = frozenset({"apply", "delete", "release", "status", "finalizer", "revision", "delete-revision"})
+WRITES = frozenset(
+    {"apply", "delete", "release", "mark", "status", "mark-status", "finalizer", "revision", "delete-revision"}
+)
 """The verbs that change something an engine depends on; Events are told apart and never matter."""
-CHILD_WRITES = frozenset({"apply", "delete", "release"})
+CHILD_WRITES = frozenset({"apply", "delete", "release", "mark"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +124,12 @@ class Traffic:
 
     def settle(self, request: Request) -> None:
         """A request was accepted."""
-        if request.verb in WRITES and request.verb != "status":
+        if request.verb in WRITES and request.verb not in {"status", "mark-status"}:
             self.settled += 1
 
     def find_refusal(self, request: Request, how: str | None) -> Exception | None:
         """What this request is to be answered with, or None where it may pass."""
-        verb = {"apply": "patch", "release": "patch", "revision": "create", "event": "create"}.get(
+        verb = {"apply": "patch", "release": "patch", "mark": "patch", "revision": "create", "event": "create"}.get(
             request.verb, request.verb
         )
         if (verb, request.kind.name) in self.denied:

@@ -15,7 +15,7 @@ from hearth.engine import execution
 from hearth.engine.intake import Intake
 from hearth.engine.services import Services
 from hearth.model import hiding
-from hearth.plan import attempts, causes, contests, decide, ownership, steps
+from hearth.plan import attempts, causes, contests, decide, healing, ownership, steps
 from hearth.plan.attempts import Patience, Trouble
 from hearth.plan.board import Board
 from hearth.plan.steps import Apply, Step
@@ -55,14 +55,17 @@ class Books:
                 self.memory.succeed(key, steps.subject(step))
 
     def count_failures(self, board: Board) -> None:
-        """An object that failed for good counts as one attempt at its resource."""
+        """An object that failed for good counts as one attempt at its resource; one that is marked is counted apart."""
         for name in board.newly_failed:
             standing = board.standings[name]
             if standing.child is not None:
                 self.memory.failed.add(standing.child.uid)
+                self.services.inbox.mark(self.uid, name)
+                if standing.child.mark is not None:
+                    self._count_mark(name, standing.child.uid)
+                    continue
                 trouble = Trouble(reason=standing.reason, message=standing.message)
                 self._remember(name, trouble, subject=decide.failure_subject(standing.child))
-                self.services.inbox.mark(self.uid, name)
 
     def awaited(self, waiting: Collection[str]) -> set[causes.Cause]:
         """What the refused steps under these keys hang on."""
@@ -101,3 +104,8 @@ class Books:
             now=self.services.clock.monotonic(),
             patience=self._find_patience(),
         )
+
+    def _count_mark(self, name: str, uid: str) -> None:
+        """An object was marked: whoever goes on with it is answered more slowly."""
+        now, patience = self.services.clock.monotonic(), self._find_patience()
+        self.memory.spells[name] = healing.after_mark(self.memory.spells.get(name), uid, now=now, patience=patience)

@@ -9,6 +9,7 @@ import structlog
 from hearth.engine import execution, runner
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.executor import Executor
+from hearth.engine.health_marks import HealthMarks
 from hearth.engine.inbox import EVERYTHING
 from hearth.engine.ports import Observer
 from hearth.engine.recorder import Recorder
@@ -53,6 +54,7 @@ class Engine:
         self._runners: dict[str, Runner] = {}
         self._executor = Executor(workers=concurrency, take_step=self._take_step)
         self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
+        self._health_marks = HealthMarks(services, find_runner=self._runners.get)
         self._user_rules = UserRules(services)
         self._loop: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -63,6 +65,7 @@ class Engine:
         await self._user_rules.start()
         self._executor.start()
         self._recorder.start()
+        self._health_marks.start()
         for uid in self._services.home.stacks():
             self._services.inbox.mark(uid, EVERYTHING)
         self._loop = asyncio.create_task(self._run(), name="passes")
@@ -78,6 +81,7 @@ class Engine:
         self._user_rules.stop()
         await self._executor.stop()
         await self._recorder.stop()
+        await self._health_marks.stop()
         for each in self._runners.values():
             each.close()
         self._runners.clear()
@@ -89,6 +93,7 @@ class Engine:
                 self._user_rules.hear(what)
                 for each in self._runners.values():
                     each.hear(what)
+            self._health_marks.take(inbox.take_health_marks())
             taken = inbox.take()
             if taken is None:
                 await inbox.wait_arrival()
@@ -111,6 +116,7 @@ class Engine:
         each = self._runners.get(uid)
         if each is None:
             each = self._runners[uid] = Runner(uid, services=self._services, acceptor=self._acceptor)
+        self._health_marks.hear(stack, marks)
         started, result = self._services.clock.monotonic(), "done"
         try:
             self._executor.offer(uid, each.run_pass(stack, marks))
@@ -126,6 +132,7 @@ class Engine:
         if each is not None:
             each.close()
         self._recorder.forget(uid)
+        self._health_marks.forget(uid)
 
     async def _take_step(self, stack_uid: str, key: str) -> None:
         each, stack = self._runners.get(stack_uid), self._services.home.find_stack(stack_uid)

@@ -18,7 +18,7 @@ from hearth.plan import adoption, causes, desired, differences, drift, refusals
 from hearth.plan.adoption import MayExist
 from hearth.plan.attempts import Trouble
 from hearth.plan.ownership import Lost
-from hearth.plan.steps import Apply, Delete, Release, Step
+from hearth.plan.steps import Apply, Delete, Mark, Release, Step
 
 CREATE_ONLY = "1"
 """A resourceVersion that no object has: an apply that states it creates, or is refused with 409."""
@@ -46,7 +46,7 @@ class Done:
     """A step was taken."""
 
     child: Child | None
-    """The object as written; None where it was deleted or released."""
+    """The object as written; None where it was deleted or released, or is gone."""
     left: tuple[Lost, ...] = ()
     """What of the manifest was left to others."""
 
@@ -66,6 +66,8 @@ async def take(step: Step, *, cluster: Cluster, manager: str, may_exist: MayExis
             case Release():
                 await cluster.release(step.child)
                 return Done(None)
+            case Mark():
+                return Done(await cluster.mark(step.child, step.reason))
             case _:
                 assert_never(step)
     except Unreachable as error:
@@ -158,6 +160,8 @@ def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
             return step.child.kind, step.child.ref, "delete"
         case Release():
             return step.child.kind, step.child.ref, "release"
+        case Mark():
+            return step.child.kind, step.child.ref, "mark"
         case _:
             assert_never(step)
 

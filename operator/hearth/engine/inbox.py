@@ -24,6 +24,7 @@ class Inbox:
         self._marks: dict[str, set[str]] = {}
         self._arrived = asyncio.Event()
         self._broadcasts: set[object] = set()
+        self._health_marks: set[str] = set()
 
     def __len__(self) -> int:
         """How many Stacks wait for a pass."""
@@ -66,6 +67,16 @@ class Inbox:
         """Something that refusals hang on changed: whoever was refused for it is told."""
         self._broadcast(cause)
 
+    def on_mark(self, uid: str) -> None:
+        """A HealthMark came, changed or went."""
+        self._health_marks.add(uid)
+        self._arrived.set()
+
+    def take_health_marks(self) -> set[str]:
+        """The UIDs of the HealthMarks that came, changed or went since the last call."""
+        taken, self._health_marks = self._health_marks, set()
+        return taken
+
     def _broadcast(self, what: object) -> None:
         self._broadcasts.add(what)
         self._arrived.set()
@@ -79,7 +90,7 @@ class Inbox:
         """The Stack that waits longest, and what was marked of it; None where nobody waits."""
         uid = next(iter(self._marks), None)
         if uid is None:
-            if not self._broadcasts:
+            if not self._broadcasts and not self._health_marks:
                 self._arrived.clear()
             return None
         return uid, self._marks.pop(uid)

@@ -36,6 +36,9 @@ class Listener(Protocol):
     def on_source(self, ref: ObjectRef) -> None:
         """A ConfigMap or Secret that a definition is read from came, changed or went."""
 
+    def on_mark(self, uid: str) -> None:
+        """A HealthMark came, changed or went."""
+
     def on_cause(self, cause: Cause) -> None:
         """What was handed to `watch_cause` changed, or may have before it could be watched."""
 
@@ -94,6 +97,13 @@ class Cluster(Protocol):
         keeps changing meanwhile.
         """
 
+    async def mark(self, child: Child, reason: str | None) -> Child | None:
+        """Write onto that very object (uid and version stated) why it is unhealthy, or take away what is written there (None).
+
+        The object as it is then; None where it is gone, or not that Stack's child any more. The cache follows. `Refused`
+        with 409 where it keeps changing meanwhile.
+        """
+
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
         """A live list from the server, past the cache. A kind that is no longer served has none."""
 
@@ -136,6 +146,21 @@ class StackObject:
         """As last seen; parsed anew at every call."""
         status: Object = orjson.loads(self.packed_status)
         return status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkObject:
+    """A HealthMark as the home cluster's cache holds it."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    resource_version: int
+    written_at: str
+    """When its spec was written last; RFC 3339, UTC, whole seconds."""
+    spec: Object
+    status: Object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +219,19 @@ class Home(Protocol):
 
     async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
         """The same about a source that is followed."""
+
+
+class Marks(Protocol):
+    """The HealthMarks of the cluster that Stacks live in."""
+
+    def find_mark(self, uid: str) -> MarkObject | None:
+        """The HealthMark, or None once it is gone."""
+
+    def marks(self) -> Collection[str]:
+        """The UIDs of all HealthMarks."""
+
+    async def write_mark_status(self, mark: MarkObject, status: Object) -> None:
+        """Merge-patch the status of a HealthMark; one that is gone is fine. `Refused` with 409 where it changed meanwhile."""
 
 
 class Clock(Protocol):

@@ -85,6 +85,8 @@ class Runner:
         if EVERYTHING in marks or self._is_fresh:
             marks = board.names(children) | marks
             self._is_fresh = False
+        wish, healing = self.intake.wishes.wish, self.intake.flow.healing
+        marks |= board.attend(healing, is_completed=wish is not None and wish.is_completed)
         marks -= {EVERYTHING, STACK}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self.books.count_failures(board)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hearth.engine.inbox import Inbox
-from hearth.engine.ports import Clock, Cluster, Home
+from hearth.engine.ports import Clock, Cluster, Home, Marks
 from hearth.model.child import Child
 from hearth.plan.attempts import Patience
 from hearth.plan.desired import Hashes
@@ -18,6 +18,7 @@ class Services:
     """The ports, and the few settings that go with them."""
 
     home: Home
+    marks: Marks
     cluster: Cluster
     clock: Clock
     hashes: Hashes

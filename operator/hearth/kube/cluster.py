@@ -165,6 +165,21 @@ class KubeCluster:
         body = requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
         self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
 
+    async def mark(self, child: Child, reason: str | None) -> Child | None:
+        """Write onto that very object why it is unhealthy, or take that away."""
+        try:
+            return await self._mark(child, reason)
+        except errors.Refused as refused:
+            if refused.code not in (404, 409):
+                raise
+            live = await self._find_child(child)
+        return await self._mark(live, reason) if live is not None else None
+
+    async def _mark(self, child: Child, reason: str | None) -> Child:
+        path = requests.object_path(child.kind, child.namespace, child.name)
+        body = requests.mark_patch(reason, uid=child.uid, version=child.resource_version)
+        return self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
+
     async def _find_child(self, child: Child) -> Child | None:
         """That very object as it is on the server now, or None where it is gone or that Stack's no longer."""
         try:

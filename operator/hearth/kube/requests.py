@@ -69,6 +69,12 @@ def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int) -> Obj
     return {"metadata": {**kept, **{part: keys for part, keys in taken.items() if keys}}}
 
 
+def mark_patch(reason: str | None, *, uid: str, version: int) -> Object:
+    """The merge patch that writes a mark onto an object, or takes it off (None), as long as it is in that very state."""
+    annotations = {names.ANNOTATION_UNHEALTHY: reason}
+    return {"metadata": {"uid": uid, "resourceVersion": str(version), "annotations": annotations}}
+
+
 def children_query(stack_uid: str, *, continued: str) -> dict[str, str]:
     """Of a list of a Stack's children, a page at a time."""
     query = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}", "limit": str(PAGE_SIZE)}

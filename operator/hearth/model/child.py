@@ -22,6 +22,8 @@ Path: TypeAlias = tuple[str, ...]
 METADATA_KEPT = ("name", "namespace", "uid", "generation", "labels", "annotations", "creationTimestamp")
 MEMBER = frozenset({"."})
 """The key with which `fieldsV1` marks a level that is itself owned, besides what is below it."""
+UNSAID = f"marked by the annotation {names.ANNOTATION_UNHEALTHY}, which gives no reason"
+"""The reason of a mark that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,14 @@ class Child:
     def asks_to_stay(self) -> bool:
         """Whether it says itself that it must not be deleted."""
         return self.is_retained or self.is_adopted
+
+    @property
+    def mark(self) -> str | None:
+        """Why somebody calls it unhealthy; None where nobody does."""
+        annotations = self.fields["metadata"].get("annotations") or {}
+        if names.ANNOTATION_UNHEALTHY not in annotations:
+            return None
+        return annotations[names.ANNOTATION_UNHEALTHY].strip() or UNSAID
 
     @property
     def ref(self) -> ObjectRef:

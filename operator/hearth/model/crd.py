@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of Stack as data, made from the pydantic models of `hearth.model.stack`.
+"""The CustomResourceDefinitions as data, made from the pydantic models of `hearth.model.stack` and its neighbours.
 
 Knows what Kubernetes calls a structural schema, and how pydantic's JSON schema differs from one; must not know where
 the result is written to.
@@ -7,12 +7,12 @@ the result is written to.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pydantic
 
-from hearth.model import names, stack
+from hearth.model import health_mark, names, stack
 
 DROPPED = frozenset({"title", "$defs", "additionalProperties", "properties", "items", "anyOf", "$ref", "const"})
 """Words of pydantic's schema that are left out or written in another way."""
@@ -37,22 +37,57 @@ PRINTER_COLUMNS = (
 )
 
 
+MARK_COLUMNS = (
+    {"name": "Stack", "type": "string", "jsonPath": ".spec.stackName"},
+    {"name": "Resource", "type": "string", "jsonPath": ".spec.resource"},
+    {"name": "Target", "type": "string", "jsonPath": ".spec.target.name"},
+    {"name": "Unhealthy", "type": "boolean", "jsonPath": ".spec.markUnhealthy"},
+    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
+    {"name": "Resolved", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Resolved")].reason'},
+    {"name": "Replaced by", "type": "string", "jsonPath": ".status.replacedBy.name"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    {
+        "name": "Message",
+        "type": "string",
+        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
+        "description": "What is wrong with the mark, or what became of it.",
+        "priority": 1,
+    },
+)
+
+
 def make_stack_crd() -> dict[str, Any]:
     """The CustomResourceDefinition of Stack, ready to be applied."""
-    plural = "stacks"
+    words = {"kind": "Stack", "plural": "stacks", "singular": "stack", "shortNames": ["stk"]}
+    return make_crd(stack.Stack, words=words, columns=PRINTER_COLUMNS)
+
+
+def make_mark_crd() -> dict[str, Any]:
+    """The CustomResourceDefinition of HealthMark, ready to be applied."""
+    words = {"kind": "HealthMark", "plural": "healthmarks", "singular": "healthmark", "shortNames": ["mark"]}
+    return make_crd(health_mark.HealthMark, words=words, columns=MARK_COLUMNS)
+
+
+def make_crds() -> tuple[dict[str, Any], ...]:
+    """All CustomResourceDefinitions of Hearth."""
+    return make_stack_crd(), make_mark_crd()
+
+
+def make_crd(
+    model: type[pydantic.BaseModel], *, words: Mapping[str, Any], columns: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The CustomResourceDefinition of a namespaced kind with a status. words: what it is called."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{names.GROUP}"},
+        "metadata": {"name": f"{words['plural']}.{names.GROUP}"},
         "spec": {
             "group": names.GROUP,
             "scope": "Namespaced",
             "names": {
-                "kind": "Stack",
-                "listKind": "StackList",
-                "plural": plural,
-                "singular": "stack",
-                "shortNames": ["stk"],
+                "kind": words["kind"],
+                "listKind": f"{words['kind']}List",
+                **{key: words[key] for key in ("plural", "singular", "shortNames")},
                 "categories": ["hearth"],
             },
             "versions": [
@@ -60,18 +95,13 @@ def make_stack_crd() -> dict[str, Any]:
                     "name": names.VERSION,
                     "served": True,
                     "storage": True,
-                    "additionalPrinterColumns": [dict(column) for column in PRINTER_COLUMNS],
+                    "additionalPrinterColumns": [dict(column) for column in columns],
                     "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": make_root_schema(stack.Stack)},
+                    "schema": {"openAPIV3Schema": make_root_schema(model)},
                 }
             ],
         },
     }
-
-
-def make_crds() -> tuple[dict[str, Any], ...]:
-    """All CustomResourceDefinitions of Hearth."""
-    return (make_stack_crd(),)
 
 
 def make_root_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
@@ -98,7 +128,7 @@ def convert(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dic
         converted["description"] = unwrap(converted["description"])
     if "const" in schema:
         converted["enum"] = [schema["const"]]
-    if "type" not in converted:
+    if "type" not in converted and "x-kubernetes-int-or-string" not in converted:
         converted |= ANYTHING
     first = {word: converted[word] for word in READING_ORDER if word in converted}
     last = convert_inner(schema, definitions=definitions)

@@ -25,6 +25,8 @@ VERB_RETRY = "hearth.dev/retry"
 """On a Stack, with a token: try at once, from where it failed."""
 VERB_CLEANUP = "hearth.dev/cleanup"
 """On a Stack, with a token: hold obsolete children back no longer."""
+ANNOTATION_UNHEALTHY = "hearth.dev/unhealthy"
+"""On a child, with a reason: a mark by whoever can see that it does not do well. No apply of ours states it."""
 VERB_CONTINUE = "hearth.dev/continue"
 """On a Stack, `<resource>[/<hook>][@<token>]`: pass one breakpoint once."""
 

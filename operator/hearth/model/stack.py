@@ -37,6 +37,7 @@ Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=E
 ResourceName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
 Duration: TypeAlias = Annotated[str, pydantic.Field(max_length=32, pattern=times.DURATION)]
 FieldPath: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=256)]
+NUMBER_OR_SHARE: JsonDict = {"x-kubernetes-int-or-string": True, "minimum": 1, "pattern": "^([1-9][0-9]?|100)%$"}
 PRESERVE: JsonDict = {"x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -226,6 +227,17 @@ class Retry(ApiModel):
     """The longest pause between two tries, as in `90s` or `5m`. Without it: 5m, or what the operator was told."""
 
 
+class Healing(ApiModel):
+    """What happens to objects that are marked unhealthy (see HealthMark), or have failed for good."""
+
+    policy: Literal["Automatic", "OnUpdate"] | None = None
+    """`Automatic`, the default: such an object is replaced at once, with whoever takes something from it. `OnUpdate`: it is
+    replaced as a part of the next change of the definition."""
+    max_unhealthy: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
+    """How many resources may be unhealthy at the same time until none is replaced any more, lest a mistake about health takes
+    down everything: a number, or a share of the Stack's resources as in `40%`, rounded down and at least 1. Without it: any."""
+
+
 class SourceReference(ApiModel):
     """An object of the Stack's own namespace."""
 
@@ -286,6 +298,7 @@ class StackSpec(ApiModel):
     """While true, no child is written or deleted, not even with the Stack itself; what would be done is shown. Edits are kept."""
     rollback: Rollback | None = None
     retry: Retry | None = None
+    healing: Healing | None = None
     timeout: Duration | None = None
     """How long a definition may take to be reached until it counts as failed, as in `90s` or `1h30m`. Without it: any time."""
     revision_history_limit: Counter | None = None

@@ -17,6 +17,7 @@ from hearth.plan.cleanup import Cleanup, place
 from hearth.plan.desired import Desired, Hashes
 from hearth.plan.environment import Rule
 from hearth.plan.gates import Gates
+from hearth.plan.healing import Healing
 from hearth.plan.health import Rulebook
 from hearth.plan.remarks import Remarks
 from hearth.plan.retention import Retention
@@ -76,6 +77,7 @@ class Board:
             only_namespace=only_namespace,
             rules=rules,
         )
+        self.ward = self._resolver.ward
         self._obsolete: dict[str, tuple[Child, ...]] = {}
         self._users = Users()
         self._order = tuple(blueprint.resources)
@@ -119,6 +121,13 @@ class Board:
         """Hold back something else from now on; what that lets go is planned by the next refresh."""
         self.retention = retention
         self.cleanup.changed.update(self.cleanup.children)
+
+    def attend(self, healing: Healing, *, is_completed: bool) -> set[str]:
+        """Follow what holds for unhealthy resources from now on; the names to look at again because of that."""
+        if (self.ward.healing, self.ward.is_completed) == (healing, is_completed):
+            return set()
+        self.ward.healing, self.ward.is_completed = healing, is_completed
+        return {*self.by_state[State.FAILED], *self.by_state[State.RETRYING], *self.ward.names}
 
     @property
     def gates(self) -> Gates:
@@ -181,6 +190,9 @@ class Board:
             self._record(name, standing, memory)
             self._sort_out(name, chosen=standing.child, children=children.of(name))
             self._claim(standing.child, children)
+            if self.ward.note(name, standing):
+                for other in self.ward.names:
+                    heapq.heappush(queue, self.blueprint.resources[other].index)
             if before is not None and before.signature == standing.signature:
                 continue
             for dependent in self.blueprint.resources[name].dependents:

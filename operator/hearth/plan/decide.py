@@ -6,7 +6,8 @@ import dataclasses
 
 from hearth.model import fields
 from hearth.model.child import Child
-from hearth.plan import departure, drift, moves, readiness, replacing, stated
+from hearth.plan import departure, drift, healing, moves, readiness, replacing, stated
+from hearth.plan.attempts import Attempt
 from hearth.plan.desired import Desired
 from hearth.plan.ownership import Finding
 from hearth.plan.standing import Standing, State
@@ -72,10 +73,10 @@ def _replace(subject: Subject, child: Child, field: str) -> Standing:
             return readiness.stand(child, State.FAILED, "Immutable", message)
     elif policy is Replacement.DELETE_FIRST:
         return moves.to_delete(subject, child, f"is replaced, as {field} changed: it goes first")
-    return _make_another(subject)
+    return make_another(subject)
 
 
-def _make_another(subject: Subject) -> Standing:
+def make_another(subject: Subject) -> Standing:
     """The standing of a resource that gets its next object; what never was of use goes before, lest tries pile up."""
     for each in subject.children:
         if replacing.is_useless(each, subject.memory) and not departure.is_kept(each, subject.blueprint):
@@ -92,16 +93,20 @@ def _retry(subject: Subject, failed: Standing) -> Standing:
         # Every failed attempt would stay for good, so nobody but its owner makes room for the next.
         message = f"{failed.message}; {departure.explain_kept(child)}"
         return dataclasses.replace(failed, message=message)
+    if wait := subject.ward.explain_wait(is_marked=False):
+        return healing.hold_back(subject.name, failed, wait)
     attempt = memory.attempts.get(subject.name)
-    if attempt is None or attempt.subject != failure_subject(child) or child.uid not in memory.failed:
+    if attempt is None or child.uid not in memory.failed or not is_about(attempt, subject, child):
         # Nothing is remembered of this failure yet: whoever reads this standing counts it, and asks again.
         return failed
-    state = State.FAILED if attempt.is_exhausted else State.RETRYING
-    standing = dataclasses.replace(failed, state=state)
+    standing = failed
+    # A refusal of the next object's apply keeps its own time, where that is planned.
+    if attempt.subject in (failure_subject(child), child.uid):
+        standing = dataclasses.replace(failed, state=State.FAILED if attempt.is_exhausted else State.RETRYING)
+        if attempt.next_try > subject.now and subject.name not in memory.in_flight:
+            return dataclasses.replace(standing, wake_at=attempt.next_try)
     if subject.name in memory.in_flight:
         return standing
-    if attempt.next_try > subject.now:
-        return dataclasses.replace(standing, wake_at=attempt.next_try)
     if replacing.was_never_ready(child, memory):
         # It has no claim: failing attempts must not pile up.
         return dataclasses.replace(standing, step=Delete(child=child))
@@ -115,6 +120,12 @@ def find_immutable(subject: Subject, child: Child, finding: Finding) -> str | No
         return refused[1]
     manifest = fields.without(subject.wanted.manifest, [lost.place for lost in finding.left])
     return replacing.find_replaced_field(subject.resource, child, manifest)
+
+
+def is_about(attempt: Attempt, subject: Subject, child: Child) -> bool:
+    """Whether what is remembered is that the object failed, or that it would not go, or that the next one was refused."""
+    is_refusal = attempt.subject == child.uid or attempt.subject.startswith(f"{subject.wanted.hash}/None")
+    return is_refusal or attempt.subject == failure_subject(child)
 
 
 def failure_subject(child: Child) -> str:

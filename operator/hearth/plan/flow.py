@@ -6,12 +6,13 @@ It always comes from the live spec: it is in no definition, no hash and no revis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import times
-from hearth.plan import attempts, environment
+from hearth.plan import attempts, environment, healing
 from hearth.plan.environment import Environment
+from hearth.plan.healing import Healing
 
 HISTORY_LIMIT = 10
 """Old revisions that are kept unless the Stack says otherwise."""
@@ -33,6 +34,8 @@ class Flow:
     timeout: float | None = None
     """Seconds that a wish may take until it counts as failed; None: any time."""
     history_limit: int = HISTORY_LIMIT
+    healing: Healing = field(default_factory=Healing)
+    """When unhealthy objects are replaced."""
     environment: Environment = environment.EMPTY
     """Breakpoints and restricted actions."""
 
@@ -47,6 +50,7 @@ def parse(spec: Mapping[str, Any]) -> Flow:
         retry_limit=retry.get("limit", attempts.LIMIT),
         max_backoff=_seconds(retry.get("maxBackoff")),
         timeout=_seconds(spec.get("timeout")),
+        healing=healing.parse(spec.get("healing") or {}),
         history_limit=spec.get("revisionHistoryLimit", HISTORY_LIMIT),
         environment=environment.parse(spec.get("environment")),
     )

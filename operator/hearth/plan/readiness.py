@@ -10,6 +10,8 @@ from hearth.plan.health import Rulebook
 from hearth.plan.standing import Standing, State
 from hearth.template.blueprint import Broken, Evaluable, Known, Pending, ResourceBlueprint, Values
 
+UNHEALTHY = "Unhealthy"
+"""The reason of an object that somebody has marked."""
 NAMED_AT_MOST = 5
 """Names in a message; a person reads no more, and the rest shows as a number."""
 
@@ -19,6 +21,8 @@ def judge(resource: ResourceBlueprint, child: Child, values: Values, rules: Rule
     if child.deleting:
         held = f" (held by {', '.join(child.finalizers)})" if child.finalizers else ""
         return stand(child, State.PROGRESSING, "Terminating", f"is being deleted{held}; it comes back when it is gone")
+    if child.mark is not None:
+        return stand(child, State.FAILED, UNHEALTHY, f"is marked unhealthy: {child.mark}")
     seen = {**values, resource.name: child.fields}
     for rule in resource.failed_when:
         outcome = rule.evaluate(seen)

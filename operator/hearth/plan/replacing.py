@@ -48,17 +48,18 @@ def choose(candidates: list[Child], wanted: Wanted, judge: Callable[[Child], Sta
     """The object that fits best: of this definition and not lost, else of this definition, else healthy, else the newest.
 
     One of this definition that fails is waited for, or given up by its own rules: a healthy one of another definition
-    could only become the next failure, over and over. judge: how an object does by itself. One on its way out is chosen
-    only where there is no other.
+    could only become the next failure, over and over. judge: how an object does by itself. One on its way out, or marked
+    unhealthy, is chosen only where there is no other.
     """
     if len(candidates) <= 1:
         return candidates[0] if candidates else None
 
-    def rank(child: Child) -> tuple[bool, bool, bool, bool, int]:
+    def rank(child: Child) -> tuple[bool, bool, bool, bool, bool, int]:
         state = judge(child).state
         is_same = child.hash == wanted.hash
         return (
             not child.deleting,
+            child.mark is None,
             is_same,
             is_same and state is not State.FAILED,
             state is State.READY,

@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import decide, drift, gates, moves, replacing, stated, stops
+from hearth.plan import curing, decide, drift, gates, moves, replacing, stated, stops
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
 from hearth.plan.gates import Gates
+from hearth.plan.healing import Ward
 from hearth.plan.health import Rulebook
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
@@ -48,6 +49,7 @@ class Resolver:
         self.gates: Gates = gates.OPEN
         self._unwatched = unwatched
         self._only_namespace = only_namespace
+        self.ward = Ward(total=len(blueprint.resources))
         self._rules = rules
         self._blueprint = blueprint
         self._stack = stack
@@ -87,6 +89,7 @@ class Resolver:
             memory=memory,
             now=now,
             blueprint=self._blueprint,
+            ward=self.ward,
             adopts=adopts,
             rules=self._rules,
             gates=self.gates,
@@ -155,7 +158,8 @@ class Resolver:
         if child.deleting:
             return decide.judge_child(subject, child)
         finding = drift.find(child, desired, subject.memory)
-        standing = decide.decide(subject, child, desired, finding)
+        judge = decide.decide if child.mark is None else curing.cure
+        standing = judge(subject, child, desired, finding)
         remarks = drift.tell(subject.resource, child, finding, desired, subject.memory)
         return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
 

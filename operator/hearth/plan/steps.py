@@ -56,7 +56,16 @@ class Release:
     child: Child
 
 
-Step: TypeAlias = Apply | Delete | Release
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Write somebody's word on the health of one object onto it."""
+
+    child: Child
+    reason: str | None
+    """Why it is unhealthy; None takes an earlier word back."""
+
+
+Step: TypeAlias = Apply | Delete | Release | Mark
 
 
 def subject(step: Step) -> str:
@@ -66,6 +75,8 @@ def subject(step: Step) -> str:
             return f"{step.hash}/{step.uid}" + ("/adopts" if step.adopts else "")
         case Delete() | Release():
             return step.child.uid
+        case Mark():
+            return f"{step.child.uid}/{step.reason}"
 
 
 def touches(step: Step) -> tuple[str, ...]:
@@ -75,6 +86,8 @@ def touches(step: Step) -> tuple[str, ...]:
             return (step.resource,)
         case Delete() | Release():
             return (step.child.uid, step.child.resource)
+        case Mark():
+            return (step.child.resource,)
 
 
 def find_required(step: Step) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from hearth.model.child import Child
 from hearth.plan import gates
 from hearth.plan.desired import Wanted
 from hearth.plan.gates import Gates
+from hearth.plan.healing import Ward
 from hearth.plan.health import Rulebook
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
@@ -27,6 +28,8 @@ class Subject:
     """Monotonic seconds."""
     blueprint: Blueprint
     """Of the whole Stack."""
+    ward: Ward
+    """Which unhealthy resources may be replaced now."""
     adopts: bool
     """Whether an object that is there already and nobody's child may be taken over."""
     rules: Rulebook

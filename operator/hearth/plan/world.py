@@ -11,6 +11,7 @@ from hearth.plan import attempts
 from hearth.plan.attempts import Attempt
 from hearth.plan.causes import Cause
 from hearth.plan.contests import Contest
+from hearth.plan.healing import Spell
 from hearth.plan.ownership import Finding, Lost
 
 
@@ -59,7 +60,9 @@ class Memory:
     immutable: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By UID the hash of a definition that the server will not change the object to, and the field that stands in the way."""
     failed: set[str] = field(default_factory=set)
-    """UIDs of objects whose terminal failure was counted as an attempt."""
+    """UIDs of objects whose terminal failure was counted as an attempt, or whose mark was counted."""
+    spells: dict[str, Spell] = field(default_factory=dict)
+    """By resource what is remembered of marks on its objects."""
     made: set[str] = field(default_factory=set)
     """UIDs of objects that were watched since they were made."""
     ready: set[str] = field(default_factory=set)

@@ -47,6 +47,7 @@ HEARTH_MARKS = frozenset(
         names.ANNOTATION_STATED,
         names.ANNOTATION_DELETION_POLICY,
         names.ANNOTATION_ADOPTED,
+        names.ANNOTATION_UNHEALTHY,
     }
 )
 """What Hearth itself writes on every child."""

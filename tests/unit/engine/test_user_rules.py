@@ -66,6 +66,7 @@ class Bench:
         self.services = Services(
             home=self.shelf,  # type: ignore[arg-type]
             cluster=None,  # type: ignore[arg-type]
+            marks=None,  # type: ignore[arg-type]
             clock=self.clock,  # type: ignore[arg-type]
             hashes=HASHER,
             inbox=self.inbox,

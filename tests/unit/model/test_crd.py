@@ -51,9 +51,16 @@ def walk(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str
             yield from walk(schema[word], f"{path}[]")
 
 
-def root_schema() -> dict[str, Any]:
-    (version,) = crd.make_stack_crd()["spec"]["versions"]
-    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+ROOTS = {
+    definition["spec"]["names"]["kind"]: definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for definition in crd.make_crds()
+}
+
+
+@pytest.fixture(params=ROOTS)
+def root_schema(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Of each kind."""
+    schema: dict[str, Any] = ROOTS[request.param]
     return schema
 
 
@@ -102,41 +109,41 @@ def test_paragraphs_are_kept_and_lines_are_joined() -> None:
     assert crd.unwrap("One\n    two.\n\n    Three\n    four.") == "One two.\n\nThree four."
 
 
-def test_every_field_is_described() -> None:
+def test_every_field_is_described(root_schema: dict[str, Any]) -> None:
     """`kubectl explain` has a sentence for each."""
     silent = [
         path
-        for path, node in walk(root_schema())
+        for path, node in walk(root_schema)
         if "description" not in node and not path.endswith("[]") and path.removeprefix(".") not in UNDESCRIBED
     ]
 
     assert silent == []
 
 
-def test_every_description_is_a_sentence() -> None:
+def test_every_description_is_a_sentence(root_schema: dict[str, Any]) -> None:
     """Begins with a capital or a name, ends with a full stop."""
     bad = [
         (path, node["description"])
-        for path, node in walk(root_schema())
+        for path, node in walk(root_schema)
         if "description" in node and not re.fullmatch(r"[A-Z`].*\.", node["description"], re.DOTALL)
     ]
 
     assert bad == []
 
 
-def test_no_list_of_the_status_can_grow_without_a_limit() -> None:
+def test_no_list_of_the_status_can_grow_without_a_limit(root_schema: dict[str, Any]) -> None:
     """A status of any Stack stays small. Conditions are as many as there are types."""
     endless = [
         path
-        for path, node in walk(root_schema()["properties"]["status"])
+        for path, node in walk(root_schema["properties"]["status"])
         if node.get("type") == "array" and "maxItems" not in node
     ]
 
     assert endless == [".conditions"]
 
 
-def test_no_word_that_a_structural_schema_does_not_know_is_left() -> None:
+def test_no_word_that_a_structural_schema_does_not_know_is_left(root_schema: dict[str, Any]) -> None:
     """The server would refuse some and drop others in silence."""
     forbidden = {"title", "$ref", "anyOf", "$defs", "const"}
 
-    assert [path for path, node in walk(root_schema()) if forbidden & node.keys()] == []
+    assert [path for path, node in walk(root_schema) if forbidden & node.keys()] == []

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from hearth.model.child import Child, Object
-from hearth.plan import ownership, replacing
+from hearth.plan import ownership, replacing, steps
 from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
 from hearth.plan.desired import Standpoint, Wanted
@@ -255,3 +255,23 @@ def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expe
     served = dataclasses.replace(CONFIG_MAP, name=kind)
     wanted = Wanted(kind=served, manifest={}, hash=HASHER.hash({}), whose=whose)
     assert replacing.find_policy(one("x").resources["a"], wanted) is expected
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["the deletion", "the next object"])
+def test_a_refused_try_is_repeated_when_its_time_has_come(is_known: bool) -> None:
+    """Whether making room was refused, or making the next object."""
+    world, board = World(), blueprints.make_board(gadget())
+    world.settle(board)
+    fail(world, board, failures=1, is_known=is_known)
+    world.now = 5.0
+    world.refresh(board, "a")
+    step = board.take("a")
+    assert isinstance(step, Delete if is_known else Apply)
+    world.memory.attempts["a"] = Attempt(
+        subject=steps.subject(step), failures=1, next_try=9.0, reason="Denied", message="no", is_final=False
+    )
+    world.refresh(board, "a")
+    assert (board.wakes, board.frontier) == ({"a": 9.0}, {})
+    world.now = 9.0
+    world.refresh(board, "a")
+    assert board.frontier == {"a": step}

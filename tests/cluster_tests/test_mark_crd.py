@@ -1,0 +1,109 @@
+"""What a real API server makes of the CustomResourceDefinition of HealthMark, and of `spec.healing`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hearth.kube import credentials, requests
+from hearth.kube.connection import Connection
+from hearth.kube.mark_cache import HEALTH_MARK
+from hearth.kube.stack_cache import STACK
+from hearth.model import crd, errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support import real_user
+from support.real_user import RealUser
+from support.world import Address
+
+RESOURCE = {"stackName": "shop", "resource": "web"}
+TARGET = {"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}
+
+
+@pytest.fixture
+async def user(kubeconfig: Path, namespace: str) -> AsyncIterator[RealUser]:
+    """Somebody on a server that has the definitions."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        made = RealUser(connection, namespace)
+        await real_user.install(made, crd.make_crds())
+        yield made
+
+
+async def send(user: RealUser, kind: Kind, spec: Object) -> Object:
+    """What the server makes of an object with that spec, as kubectl would send it; nothing is stored."""
+    body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "m"}, "spec": spec}
+    path = requests.collection_path(kind, user.namespace)
+    return await user.connection.request("POST", path, query=requests.DRY_RUN_QUERY, body=body)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {**RESOURCE, "markUnhealthy": True},
+        {**RESOURCE, "resource": "cache/db", "markUnhealthy": True, "reason": "x"},
+        {**TARGET, "markUnhealthy": False},
+    ],
+    ids=["by resource", "by a path", "by the object"],
+)
+async def test_what_makes_sense_is_taken(user: RealUser, spec: Object) -> None:
+    """As it is."""
+    assert (await send(user, HEALTH_MARK, spec))["spec"] == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (RESOURCE, "spec.markUnhealthy: Required value"),
+        ({**RESOURCE, "markUnhealthy": "true"}, "must be of type boolean"),
+        ({**RESOURCE, "markUnhealthy": None}, "spec.markUnhealthy"),
+        ({**RESOURCE, "markUnhealthy": True, "unknown": 1}, 'unknown field "spec.unknown"'),
+        ({"markUnhealthy": True}, "exactly one of them must be given"),
+        ({"stackName": "shop", "markUnhealthy": True}, "exactly one of them must be given"),
+        ({**RESOURCE, **TARGET, "markUnhealthy": True}, "exactly one of them must be given"),
+        ({**RESOURCE, "resource": "a//b", "markUnhealthy": True}, "spec.resource"),
+    ],
+    ids=["no word", "a text", "null", "an unknown field", "nothing", "half", "both", "a path with a hole"],
+)
+async def test_what_makes_none_is_refused(user: RealUser, spec: Object, words: str) -> None:
+    """By the server itself."""
+    with pytest.raises(errors.Refused) as refused:
+        await send(user, HEALTH_MARK, spec)
+    assert refused.value.code in (400, 422)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("change", [{"resource": "db"}, {**TARGET, "stackName": None, "resource": None}])
+async def test_a_mark_goes_on_speaking_of_the_same(user: RealUser, change: Object) -> None:
+    """What it says may change, and whom it is about may not."""
+    metadata = {"name": "m", "namespace": user.namespace}
+    made = await user.create(
+        {
+            "apiVersion": HEALTH_MARK.api_version,
+            "kind": "HealthMark",
+            "metadata": metadata,
+            "spec": {**RESOURCE, "markUnhealthy": True},
+        }
+    )
+    with pytest.raises(errors.Refused) as refused:
+        await user.patch(Address.of(made), {"spec": change})
+    assert "a mark speaks of one thing for good" in str(refused.value)
+    changed = await user.patch(Address.of(made), {"spec": {"markUnhealthy": False, "reason": "x"}})
+    assert changed["metadata"]["generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_taken"),
+    [(1, True), ("40%", True), ("100%", True), (0, False), ("0%", False), ("101%", False), ("four", False)],
+)
+async def test_the_limit_is_a_number_or_a_share(user: RealUser, limit: int | str, is_taken: bool) -> None:
+    """At least one; a share of all."""
+    spec = {"healing": {"policy": "OnUpdate", "maxUnhealthy": limit}, "template": {"resources": {}}}
+    if is_taken:
+        assert (await send(user, STACK, spec))["spec"] == spec
+        return
+    with pytest.raises(errors.Refused) as refused:
+        await send(user, STACK, spec)
+    assert "spec.healing.maxUnhealthy" in str(refused.value)

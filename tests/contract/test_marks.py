@@ -1,0 +1,129 @@
+"""Marks: what is written onto an object, and what is read and written of HealthMarks. On the fake and on a real API server."""
+
+from __future__ import annotations
+
+import pytest
+
+from contract import bench as benches
+from contract.bench import CONFIG_MAP, Bench
+from hearth.engine.ports import MarkObject
+from hearth.model import names
+from hearth.model.child import Object
+from support.world import Address
+
+
+def annotation(live: Object) -> object:
+    """What an object carries of marks."""
+    return (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_UNHEALTHY)
+
+
+async def test_a_mark_is_written_and_seen_at_once(bench: Bench) -> None:
+    """By the answer, by the cache, and by everybody; taken back it is gone."""
+    await bench.follow(CONFIG_MAP)
+    child = await bench.apply(bench.config(a="1"))
+    marked = await bench.cluster.mark(child, "bad")
+    cached = bench.cached("web")
+    assert (marked and marked.mark, cached and cached.mark, annotation(await bench.live(bench.config()))) == (
+        "bad",
+    ) * 3
+    assert marked is not None
+    healthy = await bench.cluster.mark(marked, None)
+    assert (healthy and healthy.mark, annotation(await bench.live(bench.config()))) == (None, None)
+
+
+async def test_an_apply_leaves_a_mark_alone(bench: Bench) -> None:
+    """Another manager holds it, so it is neither taken away nor ours to lose."""
+    child = await bench.apply(bench.config(a="1"))
+    marked = await bench.cluster.mark(child, "bad")
+    applied = await bench.apply(bench.config(a="2"))
+    assert applied.mark == "bad"
+    assert marked is not None
+    assert marked.ownership == child.ownership
+
+
+async def test_a_mark_on_what_changed_meanwhile(bench: Bench) -> None:
+    """The change stays."""
+    child = await bench.apply(bench.config(a="1"))
+    await bench.user.patch(Address.of(bench.config()), {"data": {"b": "2"}})
+    await bench.cluster.mark(child, "bad")
+    live = await bench.live(bench.config())
+    assert (annotation(live), live["data"]) == ("bad", {"a": "1", "b": "2"})
+
+
+async def test_a_mark_never_touches_another_object_of_that_name(bench: Bench) -> None:
+    """Whatever it carries; nor does it bring back what is gone."""
+    child = await bench.apply(bench.config(a="1"))
+    await bench.user.delete(Address.of(bench.config()))
+    assert await bench.cluster.mark(child, "bad") is None
+    other = await bench.user.create(bench.config(a="2"))
+    assert await bench.cluster.mark(child, "bad") is None
+    assert await bench.live(bench.config()) == other
+
+
+async def test_what_was_adopted_by_another_stack_is_not_marked(bench: Bench) -> None:
+    """It is that Stack's by now."""
+    child = await bench.apply(bench.config(a="1"))
+    theirs = {**child.fields["metadata"]["labels"], names.LABEL_STACK_UID: "00000000-0000-0000-0000-000000000002"}
+    await bench.apply(bench.config(metadata={"labels": theirs}, a="1"), manager=benches.THEIRS)
+    assert await bench.cluster.mark(child, "bad") is None
+    assert annotation(await bench.live(bench.config())) is None
+
+
+@pytest.fixture
+async def made(bench: Bench) -> Object:
+    """A HealthMark, as soon as the cache shows it."""
+    raw = await bench.user.create(
+        {
+            "apiVersion": f"{names.GROUP}/{names.VERSION}",
+            "kind": "HealthMark",
+            "metadata": {"name": "bad", "namespace": bench.namespace},
+            "spec": {"stackName": "shop", "resource": "web", "markUnhealthy": True},
+        }
+    )
+    await bench.until(lambda: raw["metadata"]["uid"] in bench.marks.marks())
+    return raw
+
+
+def find(bench: Bench, made: Object) -> MarkObject:
+    """The mark as the cache shows it."""
+    mark = bench.marks.find_mark(made["metadata"]["uid"])
+    assert mark is not None
+    return mark
+
+
+async def test_a_health_mark_is_shown_and_told(bench: Bench, made: Object) -> None:
+    """With all that it says, and when that was written."""
+    mark = find(bench, made)
+    assert (mark.name, mark.namespace, mark.generation, mark.status) == ("bad", bench.namespace, 1, {})
+    assert (mark.spec, bench.ears.marks) == (made["spec"], [mark.uid])
+    assert mark.written_at >= made["metadata"]["creationTimestamp"]
+
+
+async def test_a_new_word_is_told(bench: Bench, made: Object) -> None:
+    """It raises the generation; the end is told too."""
+    await bench.user.patch(Address.of(made), {"spec": {"markUnhealthy": False}})
+    await bench.until(lambda: find(bench, made).generation == 2)
+    await bench.user.delete(Address.of(made))
+    await bench.until(lambda: bench.marks.find_mark(made["metadata"]["uid"]) is None)
+    assert bench.ears.marks == [made["metadata"]["uid"]] * 3
+
+
+async def test_own_status_is_shown_at_once(bench: Bench, made: Object) -> None:
+    """It raises no generation."""
+    await bench.marks.write_mark_status(find(bench, made), {"observedUID": "u1", "observedGeneration": 1})
+    mark = find(bench, made)
+    assert (mark.status, mark.generation) == ({"observedUID": "u1", "observedGeneration": 1}, 1)
+
+
+async def test_a_status_is_not_written_over_a_new_word(bench: Bench, made: Object) -> None:
+    """Whoever decided it did not know that."""
+    before = find(bench, made)
+    await bench.user.patch(Address.of(made), {"spec": {"markUnhealthy": False}})
+    assert (await benches.refused(bench.marks.write_mark_status(before, {"observedUID": "u1"}))).code == 409
+
+
+async def test_the_status_of_what_is_gone_needs_no_writing(bench: Bench, made: Object) -> None:
+    """There is nobody to read it."""
+    before = find(bench, made)
+    await bench.user.delete(Address.of(made))
+    await bench.marks.write_mark_status(before, {"observedUID": "u1"})

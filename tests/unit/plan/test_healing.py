@@ -1,0 +1,211 @@
+"""Whether unhealthy objects may be replaced now, how, and how often."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hearth.model import names
+from hearth.model.child import Child
+from hearth.plan import healing
+from hearth.plan.attempts import Patience
+from hearth.plan.board import Board
+from hearth.plan.healing import Healing, Policy, Spell
+from hearth.plan.standing import State
+from hearth.plan.steps import Apply, Delete
+from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
+from support import blueprints
+from support.blueprints import Constant, World
+
+STEADY = Patience(max_backoff=300.0, chance=lambda: 0.0)
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def many(**policy: object) -> Blueprint:
+    """Five ConfigMaps that do not require each other; policy: of `a`."""
+    blueprint = blueprints.make_blueprint({name: [] for name in NAMES})
+    changed: ResourceBlueprint = dataclasses.replace(blueprint.resources["a"], **policy)  # type: ignore[arg-type]  # a table
+    return dataclasses.replace(blueprint, resources={**blueprint.resources, "a": changed})
+
+
+def pinned() -> Constant:
+    """A manifest that states a name."""
+    return Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})
+
+
+def mark(world: World, *resources: str, is_counted: bool = True) -> None:
+    """Have the objects of these resources marked."""
+    for name in resources:
+        (child,) = world.of(name)
+        metadata = child.fields["metadata"]
+        annotations = {**metadata["annotations"], names.ANNOTATION_UNHEALTHY: "bad"}
+        shown = {**child.fields, "metadata": {**metadata, "annotations": annotations}}
+        world.children[name] = [dataclasses.replace(child, fields=shown)]
+        if is_counted:
+            world.memory.failed.add(child.uid)
+
+
+def settled(blueprint: Blueprint, said: Healing | None = None, *, is_completed: bool = True) -> tuple[World, Board]:
+    """All is there and ready."""
+    world, board = World(), blueprints.make_board(blueprint)
+    board.attend(said or Healing(), is_completed=is_completed)
+    world.settle(board)
+    assert board.is_ready
+    return world, board
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [(None, None), (3, 3), ("40%", 2), ("39%", 1), ("1%", 1), ("100%", 5)],
+    ids=["no limit", "a number", "a share", "rounded down", "at least one", "all"],
+)
+def test_the_limit(said: int | str | None, expected: int | None) -> None:
+    """Of five resources."""
+    assert Healing(max_unhealthy=said).find_limit(5) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, Healing()),
+        ({"policy": "OnUpdate", "maxUnhealthy": "40%"}, Healing(policy=Policy.ON_UPDATE, max_unhealthy="40%")),
+    ],
+    ids=["nothing", "everything"],
+)
+def test_what_a_stack_says_is_heard(said: dict[str, object], expected: Healing) -> None:
+    """The defaults are: at once, without a limit."""
+    assert healing.parse(said) == expected
+
+
+def test_a_marked_object_gives_way_to_another_one() -> None:
+    """Made first; the marked one goes when that is ready."""
+    world, board = settled(many())
+    old = world.of("a")[0]
+    mark(world, "a")
+    assert world.refresh(board, "a") == ["a"]
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    assert step.ref.name != old.name
+    world.carry_out(step)
+    [uid] = world.refresh(board, "a")
+    taken = board.take(uid)
+    assert isinstance(taken, Delete)
+    assert taken.child.uid == old.uid
+    assert board.is_ready
+
+
+def test_a_mark_is_counted_before_it_is_obeyed() -> None:
+    """Whoever reads the standing counts it."""
+    world, board = settled(many())
+    mark(world, "a", is_counted=False)
+    assert (world.refresh(board, "a"), board.newly_failed) == ([], ["a"])
+    assert board.standings["a"].state is State.PROGRESSING
+
+
+@pytest.mark.parametrize("is_completed", [True, False], ids=["later", "now"])
+def test_on_update_waits_for_the_next_wish(is_completed: bool) -> None:
+    """While a wish is not reached yet, what is marked is a part of reaching it."""
+    world, board = settled(many(), Healing(policy=Policy.ON_UPDATE), is_completed=is_completed)
+    mark(world, "a")
+    planned = world.refresh(board, "a")
+    assert planned == ([] if is_completed else ["a"])
+    if is_completed:
+        assert board.standings["a"].reason == "Unhealthy"
+        assert "OnUpdate" in board.standings["a"].message
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["at once", "one after the other"])
+def test_above_the_limit_none_is_replaced(together: bool) -> None:
+    """Nor is the one that was to be replaced a moment ago; below it all are."""
+    world, board = settled(many(), Healing(max_unhealthy="40%"))
+    mark(world, "a", "b", "c")
+    for names_ in [NAMES] if together else [[name] for name in NAMES]:
+        world.refresh(board, *names_)
+    assert board.frontier == {}
+    (told,) = board.remarks.conditions()
+    assert (told.type, told.reason) == ("Unhealthy", "TooManyUnhealthy")
+    (child,) = world.of("c")
+    shown = {**child.fields, "metadata": {**child.fields["metadata"], "annotations": {}}}
+    world.children["c"] = [dataclasses.replace(child, fields=shown)]
+    world.refresh(board, "c")
+    assert sorted(board.frontier) == ["a", "b"]
+
+
+def test_a_higher_limit_is_followed_at_once() -> None:
+    """The live spec counts."""
+    world, board = settled(many(), Healing(max_unhealthy=1))
+    mark(world, "a", "b")
+    world.refresh(board)
+    assert board.frontier == {}
+    world.refresh(board, *board.attend(Healing(max_unhealthy=2), is_completed=True))
+    assert sorted(board.frontier) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "step"),
+    [
+        ({}, Apply),
+        ({"replacement": Replacement.DELETE_FIRST}, Delete),
+        ({"manifest": pinned()}, Delete),
+        ({"replacement": Replacement.NEVER}, None),
+        ({"replacement": Replacement.CREATE_FIRST, "manifest": pinned()}, None),
+    ],
+    ids=["by default", "DeleteFirst", "a stated name", "Never", "a stated name that cannot be had twice"],
+)
+def test_the_policy_of_the_resource_holds(policy: dict[str, object], step: type | None) -> None:
+    """What it forbids is said."""
+    world, board = settled(many(**policy))
+    mark(world, "a")
+    world.refresh(board, "a")
+    found = board.frontier.get("a")
+    assert found is None if step is None else isinstance(found, step)
+    if step is None:
+        assert "take the mark back" in board.standings["a"].message
+
+
+def test_a_mark_replaces_where_the_kind_is_never_replaced_unasked() -> None:
+    """A mark is asking."""
+    blueprint = blueprints.make_blueprint({"a": []}, kind=blueprints.GADGET)
+    world, board = settled(blueprint)
+    mark(world, "a")
+    world.refresh(board, "a")
+    assert isinstance(board.frontier["a"], Apply)
+
+
+def test_a_marked_object_is_never_chosen_where_there_is_another_one() -> None:
+    """Not even where that does not fit."""
+    world, board = settled(many())
+    mark(world, "a")
+    world.refresh(board, "a")
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    new = world.carry_out(step)
+    mark_free: Child = dataclasses.replace(new, hash="another")
+    world.children["a"] = [world.of("a")[0], mark_free]
+    world.refresh(board, "a")
+    assert board.standings["a"].child == mark_free
+
+
+def test_the_first_mark_is_obeyed_at_once_and_later_ones_more_and_more_slowly() -> None:
+    """Until nothing was marked for a while."""
+    spell: Spell | None = None
+    delays = []
+    for number in range(5):
+        spell = healing.after_mark(spell, f"uid-{number}", now=100.0, patience=STEADY)
+        delays.append(spell.due - 100.0)
+    assert delays == [0.0, 1.0, 2.0, 4.0, 8.0]
+    assert spell is not None
+    assert healing.after_mark(spell, "x", now=spell.forgotten_at, patience=STEADY).count == 1
+
+
+def test_who_is_marked_again_waits() -> None:
+    """And is looked at when that is over."""
+    world, board = settled(many())
+    mark(world, "a")
+    uid = world.of("a")[0].uid
+    world.memory.spells["a"] = Spell(uid=uid, count=3, due=8.0, forgotten_at=900.0)
+    assert (world.refresh(board, "a"), board.wakes["a"]) == ([], 8.0)
+    assert "3 objects of it were marked one after the other" in board.standings["a"].message
+    world.now = 8.0
+    assert world.refresh(board, "a") == ["a"]
