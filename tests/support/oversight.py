@@ -185,9 +185,8 @@ class Oversight:
     def _find_dependents(self, raw: Object, live: list[Object], followed: list[Object]) -> Iterator[str]:
         """Objects of the same Stack whose record requires the one that is being deleted, and nothing in its place."""
         stack, resource, number, _ = witness.which(raw)
-        if any(
-            witness.whose(each)[1] == resource and each["metadata"]["uid"] != raw["metadata"]["uid"] for each in live
-        ):
+        others = [each for each in self._children.values() if each["metadata"]["uid"] != raw["metadata"]["uid"]]
+        if any(witness.whose(each) == (stack, resource) for each in others):
             return
         for each in live:
             name = witness.whose(each)[1]
@@ -205,7 +204,7 @@ class Oversight:
 
     def _is_in_circle(self, raw: Object, dependent: Object, live: list[Object]) -> bool:
         """Whether an object requires, itself or by others, the one that requires it."""
-        places = {"/".join(witness.which(each)[1:]): each for each in live}
+        places = {"/".join(witness.which(each)[1:3]): each for each in live}
         reached: set[str] = set()
         queue = [raw]
         while queue:
@@ -213,7 +212,7 @@ class Oversight:
                 reached.add(place)
                 if place in places:
                     queue.append(places[place])
-        return "/".join(witness.which(dependent)[1:]) in reached
+        return "/".join(witness.which(dependent)[1:3]) in reached
 
     def _is_asked(self, raw: Object, seen: StackSeen, policies: set[str]) -> bool:
         """Whether the user wants a claim to go: by a definition without it, or a policy that replaces it."""
