@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EXAMPLE ?= manifests/examples/guestbook.yaml
-PYTEST_ARGS ?= --numprocesses auto --dist worksteal
+# More than there are cores: whoever waits for a real server leaves them to the others.
+PYTEST_ARGS ?= --numprocesses 4 --dist worksteal
 
 CONTROLPLANE := $(BIN)/python tests/cluster/controlplane.py
 
