@@ -49,7 +49,7 @@ def perform(told: Story, *, interruption: Interruption | None = None, delay: flo
 def choose_ways(write: int, verb: str) -> tuple[str, ...]:
     """How to disturb one write in every run of the tests: each fault in its turn, as `main` tries all of them."""
     fault = FAULTS[write % len(FAULTS)]
-    return ("kill-after", fault) if verb == "status" else (*KILLS, "lost", fault)
+    return ("kill-after", fault) if verb == "status" else (*KILLS, fault)
 
 
 def disturb(told: Story, *, ways: tuple[str, ...] = ()) -> Iterator[str]:
