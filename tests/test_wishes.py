@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from support.machine.rules import Wishes
 
 QUICK = settings(
-    max_examples=70,
+    max_examples=100,
     stateful_step_count=30,
     derandomize=True,
     deadline=None,
@@ -25,7 +25,7 @@ EXAMPLES = "HEARTH_SOAK_EXAMPLES"
 
 
 def test_whatever_is_wished_comes_true() -> None:
-    """The same steps in every run of the tests: about two thousand."""
+    """The same steps in every run of the tests: about three thousand."""
     run_state_machine_as_test(Wishes, settings=QUICK)
 
 
