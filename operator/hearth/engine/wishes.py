@@ -124,13 +124,11 @@ class Wishes:
         self.wish = wish
         return wish
 
-    def complete(self) -> bool:
-        """The wish is reached in full; whether that is news."""
-        if self.wish is None or self.wish.is_completed:
-            return False
-        self.wish = wishes.complete(self.wish)
-        self.completed = self.completed.note(self.wish.revision)
-        return True
+    def complete(self) -> None:
+        """The wish is reached in full."""
+        if self.wish is not None:
+            self.wish = wishes.complete(self.wish)
+            self.completed = self.completed.note(self.wish.revision)
 
     def find_continue(self, stack: StackObject) -> str:
         """Which breakpoint is to be passed, as it was written, unless that was obeyed already."""
