@@ -6,9 +6,12 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EXAMPLE ?= manifests/examples/guestbook.yaml
 # More than there are cores: whoever waits for a real server leaves them to the others.
-PYTEST_ARGS ?= --numprocesses 4 --dist worksteal
+PYTEST_ARGS ?= --numprocesses 9 --dist worksteal
 
 CONTROLPLANE := $(BIN)/python tests/cluster/controlplane.py
+
+# Where it is set, each of some hundred processes would compile all that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # A cluster counts only when it is named on make's own command line. One that happens to be set in the environment is
 # forgotten here, so that no real cluster is ever touched unasked.
@@ -26,7 +29,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-fast soak mutants check format cluster cluster-down crds bench test-import clean
+.PHONY: help run kind test test-fast soak mutants check format cluster cluster-down crds bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -70,7 +73,10 @@ test-import: $(INSTALLED) ## Import plain manifests and run them as Stacks: make
 	@$(ON_CLUSTER) $(BIN)/python tests/cluster/import_files.py $(FILES)
 
 bench: $(INSTALLED) ## Measure the speed, beside a bare loop over the same objects: make bench BENCH="B1 --profile"
-	@$(ON_CLUSTER) $(BIN)/python tests/bench/run.py $(BENCH)
+	@$(ON_CLUSTER) env PYTHONPATH=tests $(BIN)/python tests/bench/run.py $(BENCH)
+
+simulate: $(INSTALLED) ## Where very large trees break: make simulate SIMULATE="--resources 10000 --shards 1 10"
+	@PYTHONPATH=tests $(BIN)/python tests/bench/simulate.py $(SIMULATE)
 
 ## ---- tend it
 

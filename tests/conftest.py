@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -10,13 +12,28 @@ pytest_plugins = ["support.controlplane"]
 # A busy machine draws slowly, which says nothing about the code: time never decides whether a test passes.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+TOGETHER = 6
+"""Tests on a real server that stay beside each other: those of one module may share what is dear to set up."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless `-m` speaks of it."""
-    if "soak" in config.option.markexpr:
-        return
-    long = [item for item in items if item.get_closest_marker("soak") is not None]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+    """Leave out what takes minutes, unless `-m` speaks of it, and mix who waits among those who compute."""
+    if "soak" not in config.option.markexpr:
+        long = [item for item in items if item.get_closest_marker("soak") is not None]
+        if long:
+            config.hook.pytest_deselected(items=long)
+            items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        items[:] = mix(items)
+
+
+def mix(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests with those on a real server spread evenly: beside each that waits there, others use the processors.
+
+    Those that compute come in an order of no meaning, as all that take long would else fall to one process.
+    """
+    waiting = [item for item in items if item.get_closest_marker("cluster") is not None]
+    placed = [(number // TOGETHER * TOGETHER / len(waiting), item) for number, item in enumerate(waiting)]
+    computing = [item for item in items if item.get_closest_marker("cluster") is None]
+    placed += [(zlib.crc32(item.nodeid.encode()) / 2**32, item) for item in computing]
+    return [item for _, item in sorted(placed, key=lambda pair: pair[0])]

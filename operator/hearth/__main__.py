@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
+from hearth import lean
 from hearth.cli import main as cli
 
 if TYPE_CHECKING:
@@ -13,7 +15,11 @@ if TYPE_CHECKING:
 def run(settings: Settings) -> int:
     """Run the operator until it is told to end; the exit code."""
     # Imported late, so that `hearth --help` does not pay for the whole operator.
-    from hearth import wiring
+    with lean.for_good():
+        with lean.without("rich"):
+            # It would take that along to show tracebacks, which is not our way to (see `hearth.serve.logs`).
+            importlib.import_module("structlog")
+        from hearth import wiring
 
     return wiring.run(settings)
 

@@ -64,14 +64,14 @@ class KubeMachine:
 
     def __init__(self, settings: Settings, source: CredentialSource, observer: Observer) -> None:
         """Nothing is asked before `start`."""
-        namespace = settings.namespace or ""
+        namespace, share = settings.namespace or "", settings.share
         self._settings = settings
         self._observer = observer
         self._inbox = Inbox()
         self._connection = Connection(source)
-        self._cluster = KubeCluster(self._connection, self._inbox, namespace=namespace, observer=observer)
-        self._stacks = StackCache(self._connection, self._inbox, namespace=namespace, observer=observer)
-        self._revisions = RevisionCache(self._connection, namespace=namespace, observer=observer)
+        self._cluster = KubeCluster(self._connection, self._inbox, namespace=namespace, share=share, observer=observer)
+        self._stacks = StackCache(self._connection, self._inbox, namespace=namespace, share=share, observer=observer)
+        self._revisions = RevisionCache(self._connection, namespace=namespace, share=share, observer=observer)
         self._marks = MarkCache(self._connection, self._inbox, namespace=namespace, observer=observer)
         self._sources = SourceCache(self._connection, self._inbox, observer=observer)
         self._home = KubeHome(
@@ -137,6 +137,10 @@ class KubeMachine:
         found = (self._home.find_stack(uid) for uid in self._home.stacks())
         return collections.Counter(str(stack.status.get("phase", "")) for stack in found if stack is not None)
 
+    def count_writes(self) -> Mapping[str, float]:
+        """Of children, by what becomes of them."""
+        return self._engine.count_writes() if self._engine is not None else {}
+
     def _watches(self) -> Iterable[Health]:
         # Without the marks: where their kind is not installed, or may not be read, Stacks converge all the same.
         # Without the sources: one that may not be read is told by the Stacks that name it, and hinders nobody else.
@@ -182,6 +186,7 @@ class KubeMachine:
             hashes=hasher,
             inbox=self._inbox,
             only_namespace=self._settings.namespace or "",
+            share=self._settings.share,
             rules=Rulebook(),
             own_namespace=self._settings.operator_namespace,
             patience=self._make_patience(),

@@ -11,13 +11,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from hearth.model.shards import BUCKETS, WHOLE, Share
+
 LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Where a pod is told its own namespace."""
 DEFAULT_OPERATOR_NAMESPACE = "hearth-system"
+DEFAULT_LEASE = "hearth"
 HIGHEST_PORT = 65_535
+MOST_SHARDS = BUCKETS
+ORDINAL = re.compile(r"-(\d+)$")
+"""At the end of the name of a StatefulSet's pod."""
 DURATION = re.compile(r"(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?")
 
 
@@ -48,9 +54,43 @@ class Settings:
     log_format: LogFormat = "text"
     log_level: LogLevel = "info"
     concurrency: int = 32
-    """Writes that may be on their way to the API server at once."""
+    """The most writes that may be on their way to the API server at once; its answers decide how many are."""
     max_backoff: timedelta = timedelta(minutes=5)
     """The longest wait between two attempts at one resource."""
+    leader_election: bool = False
+    """Whether several processes take turns, one working at a time."""
+    lease_name: str | None = None
+    """Of the Lease that they take turns by; None: after what they serve."""
+    lease_duration: timedelta = timedelta(seconds=15)
+    """For which others leave a Lease alone that is not renewed."""
+    renew_deadline: timedelta = timedelta(seconds=10)
+    """After which a leader that could not renew its Lease ends."""
+    retry_period: timedelta = timedelta(seconds=2)
+    """Between two renewals, and two attempts at one."""
+    share: Share = WHOLE
+    """Of all Stacks, the part that this process works on."""
+    profile: str | None = None
+    """A file for a profile of the whole run."""
+
+    def find_lease_group(self) -> str:
+        """What processes have in common that serve the same Stacks; those of different namespaces do not, unless told to."""
+        if self.lease_name is not None:
+            return self.lease_name
+        return f"{DEFAULT_LEASE}-{self.namespace}" if self.namespace else DEFAULT_LEASE
+
+    def find_lease_name(self) -> str:
+        """Of the Lease that this process stands for: each share of the Stacks has its own."""
+        return self.find_lease_group() if self.share.is_whole else f"{self.find_lease_group()}-{self.share}"
+
+    def find_mistake(self) -> str:
+        """What does not fit together, in a sentence; empty where all does."""
+        if not self.leader_election or self.retry_period < self.renew_deadline < self.lease_duration:
+            return ""
+        return (
+            "--retry-period must be shorter than --renew-deadline, and that shorter than --lease-duration; "
+            f"found {self.retry_period.total_seconds():g} s, {self.renew_deadline.total_seconds():g} s "
+            f"and {self.lease_duration.total_seconds():g} s"
+        )
 
 
 def parse_address(text: str) -> Address:
@@ -80,3 +120,24 @@ def find_operator_namespace(file: Path = NAMESPACE_FILE) -> str:
         return file.read_text().strip() or DEFAULT_OPERATOR_NAMESPACE
     except OSError:
         return DEFAULT_OPERATOR_NAMESPACE
+
+
+def is_pod(file: Path = NAMESPACE_FILE) -> bool:
+    """Whether this process runs in a pod, of which there may be several."""
+    return file.exists()
+
+
+def find_share(shards: int, shard: int | None, *, host: str) -> Share:
+    """The share of one of `shards` processes: the one that is named, else by the ordinal of a StatefulSet's pod.
+
+    Raises ValueError where neither says which.
+    """
+    if shards == 1:
+        return WHOLE
+    ordinal = ORDINAL.search(host)
+    if shard is None and ordinal is None:
+        raise ValueError(f"which of the {shards} shards is this? {host!r} ends in no ordinal; state --shard")
+    index = shard if shard is not None else int(ordinal[1]) if ordinal is not None else 0
+    if index >= shards:
+        raise ValueError(f"there is no shard {index} of {shards}: they count from 0 to {shards - 1}")
+    return Share(index=index, count=shards)

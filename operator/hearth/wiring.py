@@ -10,17 +10,19 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import structlog
 import uvloop
 
 import hearth
-from hearth import machine
+from hearth import leadership, machine
+from hearth.cli import profiling
 from hearth.handlers import frame
-from hearth.kube import credentials
+from hearth.kube import credentials, election
 from hearth.kube.credentials import CredentialSource
+from hearth.leadership import Leadership
 from hearth.model import errors
 from hearth.serve import lag, logs, metrics, server
 from hearth.serve.metrics import Metrics
@@ -30,7 +32,6 @@ log = structlog.get_logger(__name__)
 
 GRACE = 4.5
 """Seconds from the first signal to the end of the process, whatever hangs; five are promised."""
-ENDED_BY_FORCE = 1
 
 
 class Machine(Protocol):
@@ -57,6 +58,9 @@ class Machine(Protocol):
     def count_stacks(self) -> Mapping[str, float]:
         """By phase."""
 
+    def count_writes(self) -> Mapping[str, float]:
+        """Of children, by what becomes of them."""
+
 
 Build: TypeAlias = Callable[[Settings, CredentialSource, Metrics], Machine]
 
@@ -70,8 +74,11 @@ def run(settings: Settings, *, build: Build = build_machine, grace: float = GRAC
     """Run the operator until a signal ends it; the exit code. grace: seconds that the end may take."""
     logs.configure(format_=settings.log_format, level=settings.log_level)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with profiling.profiled(settings.profile), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(operate(settings, build, grace))
+    except election.LostLease as error:
+        log.error("ended, since another may work now", reason=str(error))  # noqa: TRY400 -- as below
+        return 1
     except (errors.HearthError, server.CannotListen) as error:
         log.error("cannot start", reason=str(error))  # noqa: TRY400 -- a sentence for the user, who needs no stack
         return 1
@@ -87,28 +94,61 @@ async def operate(settings: Settings, build: Build, grace: float) -> None:
 
     observer = metrics.Metrics()
     engine = build(settings, source, observer)
-    observer.sample(cached_objects=engine.count_cached_objects, stacks=engine.count_stacks)
+    observer.sample(cached_objects=engine.count_cached_objects, stacks=engine.count_stacks, writes=engine.count_writes)
+    leader = leadership.make(settings, source, observer, grace=grace)
 
     async with contextlib.AsyncExitStack() as parts:
-        pages = server.Pages(alive=engine.find_deaf, ready=engine.find_unready, metrics=observer.render)
-        http = server.Server(pages)
+        http = server.Server(make_pages(engine, leader, observer))
         address = await http.start(settings.http_address)
         parts.push_async_callback(http.stop)
 
-        await engine.start()
-        parts.push_async_callback(engine.stop)
+        leader.start()
+        parts.push_async_callback(leader.stop)
+        await wait_first(leader.won, leader.lost, stopping)
 
-        kopf = frame.make(source, frame.Ears(on_kinds=engine.on_kinds, on_restart=observer.on_frame_restart))
-        kopf.start()
-        parts.push_async_callback(kopf.stop)
-
-        measuring = asyncio.create_task(lag.measure(observer.on_lag))
-        parts.callback(measuring.cancel)
-
-        log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
-        await stopping.wait()
+        if leader.won.is_set():
+            await parts.enter_async_context(working(engine, source, observer))
+            log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
+            await wait_first(leader.lost, stopping)
         log.info("ending")
+    if leader.lost.is_set():
+        raise election.LostLease(leader.reason)
     log.info("ended")
+
+
+def make_pages(engine: Machine, leader: Leadership, observer: Metrics) -> server.Pages:
+    """What is served; whoever stands by is ready when it knows for whom."""
+    return server.Pages(
+        alive=engine.find_deaf,
+        ready=lambda: engine.find_unready() if leader.won.is_set() else leader.find_unready(),
+        metrics=observer.render,
+    )
+
+
+@contextlib.asynccontextmanager
+async def working(engine: Machine, source: CredentialSource, observer: Metrics) -> AsyncIterator[None]:
+    """All that only the one process has that works."""
+    observer.on_leading()
+    await engine.start()
+    kopf = frame.make(source, frame.Ears(on_kinds=engine.on_kinds, on_restart=observer.on_frame_restart))
+    kopf.start()
+    measuring = asyncio.create_task(lag.measure(observer.on_lag))
+    try:
+        yield
+    finally:
+        measuring.cancel()
+        # Together: kopf takes its time, in which the engine must not work on.
+        await asyncio.gather(engine.stop(), kopf.stop())
+
+
+async def wait_first(*events: asyncio.Event) -> None:
+    """Returns once one of them is set."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
 
 
 def catch_signals(grace: float) -> asyncio.Event:
@@ -122,7 +162,7 @@ def catch_signals(grace: float) -> asyncio.Event:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
         # A thread that hangs (an exec plugin, say) would otherwise keep the interpreter from ending.
-        end = threading.Timer(grace, os._exit, args=(ENDED_BY_FORCE,))
+        end = threading.Timer(grace, os._exit, args=(leadership.ENDED_BY_FORCE,))
         end.daemon = True
         end.start()
 

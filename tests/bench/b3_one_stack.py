@@ -1,12 +1,14 @@
-"""B3: one large Stack, created, changed and deleted.
+"""B3: one large Stack, created, changed and deleted: flat, as a chain, and in layers.
 
-It shows whether the cost of one resource stays the same, however many stand beside it.
+It shows whether the cost of one resource stays the same, however many stand beside it, and how soon the next one follows.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable, Callable
 
+import ceiling
 import lifecycle
 import workload
 from benchmark import Benchmark
@@ -14,19 +16,51 @@ from figures import Phase
 from lab import Wish
 from workload import Workload
 
+from hearth.model.child import Object
+
 QUICK = 50
+QUICK_CHAIN = 10
+WIDTH = 100
 
 
 async def measure_flat(wish: Wish, name: str, *, resources: int) -> list[Phase]:
     """The phases of one Stack of ConfigMaps that have nothing to do with each other."""
     number = QUICK if wish.quick else resources
-    return await lifecycle.measure(wish, name, Workload(template=workload.make_flat_template(number), stacks=1))
+    return await measure(wish, name, workload.make_flat_template(number))
+
+
+async def measure_chain(wish: Wish, name: str, *, resources: int) -> list[Phase]:
+    """Of one in which each names the one before, beside a loop that waits for a watch to tell of each."""
+    number = QUICK_CHAIN if wish.quick else resources
+    template = workload.make_chain_template(number)
+    return await measure(wish, name, template, find_ceiling=ceiling.measure_in_steps)
+
+
+async def measure_layers(wish: Wish, name: str, *, layers: int) -> list[Phase]:
+    """Of one whose resources each name one of the layer before."""
+    template = workload.make_layered_template(2 if wish.quick else layers, width=QUICK if wish.quick else WIDTH)
+    return await measure(wish, name, template)
+
+
+async def measure(
+    wish: Wish, name: str, template: Object, *, find_ceiling: lifecycle.FindCeiling = ceiling.measure
+) -> list[Phase]:
+    """The phases of one Stack of that template."""
+    return await lifecycle.measure(wish, name, Workload(template=template, stacks=1), find_ceiling=find_ceiling)
+
+
+def make(id_: str, work: str, measure_: Callable[..., Awaitable[list[Phase]]], **options: int) -> Benchmark:
+    """One of the benchmarks."""
+    return Benchmark(
+        id=id_,
+        work=f"one Stack of {work}, created; a field of each changed; deleted",
+        measure=functools.partial(measure_, **options),
+    )
 
 
 BENCHMARKS = (
-    Benchmark(
-        id="B3-500",
-        work="one Stack of 500 ConfigMaps, created; a field of each changed; deleted",
-        measure=functools.partial(measure_flat, resources=500),
-    ),
+    make("B3-200", "200 ConfigMaps", measure_flat, resources=200),
+    make("B3", "2,000 ConfigMaps", measure_flat, resources=2000),
+    make("B3-chain", "200 ConfigMaps in a chain", measure_chain, resources=200),
+    make("B3-layers", "20 layers of 100 ConfigMaps", measure_layers, layers=20),
 )

@@ -22,6 +22,7 @@ JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 IN_FLIGHT = 32
 """Both cores of a small API server are full with that many."""
 STREAM_SECONDS = 3600
@@ -50,11 +51,14 @@ class BareApi:
         self._session = session
         self._server = server
 
-    async def send(self, method: str, path: str, *, body: Object | None = None, content_type: str = JSON) -> bytes:
+    async def send(
+        self, method: str, path: str, *, body: Object | None = None, content_type: str = JSON, accept: str = JSON
+    ) -> bytes:
         """The answer, unparsed."""
         data = None if body is None else orjson.dumps(body)
         url = yarl.URL(self._server + path, encoded=True)
-        async with self._session.request(method, url, data=data, headers={"Content-Type": content_type}) as response:
+        headers = {"Content-Type": content_type, "Accept": accept}
+        async with self._session.request(method, url, data=data, headers=headers) as response:
             answer = await response.read()
         if response.status >= 300:
             raise Disturbed(f"{method} {path} was answered with {response.status}: {answer[:300].decode()}")

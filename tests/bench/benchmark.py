@@ -18,3 +18,5 @@ class Benchmark:
     """In words."""
     measure: Callable[[Wish, str], Awaitable[list[Phase]]]
     """Given what is wished and the name of the benchmark."""
+    is_usual: bool = True
+    """Whether it runs where none is named; one that takes many minutes does not."""

@@ -5,22 +5,27 @@ It reads nothing, decides nothing and remembers nothing.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias, TypeVar
 
 import bare_api
-from bare_api import BareApi
+import watches
+from bare_api import IN_FLIGHT, BareApi
 from figures import Ceiling, Pace
 from workload import Target, Workload
 
+ReadCpu: TypeAlias = Callable[[], float | None]
+Act: TypeAlias = Callable[[Target], Awaitable[None]]
+Item = TypeVar("Item")
 
-async def measure(api: BareApi, workload: Workload, *, namespace: str, read_cpu: Callable[[], float | None]) -> Ceiling:
+
+async def measure(api: BareApi, workload: Workload, *, namespace: str, read_cpu: ReadCpu) -> Ceiling:
     """The pace of applying all children of a workload, applying them with one field changed, and deleting them.
 
     read_cpu: the seconds that this process and the control plane have used so far.
     """
-    first = workload.make_children(namespace, value="one")
-    second = workload.make_children(namespace, value="two")
 
     async def apply(target: Target) -> None:
         await api.apply(target.path, target.manifest)
@@ -28,20 +33,55 @@ async def measure(api: BareApi, workload: Workload, *, namespace: str, read_cpu:
     async def delete(target: Target) -> None:
         await api.send("DELETE", f"{target.path}?propagationPolicy=Background")
 
+    return await find_ceiling(workload, apply, delete, namespace=namespace, read_cpu=read_cpu)
+
+
+async def measure_in_steps(api: BareApi, workload: Workload, *, namespace: str, read_cpu: ReadCpu) -> Ceiling:
+    """The same one after the other, each once a watch has told of the one before."""
+    async with contextlib.AsyncExitStack() as watches_:
+        heard = watches.Arrivals()
+        for kind in workload.kinds:
+            await watches_.enter_async_context(watches.watching(api, kind, namespace, heard.take))
+
+        async def apply(target: Target) -> None:
+            with heard.expect(target.name) as arrival:
+                await api.apply(target.path, target.manifest)
+                await arrival.wait()
+
+        async def delete(target: Target) -> None:
+            with heard.expect(target.name) as arrival:
+                await api.send("DELETE", target.path)
+                await arrival.wait()
+
+        return await find_ceiling(workload, apply, delete, namespace=namespace, read_cpu=read_cpu, in_flight=1)
+
+
+async def find_ceiling(
+    workload: Workload, apply: Act, delete: Act, *, namespace: str, read_cpu: ReadCpu, in_flight: int = IN_FLIGHT
+) -> Ceiling:
+    """The pace of the three pieces of work, done so."""
+    first = workload.make_children(namespace, value="one")
+    second = workload.make_children(namespace, value="two")
     return Ceiling(
-        created=await find_pace(first, apply, read_cpu),
-        changed=await find_pace(second, apply, read_cpu),
-        deleted=await find_pace(second, delete, read_cpu),
+        created=await find_pace(first, apply, read_cpu, in_flight=in_flight),
+        changed=await find_pace(second, apply, read_cpu, in_flight=in_flight),
+        deleted=await find_pace(second[::-1], delete, read_cpu, in_flight=in_flight),
     )
 
 
 async def find_pace(
-    targets: Sequence[Target], do: Callable[[Target], Awaitable[None]], read_cpu: Callable[[], float | None]
+    items: Sequence[Item],
+    do: Callable[[Item], Awaitable[None]],
+    read_cpu: ReadCpu,
+    *,
+    in_flight: int = IN_FLIGHT,
+    objects: int | None = None,
 ) -> Pace:
-    """How fast that is done with all of them."""
+    """How fast that is done with all of them. objects: how many they stand for; None: each for one."""
     begun, cpu_before = time.perf_counter(), read_cpu()
-    await bare_api.for_each(targets, do)
+    await bare_api.for_each(items, do, in_flight=in_flight)
     seconds, cpu_after = time.perf_counter() - begun, read_cpu()
     is_known = cpu_before is not None and cpu_after is not None
-    cpu_ms = 1000 * ((cpu_after or 0.0) - (cpu_before or 0.0)) / len(targets)
-    return Pace(rate=len(targets) / seconds, cpu_ms=cpu_ms if is_known else None)
+    count = objects or len(items)
+    cpu_ms = 1000 * ((cpu_after or 0.0) - (cpu_before or 0.0)) / count
+    return Pace(rate=count / seconds, cpu_ms=cpu_ms if is_known else None)

@@ -6,8 +6,8 @@ Pure; must not know how anything is measured, nor how it is shown.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 READS = frozenset({"get", "list"})
@@ -59,6 +59,8 @@ class Phase:
     """Bytes, since the operator's start."""
     requests: Mapping[str, int]
     """The operator's, by `verb kind`, and by code as well where it was refused."""
+    found: Mapping[str, float] = field(default_factory=dict)
+    """What else was measured, by a name that says its unit."""
 
     @property
     def rate(self) -> float:
@@ -117,6 +119,15 @@ DERIVED = (
 )
 
 
+def describe_times(times: Sequence[float], name: str) -> dict[str, float]:
+    """Median and 99th percentile of times in seconds, for `Phase.found` in milliseconds."""
+    ordered = sorted(times)
+    return {
+        f"{name} p50 ms": 1000 * ordered[len(ordered) // 2],
+        f"{name} p99 ms": 1000 * ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
+    }
+
+
 def is_event(request: str) -> bool:
     """Whether that is an Event posted about a Stack."""
     return request.partition(" ")[2].startswith("Event")
@@ -147,6 +158,7 @@ def with_ceiling(phase: Phase, ceiling: Ceiling) -> Phase:
 def describe(phase: Phase) -> dict[str, Any]:
     """The phase for JSON: what was measured, and what follows from it, as exact as it makes sense."""
     figures = asdict(phase) | {name: getattr(phase, name) for name in DERIVED}
+    figures["found"] = {name: round(value, 4) for name, value in phase.found.items()}
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in figures.items()}
 
 

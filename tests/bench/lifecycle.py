@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 import ceiling
 import figures
@@ -12,20 +14,26 @@ from figures import Ceiling, Phase
 from lab import Lab, Wish
 from workload import Workload
 
+FindCeiling: TypeAlias = Callable[..., Awaitable[Ceiling]]
 
-async def measure(wish: Wish, benchmark: str, workload: Workload) -> list[Phase]:
+
+async def measure(
+    wish: Wish, benchmark: str, workload: Workload, *, find_ceiling: FindCeiling = ceiling.measure
+) -> list[Phase]:
     """Three phases, each beside the ceiling that was measured right before and right after."""
     async with lab_module.opened(wish, benchmark, kinds=workload.kinds) as lab:
-        before = await measure_ceiling(lab, workload, "before")
+        before = await measure_ceiling(lab, workload, "before", find_ceiling)
         phases = await live(lab, workload)
-        after = await measure_ceiling(lab, workload, "after")
+        after = await measure_ceiling(lab, workload, "after", find_ceiling)
     between = figures.mean(before, after)
     return [figures.with_ceiling(phase, between) for phase in phases]
 
 
-async def measure_ceiling(lab: Lab, workload: Workload, when: str) -> Ceiling:
+async def measure_ceiling(
+    lab: Lab, workload: Workload, when: str, find_ceiling: FindCeiling = ceiling.measure
+) -> Ceiling:
     """What a bare loop achieves."""
-    found = await ceiling.measure(lab.api, workload, namespace=lab.ceiling_namespace, read_cpu=lab.read_bare_cpu)
+    found = await find_ceiling(lab.api, workload, namespace=lab.ceiling_namespace, read_cpu=lab.read_bare_cpu)
     lab.say(
         f"ceiling {when}, objects a second: {found.created.rate:.0f} created, "
         f"{found.changed.rate:.0f} changed, {found.deleted.rate:.0f} deleted"

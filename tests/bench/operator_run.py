@@ -19,7 +19,6 @@ import figures
 from hearth.cli.demonstration import operator_process
 
 HOST = "127.0.0.1"
-PROFILED = Path(__file__).resolve().parent / "profiled.py"
 LOOK = 0.02
 """Seconds between two looks at whether it has begun."""
 QUIET = 1.5
@@ -82,9 +81,9 @@ class Operator:
 async def running(kubeconfig: str, *, namespace: str, profile: Path | None = None) -> AsyncIterator[Operator]:
     """The operator for one namespace, from its start to its end. profile: where to write one of all its calls."""
     address = f"{HOST}:{operator_process.find_free_port()}"
-    program = (str(PROFILED), str(profile)) if profile else ("-m", "hearth")
     words = ("--kubeconfig", kubeconfig, "--namespace", namespace, "--operator-namespace", namespace)
-    command = (*program, "run", *words, "--http-address", address, "--log-level", "warning")
+    more = ("--profile", str(profile)) if profile is not None else ()
+    command = ("-m", "hearth", "run", *words, "--http-address", address, "--log-level", "warning", *more)
     with tempfile.NamedTemporaryFile(prefix="hearth-bench-", suffix=".log") as log:
         process = await spawn(command, log=log.fileno())
         try:

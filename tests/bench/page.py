@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import plots
 import tables
 from results import Run
 from tables import Rows
@@ -16,7 +17,8 @@ Made by `tests/bench/run.py --write-docs` of the runs in `tests/bench/history/`;
 A rate means something only beside what the machine can do at all: single runs differ by half, machines by twice. So
 each figure stands beside the **ceiling**, a bare loop (asyncio, aiohttp, uvloop, orjson) that writes the very same
 objects, to the last label, into another namespace with as many requests in flight; it runs right before and right after,
-and the mean of both counts. *Ratio* is the operator's rate as a part of that.
+and the mean of both counts. *Ratio* is the operator's rate as a part of that. Where there are many Stacks (B1), the loop
+also sends what is about the Stacks themselves, the user's requests and the operator's.
 
 - *seconds*: from the user's first request until every Stack says that it is as wanted, or is gone. Statuses are written
   once a second at most, which weighs on short phases: *until written* ends with the last change of a child.
@@ -28,6 +30,8 @@ and the mean of both counts. *Ratio* is the operator's rate as a part of that.
 - *others' CPU*: the part of the machine's CPU that went to what has nothing to do with it. Above a tenth or so the rates
   are disturbed; CPU per object is less so.
 """
+FOLLOWED = (("B1", "created"), ("B3", "created"))
+"""The phases whose history is drawn: many Stacks, and a large one."""
 DISTURBED = 0.15
 """The part of the CPU from which on the page says so itself."""
 
@@ -40,14 +44,24 @@ def make(runs: Sequence[Run]) -> str:
         f"## The newest run, {run.begun}\n",
         ", ".join(f"{name} {value}" for name, value in run.circumstances.items()) + ".\n",
         "\n".join(f"- **{name}**: {work}" for name, work in run.works.items()) + "\n",
+        plots.draw_ratios(run),
+        plots.draw_cost(run),
         tables.as_markdown(tables.make_figures(run.phases)) + "\n",
         *name_disturbed(run),
+        *show_found(run),
         "What the operator sent:\n",
         tables.as_markdown(tables.make_requests(run.phases)) + "\n",
     ]
     if len(runs) > 1:
         parts += ["## Ratio, run by run\n", tables.as_markdown(make_history(runs)) + "\n"]
+        parts += [plots.draw_history(runs, *phase) for phase in FOLLOWED]
     return "\n".join(parts)
+
+
+def show_found(run: Run) -> list[str]:
+    """What was measured besides, if anything."""
+    rows = tables.make_found(run.phases)
+    return ["What else was measured:\n", tables.as_markdown(rows) + "\n"] if len(rows) > 1 else []
 
 
 def name_disturbed(run: Run) -> list[str]:

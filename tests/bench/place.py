@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import bare_api
+import orjson
+import yaml
 from bare_api import BareApi
 
 from hearth.kube import requests
@@ -24,17 +27,77 @@ DEFINITION = Kind(
     plural="customresourcedefinitions",
     namespaced=False,
 )
+POLICY = Kind(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    name="MutatingAdmissionPolicy",
+    plural="mutatingadmissionpolicies",
+    namespaced=False,
+)
+BINDING = Kind(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    name="MutatingAdmissionPolicyBinding",
+    plural="mutatingadmissionpolicybindings",
+    namespaced=False,
+)
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests" / "finalizer"
+LABEL = "bench.hearth.dev/finalizer"
+"""On a namespace in which Stacks get their finalizer at admission, as in an installation: see docs/finalizer.md."""
+NAME = "bench-stack-finalizer"
 LOOK = 0.1
 """Seconds between two looks at whether a kind is served."""
+PATIENCE = 30.0
+"""Seconds until the API server must have heard of the policy."""
 
 
 async def install(api: BareApi) -> None:
-    """Apply the CustomResourceDefinitions, and return when their kinds are served."""
+    """Apply the CustomResourceDefinitions and the policy of the finalizer, and return when the kinds are served."""
     for definition in crd.make_crds():
         path = requests.object_path(DEFINITION, "", definition["metadata"]["name"])
         await api.apply(path, definition)
         while not is_established(await api.list(path)):  # noqa: ASYNC110 -- it is another process that we wait for
             await asyncio.sleep(LOOK)
+    if await has_policies(api):
+        await install_policy(api)
+
+
+async def has_policies(api: BareApi) -> bool:
+    """Whether the API server knows policies that change what is admitted, which came with Kubernetes 1.36."""
+    group = orjson.loads(await api.send("GET", f"/apis/{POLICY.group}/{POLICY.version}"))
+    return any(each["name"] == POLICY.plural for each in group["resources"])
+
+
+async def install_policy(api: BareApi) -> None:
+    """Let Stacks in namespaces with the label have their finalizer from the beginning; nobody else's are touched."""
+    policy, binding = (yaml.safe_load((MANIFESTS / f"{name}.yaml").read_text()) for name in ("policy", "binding"))
+    policy["metadata"]["name"] = binding["metadata"]["name"] = binding["spec"]["policyName"] = NAME
+    binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {LABEL: "policy"}}}
+    for kind, raw in ((POLICY, policy), (BINDING, binding)):
+        await api.apply(requests.object_path(kind, "", NAME), raw)
+
+
+async def wait_policy(api: BareApi, namespace: str) -> None:
+    """Until the policy holds in that namespace."""
+    async with asyncio.timeout(PATIENCE):
+        while not await has_policy(api, namespace):  # noqa: ASYNC110 -- as above
+            await asyncio.sleep(LOOK)
+
+
+async def has_policy(api: BareApi, namespace: str) -> bool:
+    """Whether a Stack would get its finalizer there."""
+    probe = {
+        "apiVersion": STACK.api_version,
+        "kind": STACK.name,
+        "metadata": {"name": "probe"},
+        "spec": {"template": {"resources": {}}},
+    }
+    try:
+        answer = await api.send("POST", f"{requests.collection_path(STACK, namespace)}?dryRun=All", body=probe)
+    except bare_api.Disturbed:
+        # Those parts of the API server that judge by policies hear of a new kind later than those that serve it.
+        return False
+    return "finalizers" in orjson.loads(answer)["metadata"]
 
 
 def is_established(definition: Object) -> bool:
@@ -47,9 +110,11 @@ def is_established(definition: Object) -> bool:
 async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
     """The name of a fresh namespace. Nobody waits for its end: that it takes a while is nobody's business."""
     name = f"bench-{purpose.lower()}-{uuid.uuid4().hex[:6]}"
-    metadata = {"name": name}
+    metadata = {"name": name, "labels": {LABEL: "policy"}}
     await api.send("POST", requests.collection_path(NAMESPACE), body={"metadata": metadata})
     try:
+        if await has_policies(api):
+            await wait_policy(api, name)
         yield name
     finally:
         await release_stacks(api, name)

@@ -19,6 +19,7 @@ import bare_api
 import catalogue
 import orjson
 import page
+import place
 import profiles
 import results
 import tables
@@ -68,8 +69,8 @@ def main() -> int:
 def make_parser() -> argparse.ArgumentParser:
     """The words of the command line."""
     parser = argparse.ArgumentParser(description="Measure the operator beside a bare loop over the same objects.")
-    names = ", ".join(each.id for each in catalogue.ALL)
-    parser.add_argument("names", nargs="*", metavar="ID", help=f"which benchmarks (all): {names}")
+    names = ", ".join(each.id if each.is_usual else f"({each.id})" for each in catalogue.ALL)
+    parser.add_argument("names", nargs="*", metavar="ID", help=f"which benchmarks; all but those in brackets: {names}")
     parser.add_argument("--quick", action="store_true", help="with a few objects: to see that it works, not how fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there as well")
     parser.add_argument("--keep", action="store_true", help="add the results to history/, and write the page of them")
@@ -112,11 +113,13 @@ async def describe_circumstances(wish: Wish) -> dict[str, str]:
     """What the results depend on besides our code."""
     async with bare_api.connected(str(wish.kubeconfig)) as api:
         version = orjson.loads(await api.send("GET", "/version"))["gitVersion"]
+        adds = "the API server" if await place.has_policies(api) else "the operator"
     return {
         "Hearth": hearth.__version__,
         "Kubernetes": version,
         "Python": platform.python_version(),
         "cores": str(os.cpu_count()),
+        "finalizers by": adds,
         "load before": f"{os.getloadavg()[0]:.1f}",
     }
 
@@ -126,6 +129,9 @@ def tell(run: Run, wish: Wish) -> None:
     print(tables.as_text(tables.make_figures(run.phases)))
     print()
     print(tables.as_text(tables.make_requests(run.phases)))
+    if any(each.found for each in run.phases):
+        print()
+        print(tables.as_text(tables.make_found(run.phases)))
     if run.is_quick:
         print("\nquick: this shows that everything works, and says nothing of speed")
     for name in run.works if wish.profiles else ():

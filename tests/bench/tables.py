@@ -51,6 +51,14 @@ def make_requests(phases: Sequence[Phase]) -> Rows:
     ]
 
 
+def make_found(phases: Sequence[Phase]) -> Rows:
+    """A row for everything else that was measured."""
+    rows = [
+        [each.benchmark, each.name, name, number(value, 2)] for each in phases for name, value in each.found.items()
+    ]
+    return [["benchmark", "phase", "measured", "value"], *rows]
+
+
 def name_requests(phase: Phase) -> str:
     """Every kind of request with its number, the most frequent first."""
     ordered = sorted(phase.requests.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 TICK = os.sysconf("SC_CLK_TCK")
+OURSELVES = os.getpid()
 SERVERS = frozenset({"kube-apiserver", "etcd"})
 """What is meant by the CPU of the control plane."""
 REST_OF_CONTROL_PLANE = frozenset({"kube-controller-manager", "kube-scheduler", "kwok-controller"})
@@ -43,9 +44,19 @@ def parse_cpu(stat: str) -> int:
 
 def read_peak_memory(process: int) -> int:
     """The most bytes that a process ever held in memory; 0 for one that is gone."""
+    return read_status(process, "VmHWM")
+
+
+def read_memory(process: int) -> int:
+    """The bytes that a process holds in memory now; 0 for one that is gone."""
+    return read_status(process, "VmRSS")
+
+
+def read_status(process: int, name: str) -> int:
+    """A figure of a process's `status`, in bytes; 0 for one that is gone."""
     with contextlib.suppress(OSError):
         for line in (PROC / str(process) / "status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return 0
 

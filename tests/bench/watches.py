@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import bare_api
 from bare_api import BareApi
@@ -81,6 +81,29 @@ class Children:
     def take(self, event: Object) -> None:
         """Hear of a change."""
         self.last_change = time.perf_counter()
+
+
+class Arrivals:
+    """Changes of single objects that somebody waits for."""
+
+    def __init__(self) -> None:
+        self._expected: dict[str, tuple[asyncio.Event, Callable[[Object], bool]]] = {}
+
+    def take(self, event: Object) -> None:
+        """Hear of a change."""
+        arrival, is_it = self._expected.get(event["object"]["metadata"]["name"], (None, None))
+        if arrival is not None and is_it is not None and is_it(event):
+            arrival.set()
+
+    @contextlib.contextmanager
+    def expect(self, name: str, is_it: Callable[[Object], bool] = lambda event: True) -> Iterator[asyncio.Event]:
+        """Set once such an event of the object of that name has come."""
+        arrival = asyncio.Event()
+        self._expected[name] = (arrival, is_it)
+        try:
+            yield arrival
+        finally:
+            del self._expected[name]
 
 
 @contextlib.asynccontextmanager

@@ -62,6 +62,11 @@ class Target:
     path: str
     manifest: Object
 
+    @property
+    def name(self) -> str:
+        """Of the object."""
+        return str(self.manifest["metadata"]["name"])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
@@ -133,6 +138,23 @@ def make_flat_template(count: int) -> Object:
     """ConfigMaps that have nothing to do with each other."""
     data = {"value": "${params.value}", "greeting": "hello", "colour": "blue"}
     return make_template({f"settings{number}": make_manifest(CONFIG_MAP, data=data) for number in range(count)})
+
+
+def make_chain_template(count: int) -> Object:
+    """ConfigMaps each of which names the one before it."""
+    return make_layered_template(count, width=1)
+
+
+def make_layered_template(layers: int, *, width: int) -> Object:
+    """Layers of ConfigMaps each of which names one of the layer before."""
+    manifests = {}
+    for layer in range(layers):
+        for place in range(width):
+            data = {"value": "${params.value}"}
+            if layer:
+                data["before"] = f"${{layer{layer - 1}x{place}.metadata.name}}"
+            manifests[f"layer{layer}x{place}"] = make_manifest(CONFIG_MAP, data=data)
+    return make_template(manifests)
 
 
 def make_manifest(kind: Kind, **fields: Any) -> Object:

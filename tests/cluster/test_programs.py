@@ -19,13 +19,17 @@ import pytest
 import toolchain
 
 ROOT = places.HERE.parents[1]
-FOREVER = "import signal; signal.pause()"
+FOREVER = "import signal; print('here', flush=True); signal.pause()"
 
 
 @pytest.fixture
 def python_in(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     """A folder, and a process that has it in its arguments and would never end."""
-    with subprocess.Popen([sys.executable, "-c", FOREVER, f"{tmp_path}/x"]) as process:
+    command = [sys.executable, "-c", FOREVER, f"{tmp_path}/x"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        # For a moment after its start a process has no arguments yet: it says itself when it has.
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"here\n"
         yield tmp_path, process
         process.kill()
 

@@ -118,6 +118,9 @@ async def test_a_quota_that_is_raised(site: Site) -> None:
     """The account of the namespace brings a ConfigMap of its own, so nobody counts exactly: none more, then plenty."""
     key = "count/configmaps"
     quota = await site.create("ResourceQuota", "small", spec={"hard": {key: "0"}})
+    one_more = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more", "namespace": site.namespace}}
+    async with asyncio.timeout(60):
+        await site.user.wait_refused(one_more)
     async with site.operator():
         await site.create_stack("web")
         # Once as planned and once more when the watch of quotas began, which may have missed something.

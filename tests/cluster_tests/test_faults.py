@@ -68,16 +68,18 @@ async def test_answers_that_are_lost(site: Site) -> None:
 
 
 async def test_a_server_that_asks_for_patience(site: Site) -> None:
-    """429 with Retry-After: nobody asks again sooner, and the status says so."""
+    """429 with Retry-After: nobody asks again sooner, nor those that have not asked yet, and the status says so."""
     busy = site.proxy.refuse(429, where=CHILDREN, retry_after=3)
-    await site.create(10)
-    await site.until_said("by the test")
+    await site.create(40)
+    await site.until_said("too many requests")
     await elapse(2.0)
     times: dict[str, list[float]] = {}
     for target, moment in zip(site.proxy.targets, site.proxy.moments, strict=True):
         if CHILDREN in target:
             times.setdefault(target.partition("?")[0], []).append(moment)
     assert all(later - sooner >= 3.0 for moments in times.values() for sooner, later in itertools.pairwise(moments))
+    first = min(min(moments) for moments in times.values())
+    assert not [moment for moments in times.values() for moment in moments if first + 1.0 < moment < first + 2.9]
     busy.lift()
     await site.until_complete()
     await site.finish()

@@ -206,6 +206,25 @@ async def test_list_children(bench: Bench) -> None:
     assert sorted(child.resource for child in found) == ["one", "two"]
 
 
+async def test_list_children_brings_the_cache_up_to_date(bench: Bench) -> None:
+    """Also where its events have not come yet; nobody is told."""
+    await bench.follow(CONFIG_MAP, ("data",))
+    gone = await bench.apply(bench.config("gone", a="1"))
+    await bench.apply(bench.config("changed", a="1"))
+    await bench.settle(CONFIG_MAP)
+    bench.ears.children.clear()
+    await bench.user.create(bench.config("new", a="1"))
+    await bench.user.patch(Address.of(bench.config("changed")), {"data": {"a": "2"}})
+    await bench.user.delete(Address.of(bench.config("gone")))
+    await bench.cluster.list_children(CONFIG_MAP, STACK_UID)
+    data = {name: each.fields["data"] for name in ("new", "changed") if (each := bench.cached(name)) is not None}
+    assert data == {"new": {"a": "1"}, "changed": {"a": "2"}}
+    assert bench.cached("gone") is None
+    again = await bench.apply(bench.config("gone", a="1"))
+    await bench.settle(CONFIG_MAP)
+    assert (bench.cached("gone"), again.uid == gone.uid) == (again, False)
+
+
 async def test_list_children_of_a_kind_that_is_not_served(bench: Bench) -> None:
     """There are none."""
     kind = replace(PROBE, name="Nobody", plural="nobodies", group="nowhere.example.com")

@@ -149,10 +149,14 @@ def owned_by_others(owned: Mapping[str, Sequence[str]]) -> errors.Refused:
 
 
 def busy(seconds: float) -> errors.Refused:
-    """The server asks for patience."""
-    message = "Too many requests, please try again later."
+    """The server's own flow control turns a request away: plain text, no `Status`."""
+    return errors.Refused(code=429, status=None, retry_after=seconds)
+
+
+def not_now(seconds: float) -> errors.Refused:
+    """Somebody behind the server does not want this very request now: a webhook, a disruption budget."""
     body = {"retryAfterSeconds": int(seconds)}
-    return refuse(429, "TooManyRequests", message, details=body, retry_after=seconds)
+    return refuse(429, "TooManyRequests", "not just now", details=body, retry_after=seconds)
 
 
 def internal(message: str) -> errors.Refused:

@@ -40,9 +40,7 @@ def kubeconfig(request: pytest.FixtureRequest) -> Path:
     given = os.environ.get(VARIABLE)
     if given is None:
         _start_or_reuse(request.config)
-        given = subprocess.run(
-            [sys.executable, PROGRAM, "kubeconfig"], capture_output=True, text=True, check=True
-        ).stdout.strip()
+        given = _find_own()
     if not Path(given).is_file():
         pytest.fail(f"there is no kubeconfig at {given}, which {VARIABLE} names; unset it, or run `make cluster`")
     return Path(given)
@@ -58,16 +56,32 @@ def api_client(kubeconfig: Path) -> Iterator[Any]:
         yield client
 
 
+@pytest.fixture(scope="session")
+def is_own(kubeconfig: Path) -> bool:
+    """Whether the control plane is the tests' own, which goes as a whole."""
+    return str(kubeconfig) == _find_own()
+
+
 @pytest.fixture
-def namespace(api_client: Any) -> Iterator[str]:
-    """The name of a fresh namespace. Nobody waits for its end; no other test will have its name."""
+def namespace(api_client: Any, is_own: bool) -> Iterator[str]:
+    """The name of a fresh namespace, which no other test will have.
+
+    On a control plane of our own it stays: to end one takes more than a hundred requests, beside which the other tests wait.
+    """
     import kubernetes.client
 
     core: Any = kubernetes.client.CoreV1Api(api_client)
     name: str = core.create_namespace({"metadata": {"generateName": "test-"}}).metadata.name
     yield name
-    with contextlib.suppress(kubernetes.client.ApiException):  # the test may have deleted it, or the server stopped
-        core.delete_namespace(name)
+    if not is_own:
+        with contextlib.suppress(kubernetes.client.ApiException):  # the test may have deleted it, or the server stopped
+            core.delete_namespace(name)
+
+
+def _find_own() -> str:
+    """The kubeconfig of the control plane that tests start themselves."""
+    found = subprocess.run([sys.executable, PROGRAM, "kubeconfig"], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
 
 
 def _start_or_reuse(config: pytest.Config) -> None:

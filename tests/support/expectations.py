@@ -74,13 +74,13 @@ def judge_field(*path: str) -> Judge:
     return judge
 
 
-def judge_phase(wanted: str, seen: Seen) -> Iterator[str]:
+def judge_phase(wanted: str, stack: Object | None) -> Iterator[str]:
     """The phase, said of the spec as it is now; with the reason that helps whoever reads a failure."""
-    status = status_of(seen.stack)
-    if seen.stack is not None and status.get("observedGeneration") != seen.stack["metadata"]["generation"]:
+    status = status_of(stack)
+    if stack is not None and status.get("observedGeneration") != stack["metadata"]["generation"]:
         yield f"it says {status.get('phase')} of an older spec"
     elif status.get("phase") != wanted:
-        message = find_condition(seen.stack, "Ready").get("message")
+        message = find_condition(stack, "Ready").get("message")
         yield f"expected {wanted}, found {status.get('phase')} ({message})"
 
 
@@ -244,7 +244,7 @@ def judge_nothing_left(wanted: bool, seen: Seen) -> Iterator[str]:
 
 
 JUDGES: Mapping[str, Judge] = {
-    "phase": judge_phase,
+    "phase": lambda wanted, seen: judge_phase(wanted, seen.stack),
     "ready": judge_condition("Ready"),
     "reconciling": judge_condition("Reconciling"),
     "stalled": judge_condition("Stalled"),

@@ -5,6 +5,7 @@ Plays the part of the watch caches in `hearth.kube`. One a process: a new engine
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from hearth.model import child as children
 from hearth.model import names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
+from hearth.model.shards import WHOLE, Share
 from support import fake_kinds
 from support.fake_wire import FakeWire
 
@@ -43,9 +45,18 @@ def is_same(old: Child, new: Child) -> bool:
     )
 
 
-def is_labelled(raw: Object | None) -> bool:
-    """Whether a watch of children shows it."""
-    return raw is not None and names.LABEL_STACK_UID in (raw["metadata"].get("labels") or {})
+def is_labelled(raw: Object | None, share: Share) -> bool:
+    """Whether a watch of the children of that share shows it."""
+    labels = (raw or {}).get("metadata", {}).get("labels") or {}
+    if names.LABEL_STACK_UID not in labels:
+        return False
+    return share.is_whole or labels.get(names.LABEL_BUCKET) in list_labels(share)
+
+
+@functools.lru_cache(maxsize=256)
+def list_labels(share: Share) -> frozenset[str]:
+    """The values of the label with the bucket that a watch of that share asks for."""
+    return frozenset(str(bucket) for bucket in share.list_buckets())
 
 
 @dataclass(slots=True)
@@ -63,7 +74,8 @@ class Following:
 class FakeCache:
     """The children, by the Stack and the resource that their labels name."""
 
-    def __init__(self, wire: FakeWire, listener: Listener) -> None:
+    def __init__(self, wire: FakeWire, listener: Listener, *, share: Share = WHOLE) -> None:
+        self._share = share
         self._wire = wire
         self._server = wire.server
         self._listener = listener
@@ -82,9 +94,9 @@ class FakeCache:
         following = self._following.get((kind.group, kind.name))
         if following is None or not following.is_synced:
             return
-        if after is not None and is_labelled(after):
+        if after is not None and is_labelled(after, self._share):
             self.put(kind, after)
-        elif is_labelled(before) and before is not None:
+        elif is_labelled(before, self._share) and before is not None:
             self._drop(kind, after if after is not None else before)
 
     def _take_definition(self) -> None:
@@ -119,7 +131,7 @@ class FakeCache:
         if self._server.kinds.find_served(following.kind) is None:
             following.is_listed = False
             return
-        found = [raw for raw in self._server.list_all(following.kind) if is_labelled(raw)]
+        found = [raw for raw in self._server.list_all(following.kind) if is_labelled(raw, self._share)]
         as_of = self._server.version
         self._wire.enqueue(lambda: self._take_list(following, found, as_of))
 
@@ -175,6 +187,21 @@ class FakeCache:
         if known is not None and known[1].uid == child.uid:
             del self._known[where]
             self._remove(where, known[1])
+
+    def take_list(self, found: list[Object], *, kind: Kind, stack_uid: str, as_of: int) -> None:
+        """A list of one Stack's objects that was asked for arrives: what is not in it is gone; nobody is told."""
+        if (kind.group, kind.name) not in self._following:
+            return
+        shown = {raw["metadata"]["uid"] for raw in found}
+        siblings = [pair for each in self._children.get(stack_uid, {}).values() for pair in each.items()]
+        for where, known in siblings:
+            is_meant = (known.kind.group, known.kind.name) == (kind.group, kind.name)
+            if is_meant and known.uid not in shown and known.resource_version <= as_of:
+                del self._known[where]
+                self._gone[known.uid] = as_of
+                self._remove(where, known)
+        for raw in found:
+            self.put(kind, raw, is_ours=True)
 
     def _parse(self, kind: Kind, raw: Object) -> Child:
         """The slim view; where nobody reads more than metadata the watch shows no more."""

@@ -14,6 +14,7 @@ from hearth.model import child as children
 from hearth.model import errors, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.shards import WHOLE, Share
 from hearth.plan.causes import Cause
 from support import fake_kinds
 from support.fake_cache import FakeCache
@@ -28,17 +29,19 @@ MANAGER = "hearth"
 class FakeCluster:
     """One engine's way to the children."""
 
-    def __init__(self, wire: FakeWire, listener: Listener) -> None:
+    def __init__(self, wire: FakeWire, listener: Listener, *, share: Share = WHOLE) -> None:
+        """share: of the Stacks whose children this engine watches."""
         self._wire = wire
         self._server = wire.server
         self._schemas: set[Kind] = set()
-        self.cache = FakeCache(wire, listener)
+        self._kinds = _KnownKinds(self._server.kinds, self._schemas)
+        self.cache = FakeCache(wire, listener, share=share)
         self._causes = FakeCauses(wire, listener)
 
     @property
     def kinds(self) -> Kinds:
         """As the port says."""
-        return _KnownKinds(self._server.kinds, self._schemas)
+        return self._kinds
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
         """As the port says."""
@@ -180,13 +183,17 @@ class FakeCluster:
         """As the port says."""
         request = Request(verb="list", kind=kind, namespace="", name="")
         try:
-            found = await self._wire.send(request, lambda: self._server.list_all(kind))
+            labelled, as_of = await self._wire.send(request, lambda: self._list_labelled(kind, stack_uid))
         except errors.Refused as error:
             if error.code == 404:
                 return []
             raise
-        parsed = [children.parse_child(raw, kind=kind, paths=()) for raw in found]
-        return [child for child in parsed if child.stack_uid == stack_uid]
+        self.cache.take_list(labelled, kind=kind, stack_uid=stack_uid, as_of=as_of)
+        return [children.parse_child(raw, kind=kind, paths=()) for raw in labelled]
+
+    def _list_labelled(self, kind: Kind, stack_uid: str) -> tuple[list[Object], int]:
+        """The objects with that Stack's label, and the version as of which they are."""
+        return [raw for raw in self._server.list_all(kind) if stack_of(raw) == stack_uid], self._server.version
 
     async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """As the port says."""
@@ -205,6 +212,11 @@ class FakeCluster:
 def label_of(raw: Mapping[str, Any]) -> str:
     """The resource that an object says it stands for."""
     return str((raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, ""))
+
+
+def stack_of(raw: Mapping[str, Any]) -> str:
+    """The UID of the Stack that an object says it belongs to."""
+    return str((raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID, ""))
 
 
 class _KnownKinds:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from hearth.engine.ports import Listener, Revision, StackObject
 from hearth.kube import revisions, stack_cache
+from hearth.kube.others import Others
 from hearth.model import errors, names
 from hearth.model.child import Object, parse_count
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.shards import WHOLE, Share
 from support import answers, fake_kinds
 from support.fake_objects import copy
 from support.fake_wire import FakeWire
@@ -28,22 +31,50 @@ class Stored:
     revision: Revision
 
 
+class Nobody:
+    """Hears what the cache of another share does not."""
+
+    def on_listing(self) -> None:
+        """Nothing comes of it."""
+
+    def on_object(self, raw: Object) -> None:
+        """Nothing comes of it."""
+
+    def on_deleted(self, raw: Object) -> None:
+        """Nothing comes of it."""
+
+    def on_synced(self, version: int | None) -> None:
+        """Nothing comes of it."""
+
+
 class FakeHome:
     """One engine's way to the Stacks; knows those that are there from the beginning."""
 
-    def __init__(self, wire: FakeWire, listener: Listener) -> None:
+    def __init__(self, wire: FakeWire, listener: Listener, *, share: Share = WHOLE) -> None:
+        """share: of the Stacks that this engine works on."""
+        self._share = share
+        self._others = Others(Nobody(), share)
         self._wire = wire
         self._server = wire.server
         self._listener = listener
         self._stacks: dict[str, StackObject] = {}
         self._gone: set[str] = set()
         self._revisions: dict[str, dict[str, Stored]] = {}
-        self._sources: frozenset[ObjectRef] = frozenset()
+        self._sources = Counter[ObjectRef]()
+        """By source how many Stacks read it."""
         self._followed: dict[str, frozenset[ObjectRef]] = {}
         wire.receive(self._take)
         for kind in (STACK, REVISION):
             for raw in self._server.list_all(kind):
                 self._take(kind, None, raw)
+
+    def has_other_uid(self, uid: str) -> bool:
+        """As the port says."""
+        return self._others.has_uid(uid)
+
+    def has_other_name(self, namespace: str, name: str) -> bool:
+        """As the port says."""
+        return self._others.has_name(namespace, name)
 
     # ------------------------------------------------------------ events
 
@@ -60,6 +91,9 @@ class FakeHome:
             self._take_source(kind, raw)
 
     def _take_stack(self, raw: Object, *, is_gone: bool) -> None:
+        if not self._share.has(raw["metadata"]["uid"]):
+            (self._others.on_deleted if is_gone else self._others.on_object)(raw)
+            return
         stack = stack_cache.parse_stack(raw)
         known = self._stacks.get(stack.uid)
         if is_gone:
@@ -73,6 +107,8 @@ class FakeHome:
 
     def _take_revision(self, raw: Object, *, is_gone: bool) -> None:
         owner = raw["metadata"]["labels"][names.LABEL_STACK_UID]
+        if not self._share.has(owner):
+            return
         found = self._revisions.setdefault(owner, {})
         name, version = raw["metadata"]["name"], int(raw["metadata"]["resourceVersion"])
         if is_gone:
@@ -200,8 +236,11 @@ class FakeHome:
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """As the port says."""
-        self._followed[stack_uid] = frozenset(refs)
-        self._sources = frozenset[ObjectRef]().union(*self._followed.values())
+        before, self._followed[stack_uid] = self._followed.get(stack_uid, frozenset()), frozenset(refs)
+        self._sources.update(refs)
+        self._sources.subtract(before)
+        for ref in [ref for ref in before if not self._sources[ref]]:
+            del self._sources[ref]
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """As the port says."""

@@ -5,9 +5,12 @@ Knows schemas and which fields are immutable; must not know of objects that exis
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
+
+import orjson
 
 from hearth.model import crd, names
 from hearth.model.kinds import Kind
@@ -47,6 +50,8 @@ class ServedKind:
     guard: Guard = accept
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What a new object has besides what was stated: a status, if anything."""
+    fills: Mapping[str, Any] = field(default_factory=dict)
+    """What its spec is given where it does not say so itself."""
     has_rules: bool = False
     """Whether its schema has rules in CEL."""
     is_tracked: bool = True
@@ -73,10 +78,7 @@ class KindTable:
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
         """The schema as the server publishes it: with `metadata` and what every object has."""
         served = self._served.get((kind.group, kind.name))
-        if served is None or served.schema is None:
-            return None
-        every = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": META}}
-        return {**served.schema, "properties": {**served.schema.get("properties", {}), **every}}
+        return None if served is None or served.schema is None else publish(orjson.dumps(served.schema))
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
         """What a `$ref` of a published schema points to."""
@@ -99,6 +101,14 @@ class KindTable:
         """Serve it no longer."""
         if self._served.pop((group, kind), None):
             self.generation += 1
+
+
+@functools.lru_cache(maxsize=64)
+def publish(stated: bytes) -> Mapping[str, Any]:
+    """A schema with what every object has; the same one in every world, so that it is compiled against only once."""
+    schema = orjson.loads(stated)
+    every = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": META}}
+    return {**schema, "properties": {**schema.get("properties", {}), **every}}
 
 
 def immutable_when_said(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[answers.Cause]:
@@ -130,9 +140,10 @@ def dig(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def built_in(group: str, name: str, plural: str, guard: Guard = accept, **options: Any) -> ServedKind:
-    """A built-in kind in version v1; options: `namespaced`, `has_status`, `free`."""
+    """A built-in kind in version v1; options: `namespaced`, `fills`, `has_status`, `free`."""
     kind = Kind(group=group, version="v1", name=name, plural=plural, namespaced=options.pop("namespaced", True))
-    return ServedKind(kind=kind, shape=Shape(kind=name, **options), guard=guard)
+    fills = options.pop("fills", {})
+    return ServedKind(kind=kind, shape=Shape(kind=name, **options), guard=guard, fills=fills)
 
 
 def hearth_kind(name: str, plural: str) -> ServedKind:
@@ -161,6 +172,7 @@ CUSTOM_RESOURCE_DEFINITION = built_in(
 )
 RESOURCE_QUOTA = built_in("", "ResourceQuota", "resourcequotas")
 ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", has_status=False)
+DEPLOYMENT = built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector"), fills={"replicas": 1})
 BUILT_IN = (
     *(STACK, HEALTH_MARK, CONFIG_MAP, SECRET, NAMESPACE, CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
     built_in("", "Service", "services", immutable_field("spec", "clusterIP")),
@@ -168,7 +180,8 @@ BUILT_IN = (
     built_in("", "Pod", "pods"),
     built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", immutable_field("spec", "storageClassName")),
     RESOURCE_QUOTA,
-    built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector")),
+    DEPLOYMENT,
+    built_in("batch", "CronJob", "cronjobs", fills={"suspend": False}),
     built_in("batch", "Job", "jobs", immutable_field("spec", "template")),
     built_in("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, has_status=False),
     ROLE_BINDING,

@@ -110,6 +110,13 @@ def merge_patch(value: Any, patch: Any) -> Any:
     return merged
 
 
+def fill(raw: Object, served: ServedKind) -> Object:
+    """The object with what the server gives its spec where that does not say so itself."""
+    if not served.fills:
+        return raw
+    return {**raw, "spec": {**served.fills, **(raw.get("spec") or {})}}
+
+
 def is_same(live: Object, wanted: Object) -> bool:
     """Whether a write changes nothing, times of field managers apart."""
     return stripped(live) == stripped(wanted)

@@ -21,6 +21,9 @@ Watcher: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
+SPREAD = 0x9E3779B1
+"""Odd, so that no two numbers give the same."""
+
 
 class FakeServer:
     """One cluster. Stored objects are never changed, only replaced, so they may be shared."""
@@ -30,6 +33,8 @@ class FakeServer:
         self._version = 0
         self._uids = 0
         self._objects: dict[tuple[str, str], dict[Key, Object]] = {}
+        self._owned: dict[str, dict[tuple[Kind, Key], None]] = {}
+        """By UID what names that object as an owner, or did when it was made."""
         self.kinds = fake_kinds.KindTable()
         self.watchers: list[Watcher] = []
         for served in fake_kinds.BUILT_IN:
@@ -204,8 +209,9 @@ class FakeServer:
             raise answers.namespace_missing(namespace)
         if "deletionTimestamp" in found["metadata"]:
             raise answers.namespace_terminating(kind, name, namespace)
-        used = sum(fake_objects.is_in(raw, namespace=namespace) for raw in self.list_all(kind))
-        fake_quotas.check(self._quotas(namespace), kind, name, used=used)
+        if quotas := self._quotas(namespace):
+            used = sum(fake_objects.is_in(raw, namespace=namespace) for raw in self.list_all(kind))
+            fake_quotas.check(quotas, kind, name, used=used)
 
     def _quotas(self, namespace: str) -> list[Object]:
         quotas = self._objects.get(("", fake_kinds.RESOURCE_QUOTA.kind.name), {}).values()
@@ -227,8 +233,8 @@ class FakeServer:
         kind = served.kind
         kept = {key: value for key, value in wanted.items() if key != "status" or not served.shape.has_status}
         metadata = {key: value for key, value in wanted["metadata"].items() if key != "generateName"}
-        metadata |= {"uid": f"uid-{self._uids:06d}", "generation": 1, "creationTimestamp": self._time()}
-        stored = self._put(kind, {**kept, **served.defaults, "metadata": metadata})
+        metadata |= {"uid": make_uid(self._uids), "generation": 1, "creationTimestamp": self._time()}
+        stored = self._put(kind, fake_objects.fill({**kept, **served.defaults, "metadata": metadata}, served))
         self._tell(kind, None, stored)
         if kind == _DEFINITIONS:
             self.kinds.serve(fake_kinds.custom_kind(stored))
@@ -250,6 +256,7 @@ class FakeServer:
 
     def _finish_change(self, served: ServedKind, live: Object, wanted: Object) -> Object:
         """Store a change, or nothing where there is none; an object that only its finalizers held goes."""
+        wanted = fake_objects.fill(wanted, served)
         if fake_objects.is_same(live, wanted):
             return live
         if "deletionTimestamp" in live["metadata"] and not wanted["metadata"].get("finalizers"):
@@ -270,7 +277,10 @@ class FakeServer:
         metadata = {**raw["metadata"], "resourceVersion": str(self._version)}
         stored = fake_objects.copy({**raw, "metadata": metadata})
         table = self._objects.setdefault((kind.group, kind.name), {})
-        table[(metadata.get("namespace", ""), metadata["name"])] = stored
+        key = (metadata.get("namespace", ""), metadata["name"])
+        table[key] = stored
+        for owner in metadata.get("ownerReferences", ()):
+            self._owned.setdefault(owner["uid"], {})[(kind, key)] = None
         return dict(stored)
 
     def _remove(self, kind: Kind, live: Object) -> None:
@@ -288,10 +298,11 @@ class FakeServer:
 
     def _collect_garbage(self, uid: str) -> None:
         """Delete what had nobody else as its owner."""
-        for kind, raw in list(self.everything()):
-            owners = raw["metadata"].get("ownerReferences", ())
+        for kind, key in self._owned.pop(uid, ()):
+            raw = self.find(kind, *key)
+            owners = raw["metadata"].get("ownerReferences", ()) if raw is not None else ()
             if owners and all(owner["uid"] == uid for owner in owners):
-                self.delete(kind, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+                self.delete(kind, *key)
 
     def _empty(self, kind: Kind, name: str) -> None:
         """Delete the content of a namespace or of a kind that is going."""
@@ -337,3 +348,8 @@ class FakeServer:
 
 
 _DEFINITIONS = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind
+
+
+def make_uid(number: int) -> str:
+    """The uid of the object that was made as that many-th: counted, and spread as those of real servers are."""
+    return f"{number * SPREAD & 0xFFFFFFFF:08x}-0000-4000-8000-{number:012x}"

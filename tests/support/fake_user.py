@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from hearth.model import errors, names
@@ -32,8 +33,8 @@ class FakeUser:
         except errors.Refused:
             return None
 
-    async def find_children(self, stack_uid: str) -> list[Object]:
-        """Every object with that Stack's label, except revisions."""
+    async def find_children(self, stack_uid: str, kinds: Collection[str] = ()) -> list[Object]:
+        """Every object with that Stack's label except revisions, whatever its kind."""
         return [
             raw
             for kind, raw in self.server.everything()

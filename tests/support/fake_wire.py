@@ -15,6 +15,7 @@ from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support import traffic
+from support.desk import Desk
 from support.fake_server import FakeServer
 from support.traffic import Request, Traffic
 
@@ -35,6 +36,8 @@ class FakeWire:
         self.latency = latency
         self.delay = 2 * latency
         """Seconds that events travel: a little more than answers; with none they come before them, as some really do."""
+        self.desk: Desk | None = None
+        """Where requests are served; None: as they come."""
         self._is_alive = True
         self._held: dict[str, list[tuple[Kind, Object | None, Object | None]]] = {}
         self._is_pumping = False
@@ -56,11 +59,15 @@ class FakeWire:
     async def send(self, request: Request, act: Callable[[], Answer]) -> Answer:
         """The answer to one request, after its way there and back."""
         await self.travel()
+        if self.desk is not None:
+            await self.desk.serve()
         how = self.traffic.record(request)
         if how == "kill-before":
             self._die()
+        number = self.traffic.writes if request.verb in traffic.WRITES else None
         refusal = self.traffic.find_refusal(request, how)
         if refusal is not None and not isinstance(refusal, traffic.Lost):
+            self._note_refusal(number)
             if how == "kill-after":
                 self._die()
             await self.travel()
@@ -70,6 +77,7 @@ class FakeWire:
             answer = act()
         except errors.Refused as error:
             self.traffic.acting = None
+            self._note_refusal(number)
             await self.travel()
             raise error from None
         self.traffic.acting = None
@@ -79,6 +87,10 @@ class FakeWire:
         if refusal is not None:
             raise errors.Unreachable("the connection was closed before an answer came")
         return answer
+
+    def _note_refusal(self, number: int | None) -> None:
+        if number is not None:
+            self.traffic.refused.add(number)
 
     async def travel(self) -> None:
         """Let a request or an answer travel."""

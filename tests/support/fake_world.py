@@ -7,15 +7,16 @@ import contextlib
 import contextvars
 import datetime
 from collections.abc import Callable, Coroutine, Iterator, MutableMapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 
 from hearth.engine import engine, inbox, services
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.shards import Share
 from hearth.plan import attempts, hashing, health
-from support import fake_user, probe_player, silence, virtual_time
+from support import fake_kinds, fake_user, probe_player, silence, virtual_time, workloads
 from support.fake_cluster import FakeCluster
 from support.fake_home import FakeHome
 from support.fake_marks import FakeMarks
@@ -43,13 +44,23 @@ class NeverRests(AssertionError):
     """Something was still busy after the longest time that a story may take."""
 
 
+Connect: TypeAlias = Callable[[FakeServer, Traffic], FakeWire]
+"""How an operator comes by a connection."""
+
+
 class SilentObserver:
     """The port `Observer`, for whoever measures nothing."""
 
     def on_pass(self, *, result: str, seconds: float) -> None:
         """As the port says."""
 
-    def on_request(self, *, verb: str, kind: str, code: int) -> None:
+    def on_start(self, seconds: float) -> None:
+        """As the port says."""
+
+    def on_reaction(self, seconds: float) -> None:
+        """As the port says."""
+
+    def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
         """As the port says."""
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
@@ -81,14 +92,14 @@ def diary() -> Iterator[list[str]]:
         structlog.configure(**before)
 
 
-def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
-    """Run a test in a fake world of its own.
+def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int = 1) -> None:
+    """Run a test in a fake world of its own, among so many operators.
 
     Raises InternalError where an operator logged one, or where something happened that must never happen.
     """
 
     async def in_world() -> None:
-        world = FakeWorld()
+        world = FakeWorld(shards=shards)
         await test(world)
         mistakes.extend(silence.find_leaks("an Event", world.traffic.events))
         mistakes.extend([*world.witness.wrong, *world.oversight.wrong])
@@ -102,20 +113,24 @@ def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
 class Controller:
     """One life of the operator."""
 
-    def __init__(self, server: FakeServer, traffic: Traffic) -> None:
+    def __init__(
+        self, server: FakeServer, traffic: Traffic, share: Share, *, concurrency: int, connect: Connect = FakeWire
+    ) -> None:
+        """concurrency: writes of children in flight at most; connect: makes its connection to the server."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._clock = VirtualClock()
         self._context = contextvars.copy_context()
         self._context.run(virtual_time.OWNER.set, self._tasks)
-        self._context.run(self._make, server, traffic)
+        self._context.run(lambda: self._make(connect(server, traffic), share, concurrency))
 
-    def _make(self, server: FakeServer, traffic: Traffic) -> None:
-        self.wire = FakeWire(server, traffic)
-        heard = inbox.Inbox()
+    def _make(self, wire: FakeWire, share: Share, concurrency: int) -> None:
+        self.wire = wire
+        heard = inbox.Inbox(self._clock.monotonic)
         shared = services.Services(
-            home=FakeHome(self.wire, heard),
+            home=FakeHome(self.wire, heard, share=share),
             marks=FakeMarks(self.wire, heard),
-            cluster=FakeCluster(self.wire, heard),
+            cluster=FakeCluster(self.wire, heard, share=share),
+            share=share,
             clock=self._clock,
             hashes=HASHER,
             inbox=heard,
@@ -123,7 +138,7 @@ class Controller:
             rules=health.Rulebook(),
             own_namespace=OPERATOR_NAMESPACE,
         )
-        self.engine = engine.Engine(services=shared, observer=SilentObserver())
+        self.engine = engine.Engine(services=shared, observer=SilentObserver(), concurrency=concurrency)
 
     async def start(self) -> None:
         """Let it run."""
@@ -142,18 +157,24 @@ class FakeWorld:
 
     has_virtual_time = True
 
-    def __init__(self, *, namespace: str = "default") -> None:
+    def __init__(self, *, namespace: str = "default", shards: int = 1) -> None:
+        """shards: how many operators divide the Stacks; they live and die together."""
         self.namespace = namespace
+        self._shares = [Share(index=index, count=shards) for index in range(shards)]
         self.traffic = Traffic(kill=self._on_death)
         self._clock = VirtualClock()
         self.server = FakeServer(self._clock.now)
-        self.controller: Controller | None = None
+        self.controllers: list[Controller] = []
         self.event_delay: float | None = None
         """Seconds that events travel to operators that start from now on; None: as usual."""
+        self.concurrency = engine.CONCURRENCY
+        """Writes of children in flight at most, for operators that start from now on."""
         self.user = FakeUser(self.server)
         self._player = probe_player.Player(self.user, now=self._now)
+        self._workloads = workloads.Controller(self.server)
         self._change = asyncio.Event()
         self._changes = 0
+        self._others_changes = 0
         self.witness = Witness()
         self.oversight = Oversight(self.traffic, self._clock.monotonic)
         self.traffic.listeners.append(self.oversight.on_request)
@@ -165,10 +186,13 @@ class FakeWorld:
 
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         self._changes += 1
+        self._others_changes += self.traffic.acting is None
         self._change.set()
         if kind.group == probe_player.GROUP:
             # In a context of its own: what the player begins must outlive the operator that made it look.
             asyncio.get_running_loop().call_soon(self._show, before, after, context=contextvars.Context())
+        elif kind == fake_kinds.DEPLOYMENT.kind and after is not None:
+            asyncio.get_running_loop().call_soon(self._workloads.show, kind, after, context=contextvars.Context())
 
     def _show(self, before: Object | None, after: Object | None) -> None:
         """The player of probes hears of a change."""
@@ -181,41 +205,45 @@ class FakeWorld:
 
     async def start_controller(self) -> None:
         """As the protocol says."""
-        self.controller = Controller(self.server, self.traffic)
+        started = self.controllers = [
+            Controller(self.server, self.traffic, share, concurrency=self.concurrency) for share in self._shares
+        ]
         if self.event_delay is not None:
-            self.controller.wire.delay = self.event_delay
+            for each in started:
+                each.wire.delay = self.event_delay
             self.oversight.events_take(self.event_delay)
-        await self.controller.start()
+        await asyncio.gather(*(each.start() for each in started))
 
     async def kill_controller(self) -> None:
         """As the protocol says."""
-        if self.controller is not None:
-            self.controller.kill()
-            self.controller = None
+        self._end()
+
+    def _end(self) -> None:
+        for each in self.controllers:
+            each.kill()
+        self.controllers = []
 
     def _on_death(self) -> None:
         """A planned death at a write: the next operator starts a moment later."""
-        if self.controller is not None:
-            self.controller.kill()
-            self.controller = None
+        self._end()
         loop = asyncio.get_running_loop()
         loop.call_later(RESTART_AFTER, self._rise, context=contextvars.Context())
 
     def _rise(self) -> None:
-        if self.controller is None:
+        if not self.controllers:
             self._rising = asyncio.ensure_future(self.start_controller())
 
     # ------------------------------------------------------------ events
 
     def hold_events(self, kind: str) -> None:
         """As the protocol says."""
-        if self.controller is not None:
-            self.controller.wire.hold(kind)
+        for each in self.controllers:
+            each.wire.hold(kind)
 
     def release_events(self, kind: str) -> None:
         """As the protocol says; an operator that was started since has heard all of it."""
-        if self.controller is not None:
-            self.controller.wire.release(kind)
+        for each in self.controllers:
+            each.wire.release(kind)
 
     # ------------------------------------------------------------ time
 
@@ -253,6 +281,11 @@ class FakeWorld:
             await asyncio.sleep(QUIET)
             if self._clock.monotonic() > begun + LONGEST:
                 raise NeverRests(f"still busy after {LONGEST:.0f} virtual seconds: {self.traffic.requests[-5:]}")
+
+    @property
+    def circumstances(self) -> tuple[object, ...]:
+        """Equal for as long as nobody but operators does anything: no user, no player of probes, no test."""
+        return self._others_changes, len(self.traffic.troubles), len(self.traffic.denied)
 
     def _activity(self) -> tuple[int, int]:
         return self._changes, len(self.traffic.requests)

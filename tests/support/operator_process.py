@@ -78,15 +78,20 @@ class OperatorProcess:
     max_backoff: str = "2s"
     operator_namespace: str = ""
     """Where it keeps its own things; "" for the namespace that it serves."""
+    options: tuple[str, ...] = ()
+    """Further flags."""
+    port: int = 0
+    """Where its pages are, since its start."""
 
     async def start(self) -> None:
         """Begin; returns when it says that it is ready, or is dead already."""
-        port = find_free_port()
+        self.port = port = find_free_port()
         with (self.log_file or Path(os.devnull)).open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "hearth", "run", "--kubeconfig", str(self.kubeconfig)),
                 *(f"--namespace={self.namespace}", f"--operator-namespace={self.operator_namespace or self.namespace}"),
                 *("--http-address", f"127.0.0.1:{port}", "--max-backoff", self.max_backoff, "--log-format", "json"),
+                *self.options,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=log,
             )
@@ -98,6 +103,14 @@ class OperatorProcess:
         """The lines of its log that must never be there: errors, and whatever it did not mean to log."""
         lines = self.log_file.read_text().splitlines() if self.log_file is not None else []
         return [line for line in lines if is_complaint(line)]
+
+    def read_metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over all its samples with these labels; an empty one may be any. Blocks."""
+        wanted = [f'{label}="{value}"' for label, value in labels.items() if value]
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        found = [line for line in lines if re.match(rf"{name}[ {{]", line) and all(each in line for each in wanted)]
+        return sum(float(line.rpartition(" ")[2]) for line in found)
 
     def read_memory(self) -> float:
         """What it holds of the machine's memory, in MiB."""

@@ -37,6 +37,7 @@ class StackSeen:
     is_waived: bool = False
     """Whether its user wanted nothing held back since."""
     paused_at: float | None = None
+    suspended_at: float | None = None
 
 
 class Oversight:
@@ -64,12 +65,15 @@ class Oversight:
     # ------------------------------------------------------------ what is told
 
     def on_request(self, request: Request) -> None:
-        """The operator sends a request: while a Stack is paused, none that writes a child."""
+        """The operator sends a request: while a Stack is paused, none that writes a child; suspended, none that deletes one."""
         if request.verb not in {"apply", "delete"}:
             return
         for seen in self._stacks.values():
             if seen.paused_at is not None and self._now() > seen.paused_at + self.slack:
                 self.wrong.append(f"{request} was sent while the Stack is paused")
+            suspended_at = seen.suspended_at if request.verb == "delete" else None
+            if suspended_at is not None and self._now() > suspended_at + self.slack:
+                self.wrong.append(f"{request} was sent while the Stack is suspended")
 
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
@@ -100,8 +104,12 @@ class Oversight:
         is_paused = bool(raw["spec"].get("paused"))
         if is_paused != (seen.paused_at is not None):
             seen.paused_at = self._now() if is_paused else None
+        is_suspended = bool(raw["spec"].get("suspended")) and "deletionTimestamp" not in raw["metadata"]
+        if is_suspended != (seen.suspended_at is not None):
+            seen.suspended_at = self._now() if is_suspended else None
         old_status, status = expectations.status_of(seen.raw), expectations.status_of(raw)
-        if str(status.get("phase")).endswith("Complete") and old_status != status:
+        phase = str(status.get("phase"))
+        if phase.endswith("Complete") and phase != "SuspendComplete" and old_status != status:
             seen.reached = frozenset(self._find_reached(uid, status))
         seen.raw = raw
 
@@ -257,8 +265,13 @@ class Oversight:
                 continue
             stated = verification.Scope(values={}).evaluate(resource["manifest"])
             found = [each for each in self._children.values() if witness.whose(each) == (uid, name)]
-            if not any(is_ready(each) and not [*verification.find_differences(stated, each, "")] for each in found):
+            if not any(is_ready(each) and not find_wrong(stated, resource, each) for each in found):
                 yield name
+
+
+def find_wrong(stated: Any, resource: Mapping[str, Any], raw: Object) -> list[str]:
+    """Where an object is not as its manifest states, what others may keep apart."""
+    return [*verification.find_differences(verification.less_left(stated, resource, raw), raw, "")]
 
 
 def find_policy(template: Object, resource: str) -> str:

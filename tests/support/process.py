@@ -48,6 +48,10 @@ class IdleMachine:
         """None."""
         return {}
 
+    def count_writes(self) -> Mapping[str, float]:
+        """As the protocol says."""
+        return {}
+
     def count_stacks(self) -> Mapping[str, float]:
         """None."""
         return {}
@@ -58,10 +62,14 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("kubeconfig")
     parser.add_argument("--hang", action="store_true")
+    parser.add_argument("--profile")
     parser.add_argument("--grace", type=float, default=wiring.GRACE)
     options = parser.parse_args()
     settings = Settings(
-        kubeconfig=options.kubeconfig, log_format="json", http_address=Address(host="127.0.0.1", port=0)
+        kubeconfig=options.kubeconfig,
+        log_format="json",
+        http_address=Address(host="127.0.0.1", port=0),
+        profile=options.profile,
     )
 
     def build(_settings: Settings, _source: CredentialSource, _observer: Metrics) -> IdleMachine:

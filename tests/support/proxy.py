@@ -25,6 +25,7 @@ Filter: TypeAlias = Callable[[Line], Line | None]
 """Gives the line that the client gets instead, or None for none at all."""
 
 PASSED_ON = frozenset({"accept", "content-type", "impersonate-user"})
+TOO_MANY = 429
 ANSWERED_ON = frozenset({"content-type", "retry-after"})
 
 
@@ -173,8 +174,10 @@ Proxy = TypeVar("Proxy", bound=FaultProxy)
 
 
 def make_refusal(refusal: Refusal) -> web.Response:
-    """The answer, with a Status as a real server gives it."""
+    """The answer, with a Status as a real server gives it, but for its own flow control."""
     headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
+    if refusal.code == TOO_MANY:
+        return web.Response(status=refusal.code, text="Too many requests, please try again later.", headers=headers)
     status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": refusal.code, "message": "by the test"}
     return web.Response(
         status=refusal.code, body=orjson.dumps(status), headers=headers, content_type="application/json"

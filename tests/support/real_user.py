@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import orjson
@@ -45,10 +45,11 @@ class RealUser:
                 raise
             return None
 
-    async def find_children(self, stack_uid: str) -> list[Object]:
-        """Every object with that Stack's label, except revisions."""
-        kinds = [kind for kind in KINDS if kind.namespaced and kind != fake_kinds.CONTROLLER_REVISION.kind]
-        found = await asyncio.gather(*(self.list_labelled(kind, stack_uid) for kind in kinds))
+    async def find_children(self, stack_uid: str, kinds: Collection[str]) -> list[Object]:
+        """Every object with that Stack's label, of the kinds of these names."""
+        looked_at = [kind for kind in KINDS if kind.namespaced and kind.name in kinds]
+        looked_at = [kind for kind in looked_at if kind != fake_kinds.CONTROLLER_REVISION.kind]
+        found = await asyncio.gather(*(self.list_labelled(kind, stack_uid) for kind in looked_at))
         return [raw for each in found for raw in each]
 
     async def find_revisions(self, stack_uid: str) -> list[Object]:
@@ -73,6 +74,17 @@ class RealUser:
         kind = find_kind(manifest["apiVersion"], manifest["kind"])
         path = requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
         return await self.connection.request("POST", path, body=manifest)
+
+    async def wait_refused(self, manifest: Object) -> None:
+        """Until the server would not create that: a quota, say, counts only once all of its parts have heard of it."""
+        kind = find_kind(manifest["apiVersion"], manifest["kind"])
+        path = requests.collection_path(kind, manifest["metadata"]["namespace"])
+        while True:
+            try:
+                await self.connection.request("POST", path, query={"dryRun": "All"}, body=manifest)
+            except errors.Refused:
+                return
+            await asyncio.sleep(RETRY)
 
     async def replace_spec(self, address: Address, spec: Object) -> None:
         """As `kubectl replace`, of the spec alone; whatever was written to the status meanwhile is no conflict."""

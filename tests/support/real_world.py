@@ -23,7 +23,9 @@ from support.traffic import Traffic
 from support.world import Check
 
 POLL = 0.05
-"""Seconds between two looks."""
+"""Seconds between two looks at something that may soon be over."""
+UNHURRIED_POLL = 0.3
+"""Seconds between two looks at what stays once it is there."""
 QUIET = 1.6
 """Seconds without a change after which nothing moves any more: longer than statuses are held back."""
 TIMEOUT = 60.0
@@ -151,16 +153,19 @@ class RealWorld:
 
     async def wait_until(self, check: Check) -> list[str]:
         """As the protocol says."""
+        return await self._wait(check, pause=POLL)
+
+    async def _wait(self, check: Check, *, pause: float) -> list[str]:
         latest = time.monotonic() + self.timeout
         while (wrong := await check()) and time.monotonic() < latest:  # noqa: ASYNC110 -- the server has no event for it
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(pause)
         return wrong
 
     async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
         """As the protocol says; what takes minutes there takes at most the longest backoff here."""
         latest = time.monotonic() + self.timeout
         while True:
-            wrong = await self.wait_until(check)
+            wrong = await self._wait(check, pause=UNHURRIED_POLL)
             before = self.traffic.settled
             await asyncio.sleep(QUIET)
             wrong = await check()

@@ -5,6 +5,7 @@ Must not know of any world.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +15,10 @@ from typing import Any
 import yaml
 
 from hearth.model.child import Object
-from support import probe_player
+from support import probe_player, workloads
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""In C where it was built so: every process of a test run reads all stories."""
 FOLDER = Path(__file__).parent.parent / "stories"
 STACK_NAME = "shop"
 EXPECTATIONS = frozenset(
@@ -46,6 +49,8 @@ ACTIONS = frozenset(
 )
 WORDS = frozenset({"stack", "expect", "until", "patience"})
 DURATION = re.compile(r"(\d+)(s|m)")
+KIND = re.compile(r"\b[A-Z][A-Za-z]+\b")
+SHORT_FORMS = {"probe": "Probe", "latecomer": "Latecomer", "config": "ConfigMap", "deployment": "Deployment"}
 SECONDS = {"s": 1, "m": 60}
 
 
@@ -77,8 +82,10 @@ class Story:
     slug: str
     """The file's name."""
     steps: tuple[Step, ...]
+    kinds: frozenset[str] = frozenset()
+    """The names of all kinds whose objects can come into it, and maybe others."""
     needs: frozenset[str] = frozenset()
-    """`fake`: played on the fake cluster alone, as the file says why."""
+    """`fake`: played on the fake cluster alone, `whole`: by one operator for all Stacks, as the file says why."""
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -86,19 +93,28 @@ class Story:
         return tuple(dict.fromkeys(step.stack for step in self.steps))
 
 
-def load_all(folder: Path = FOLDER) -> list[Story]:
+@functools.cache
+def load_all(folder: Path = FOLDER) -> tuple[Story, ...]:
     """Every story, by the names of the files."""
-    return [load(path) for path in sorted(folder.glob("*.yaml"))]
+    return tuple(load(path) for path in sorted(folder.glob("*.yaml")))
 
 
 def load(path: Path) -> Story:
     """One story. Raises BadStory."""
-    raw = yaml.safe_load(path.read_text())
+    text = path.read_text()
+    raw = yaml.load(text, Loader=LOADER)  # noqa: S506 -- it is the safe one
     unknown = raw.keys() - {"story", "steps", "why", "only"}
     if unknown or not raw.get("steps"):
         raise BadStory(f"{path.name}: unknown keys {sorted(unknown)}, or no steps")
     steps = tuple(parse_step(step, where=f"{path.name}, step {number}") for number, step in enumerate(raw["steps"], 1))
-    return Story(title=raw["story"], slug=path.stem, steps=steps, needs=frozenset(raw.get("only", ())))
+    return Story(
+        title=raw["story"], slug=path.stem, steps=steps, kinds=find_kinds(text), needs=frozenset(raw.get("only", ()))
+    )
+
+
+def find_kinds(text: str) -> frozenset[str]:
+    """Every word of a story that may be a kind, and the kinds of its short forms."""
+    return frozenset(KIND.findall(text)) | {kind for word, kind in SHORT_FORMS.items() if word in text}
 
 
 def parse_step(raw: Mapping[str, Any], *, where: str) -> Step:
@@ -134,13 +150,15 @@ def expand(spec: Mapping[str, Any]) -> Object:
     if "template" not in spec:
         return dict(spec)
     resources = spec["template"].get("resources") or {}
-    expanded = {name: expand_resource(resource) for name, resource in resources.items()}
+    expanded = {name: expand_resource(name, resource) for name, resource in resources.items()}
     return {**spec, "template": {**spec["template"], "resources": expanded}}
 
 
-def expand_resource(resource: Mapping[str, Any]) -> Object:
-    """A resource with `probe:`, `latecomer:` or `config:` written out as its manifest."""
-    rest = {key: value for key, value in resource.items() if key not in {"probe", "latecomer", "config"}}
+def expand_resource(name: str, resource: Mapping[str, Any]) -> Object:
+    """A resource with `probe:`, `latecomer:`, `config:` or `deployment:` written out as its manifest."""
+    rest = {key: value for key, value in resource.items() if key not in SHORT_FORMS}
+    if "deployment" in resource:
+        return {"manifest": workloads.manifest(name, resource["deployment"] or {}), **rest}
     if "probe" in resource:
         return {"manifest": probe_player.manifest(resource["probe"]), **rest}
     if "latecomer" in resource:

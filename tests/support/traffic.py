@@ -6,7 +6,7 @@ Outlives the engines. Must not know what a request does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -50,6 +50,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "server-error": lambda request: answers.refuse(500, "", "etcdserver: request timed out"),
     "unavailable": lambda request: answers.unavailable(),
     "busy": lambda request: answers.busy(2.0),
+    "not-now": lambda request: answers.not_now(2.0),
     "conflict": lambda request: answers.stale(request.kind, request.name),
     "quota": lambda request: answers.forbidden(request.kind, request.name, "exceeded quota: small, limited: count=1"),
     "denied": lambda request: answers.denied(request.kind, request.name, verb="patch", namespace=request.namespace),
@@ -96,6 +97,8 @@ class Traffic:
 
     requests: list[Request] = field(default_factory=list)
     writes: int = 0
+    refused: set[int] = field(default_factory=set)
+    """Numbers of the writes that came to nothing; the first is 1."""
     settled: int = 0
     """Writes of children, finalizers and revisions that were accepted."""
     events: list[tuple[str, str, str, str]] = field(default_factory=list)
@@ -144,7 +147,3 @@ class Traffic:
     def count(self, since: int = 0) -> Counter[str]:
         """How many requests of each verb were sent after the first `since`."""
         return Counter(request.verb for request in self.requests[since:])
-
-    def writes_to(self, name: str) -> Iterator[Request]:
-        """Every write to objects of that name."""
-        return (request for request in self.requests if request.verb in WRITES and request.name == name)

@@ -74,10 +74,18 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
         return wrong
     scope = make_scope(spec, stack, {name: found[0] for name, found in children.items()})
     for name, resource in wanted.items():
-        manifest = less_left(scope.evaluate(resource["manifest"]), resource, children[name][0])
+        manifest = less_left(evaluate_manifest(scope, resource["manifest"]), resource, children[name][0])
         wrong += [f"V: {name}: {text}" for text in find_differences(manifest, children[name][0], "")]
         wrong += [f"V: {name}: {text}" for text in find_incomplete(children[name][0], stack)]
     return wrong
+
+
+def evaluate_manifest(scope: Scope, manifest: Any) -> Any:
+    """A manifest with its expressions replaced, except those in the template of a nested stack, which are its own."""
+    evaluated = scope.evaluate(manifest)
+    if manifest.get("kind") == names.STACK and "template" in manifest["spec"]:
+        evaluated = {**evaluated, "spec": {**evaluated["spec"], "template": manifest["spec"]["template"]}}
+    return evaluated
 
 
 def make_scope(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Object]) -> Scope:
@@ -108,7 +116,8 @@ def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:
     if resource.get("driftPolicy", "Repair") != "Repair":
         return {}
     entries = found["metadata"].get("managedFields", ())
-    scaled = ["spec.replicas"] if any(entry.get("subresource") == "scale" for entry in entries) else []
+    is_scaled = any(entry.get("subresource") == "scale" or entry["manager"] == names.SUSPENDER for entry in entries)
+    scaled = ["spec.replicas"] if is_scaled else []
     for path in [*resource.get("ignoreFields", ()), *scaled]:
         manifest = take_out(manifest, path.split("."))
     return manifest

@@ -5,7 +5,7 @@ Both do what a user does with kubectl, and run the operator. Must not know of st
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -46,8 +46,8 @@ class User(Protocol):
     async def find(self, address: Address) -> Object | None:
         """The object, or None."""
 
-    async def find_children(self, stack_uid: str) -> list[Object]:
-        """Every object with that Stack's label, of whatever kind."""
+    async def find_children(self, stack_uid: str, kinds: Collection[str]) -> list[Object]:
+        """Every object with that Stack's label except revisions, at least those of the kinds of these names."""
 
     async def find_revisions(self, stack_uid: str) -> list[Object]:
         """The ControllerRevisions that this Stack owns."""

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from hearth.cli import main
+from hearth.model import names
 from hearth.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[2] / "manifests"
@@ -39,6 +40,14 @@ def test_the_arguments_of_the_container_are_understood(pod: dict[str, Any]) -> N
     assert result.exit_code == 0, result.output
     assert str(seen[0].http_address) == f"0.0.0.0:{container['ports'][0]['containerPort']}"
     assert seen[0].log_format == "json"
+
+
+def test_there_are_as_many_pods_as_shards() -> None:
+    """One too few, and some Stacks would be nobody's."""
+    (patch,) = yaml.safe_load((FOLDER / "shards" / "kustomization.yaml").read_text())["patches"]
+    by_path = {step["path"]: step["value"] for step in yaml.safe_load(patch["patch"])}
+
+    assert by_path["/spec/template/spec/containers/0/args/-"] == f"--shards={by_path['/spec/replicas']}"
 
 
 def test_the_probes_ask_for_paths_that_are_served(pod: dict[str, Any]) -> None:
@@ -88,7 +97,22 @@ def test_writing_stacks_is_granted_by_hand_alone() -> None:
     assert aggregated == ["hearth-stacks-view"]
 
 
-@pytest.mark.parametrize("folder", ["manifests/install", "manifests/rbac", "crds"])
+def test_the_policy_adds_the_operators_own_finalizer_and_only_at_creation() -> None:
+    """At an update it would undo what the operator takes away; where it fails the operator adds it."""
+    policy, binding = (
+        yaml.safe_load((FOLDER / "finalizer" / f"{name}.yaml").read_text()) for name in ("policy", "binding")
+    )
+    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+    (mutation,) = policy["spec"]["mutations"]
+
+    assert (rule["apiGroups"], rule["resources"], rule["operations"]) == ([names.GROUP], ["stacks"], ["CREATE"])
+    assert mutation["jsonPatch"]["expression"].count(f'"{names.FINALIZER}"') == 2
+    assert f"'{names.FINALIZER}'" in policy["spec"]["matchConditions"][0]["expression"]
+    assert policy["spec"]["failurePolicy"] == "Ignore"
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+
+
+@pytest.mark.parametrize("folder", ["manifests/install", "manifests/rbac", "manifests/finalizer", "crds"])
 def test_every_file_is_part_of_its_kustomization(folder: str) -> None:
     """A file that nobody lists is installed by nobody."""
     path = FOLDER.parent / folder

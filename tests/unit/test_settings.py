@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hearth import settings
-from hearth.settings import Address
+from hearth.model.shards import WHOLE, Share
+from hearth.settings import Address, Settings
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,56 @@ def test_a_pod_is_told_its_own_namespace(tmp_path: Path) -> None:
 def test_outside_of_a_pod_the_namespace_is_the_usual_one(tmp_path: Path) -> None:
     """There is no such file then."""
     assert settings.find_operator_namespace(tmp_path / "namespace") == "hearth-system"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(Settings(), "hearth", id="serves all namespaces"),
+        pytest.param(Settings(namespace="shop"), "hearth-shop", id="serves one"),
+        pytest.param(Settings(namespace="shop", lease_name="mine"), "mine", id="is told"),
+        pytest.param(Settings(share=Share(index=1, count=4)), "hearth-1-of-4", id="a share"),
+    ],
+)
+def test_who_serves_something_else_waits_for_another_lease(given: Settings, expected: str) -> None:
+    """Or one of two operators for two namespaces would never begin."""
+    assert given.find_lease_name() == expected
+
+
+def test_a_pod_is_known_by_its_own_account(tmp_path: Path) -> None:
+    """There may be others like it, so that it stands for a lease unless told otherwise."""
+    file = tmp_path / "namespace"
+
+    assert not settings.is_pod(file)
+    file.write_text("platform\n")
+    assert settings.is_pod(file)
+
+
+@pytest.mark.parametrize(
+    ("shards", "shard", "host", "expected"),
+    [
+        pytest.param(1, None, "laptop", WHOLE, id="one process"),
+        pytest.param(4, 2, "hearth-1", Share(index=2, count=4), id="stated"),
+        pytest.param(4, None, "hearth-3", Share(index=3, count=4), id="a StatefulSet's pod"),
+    ],
+)
+def test_a_share_is_stated_or_told_by_the_name_of_the_pod(
+    shards: int, shard: int | None, host: str, expected: Share
+) -> None:
+    """One manifest serves all pods of a StatefulSet."""
+    assert settings.find_share(shards, shard, host=host) == expected
+
+
+@pytest.mark.parametrize(
+    ("shard", "host", "words"),
+    [
+        pytest.param(
+            None, "hearth-6c9f7d5b8-x2x4q", "'hearth-6c9f7d5b8-x2x4q' ends in no ordinal", id="of a Deployment"
+        ),
+        pytest.param(None, "hearth-2", "there is no shard 2 of 2", id="a pod too many"),
+    ],
+)
+def test_a_share_that_is_none_is_refused(shard: int | None, host: str, words: str) -> None:
+    """It would be worked on twice, or not at all."""
+    with pytest.raises(ValueError, match=words):
+        settings.find_share(2, shard, host=host)

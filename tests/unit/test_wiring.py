@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pstats
 import signal
 import subprocess
 import sys
@@ -58,14 +59,16 @@ def read_events(process: subprocess.Popen[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_signal_ends_everything_in_order(kubeconfig: Path, number: signal.Signals) -> None:
-    """And the process says by its code that this was asked for."""
-    with started(kubeconfig) as process:
+def test_a_signal_ends_everything_in_order(kubeconfig: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """And the process says by its code that this was asked for; a profile is there, if it was to be."""
+    with started(kubeconfig, "--profile", str(tmp_path / "profile")) as process:
         process.send_signal(number)
         events = read_events(process)
 
         assert events == ["ending", "engine stopped", "ended"]
         assert process.wait(30) == 0
+    stats = pstats.Stats(str(tmp_path / "profile")).stats  # type: ignore[attr-defined]  # the stubs leave it out
+    assert {"operate", "stop"} <= {name for _file, _line, name in stats}
 
 
 def test_a_second_signal_ends_it_at_once(kubeconfig: Path) -> None:

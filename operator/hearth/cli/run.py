@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import click
 
 from hearth import settings as settings_module
 from hearth.cli import main as cli
-from hearth.settings import Address, Settings
+from hearth.cli import profiling
+from hearth.settings import Settings
 
 
 class TextType(click.ParamType[Any]):
@@ -32,6 +33,7 @@ class TextType(click.ParamType[Any]):
 
 ADDRESS = TextType("host:port", settings_module.parse_address)
 DURATION = TextType("duration", settings_module.parse_duration)
+PROFILE = TextType("file", profiling.claim)
 
 
 @click.command(
@@ -83,7 +85,7 @@ DURATION = TextType("duration", settings_module.parse_duration)
     type=click.IntRange(min=1),
     default=32,
     show_envvar=True,
-    help="Writes that may be on their way to the API server at once.",
+    help="The most writes that may be on their way to the API server at once; its answers decide how many are.",
 )
 @click.option(
     "--max-backoff",
@@ -92,16 +94,80 @@ DURATION = TextType("duration", settings_module.parse_duration)
     show_envvar=True,
     help="The longest wait between two attempts at one resource, as in 90s, 5m or 1h30m.",
 )
+@click.option(
+    "--leader-election/--no-leader-election",
+    default=settings_module.is_pod,
+    show_default="on in a pod, else off",
+    show_envvar=True,
+    help="Several processes take turns: one works, the others stand by until its Lease is free.",
+)
+@click.option(
+    "--lease-name",
+    show_default="hearth, followed by --namespace where that is given",
+    show_envvar=True,
+    help="The Lease in --operator-namespace that they take turns by.",
+)
+@click.option(
+    "--lease-duration",
+    type=DURATION,
+    default="15s",
+    show_envvar=True,
+    help="How long others leave a Lease alone that is not renewed.",
+)
+@click.option(
+    "--renew-deadline",
+    type=DURATION,
+    default="10s",
+    show_envvar=True,
+    help="A leader that could not renew its Lease for so long ends, so that another can begin.",
+)
+@click.option(
+    "--retry-period",
+    type=DURATION,
+    default="2s",
+    show_envvar=True,
+    help="The time between two renewals, and between two attempts at one.",
+)
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1, max=settings_module.MOST_SHARDS),
+    default=1,
+    show_envvar=True,
+    help="Among how many processes the Stacks are divided; each states the same number.",
+)
+@click.option(
+    "--shard",
+    type=click.IntRange(min=0),
+    show_default="the ordinal of the StatefulSet's pod",
+    show_envvar=True,
+    help="Which of the --shards this one is, from 0 on.",
+)
+@click.option(
+    "--profile",
+    type=PROFILE,
+    show_envvar=True,
+    help="Write a profile of the engine's thread to this file at the end, to be read by `python -m pstats` or snakeviz. "
+    "It takes up to half of the speed.",
+)
 @click.pass_obj
 def run(programs: cli.Programs, /, **flags: Any) -> None:
     """Run the operator until it gets SIGTERM or SIGINT; a second one ends it at once.
 
     Each flag can also be given as the environment variable named beside it; the flag wins.
     """
-    raise SystemExit(programs.run(make_settings(**flags)))
+    try:
+        settings = make_settings(**flags)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if mistake := settings.find_mistake():
+        raise click.UsageError(mistake)
+    raise SystemExit(programs.run(settings))
 
 
-def make_settings(*, http_address: Address, max_backoff: timedelta, **flags: Any) -> Settings:
-    """The settings that the flags mean; empty text, as of a variable that is set to nothing, counts as not given."""
+def make_settings(*, shards: int, shard: int | None, **flags: Any) -> Settings:
+    """The settings that the flags mean; empty text, as of a variable that is set to nothing, counts as not given.
+
+    Raises ValueError where the shard is not known.
+    """
     given = {name: value for name, value in flags.items() if value not in ("", None)}
-    return Settings(http_address=http_address, max_backoff=max_backoff, **given)
+    return Settings(share=settings_module.find_share(shards, shard, host=socket.gethostname()), **given)

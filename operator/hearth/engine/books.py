@@ -18,7 +18,7 @@ from hearth.model import hiding
 from hearth.plan import attempts, causes, contests, decide, healing, ownership, steps
 from hearth.plan.attempts import Patience, Trouble
 from hearth.plan.board import Board
-from hearth.plan.steps import Apply, Step
+from hearth.plan.steps import Apply, Step, Suspend
 from hearth.plan.world import Memory
 
 logger = structlog.get_logger(__name__)
@@ -51,6 +51,9 @@ class Books:
                     self.memory.made.add(child.uid)
                 if step.repairs:
                     self._count_answer(key, step.repairs)
+            case execution.Done(), Suspend(repairs=str(started)) if started:
+                self.memory.succeed(key, steps.subject(step))
+                self._count_answer(step.child.resource, started)
             case _:
                 self.memory.succeed(key, steps.subject(step))
 

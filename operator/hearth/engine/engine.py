@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import structlog
 
@@ -12,9 +13,11 @@ from hearth.engine.executor import Executor
 from hearth.engine.health_marks import HealthMarks
 from hearth.engine.inbox import EVERYTHING
 from hearth.engine.ports import Observer
+from hearth.engine.reactions import Reactions
 from hearth.engine.recorder import Recorder
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
+from hearth.engine.throttle import Throttle
 from hearth.engine.user_rules import UserRules
 from hearth.model import names
 from hearth.plan.causes import Cause
@@ -22,11 +25,13 @@ from hearth.plan.causes import Cause
 logger = structlog.get_logger(__name__)
 
 CONCURRENCY = 32
-"""Both cores of a small API server are full with that many writes in flight; more only wait there."""
+"""At most: both cores of a small API server are full with that many writes in flight; more only wait there."""
 STATUS_INTERVAL = 1.0
 """Seconds between two writes of one Stack's status."""
 PASSES_IN_A_ROW = 16
 """Passes before whatever else waits in the event loop gets a turn."""
+SECONDS_IN_A_ROW = 0.01
+"""After which it gets one all the same: the first look at thousands of resources takes longer than a thousand small passes."""
 LOOK_FOR_KINDS = 10.0
 """Seconds between two looks for a kind that somebody waits for, where no watch told of it."""
 CAUSES_KEPT = 30.0
@@ -51,8 +56,16 @@ class Engine:
         self._services = services
         self._acceptor = Acceptor(home=services.home, cluster=services.cluster, hashes=services.hashes)
         self._observer = observer
+        self._reactions = Reactions(now=services.clock.monotonic, tell=observer.on_reaction)
         self._runners: dict[str, Runner] = {}
-        self._executor = Executor(workers=concurrency, take_step=self._take_step)
+        self._throttle = Throttle(most=concurrency, clock=services.clock)
+        self._executor = Executor(
+            workers=concurrency,
+            take_step=self._take_step,
+            clock=services.clock,
+            find_room=self._throttle.find_room,
+            on_start=observer.on_start,
+        )
         self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
         self._health_marks = HealthMarks(services, find_runner=self._runners.get)
         self._user_rules = UserRules(services)
@@ -87,7 +100,7 @@ class Engine:
         self._runners.clear()
 
     async def _run(self) -> None:
-        inbox, passes = self._services.inbox, 0
+        inbox, passes, seconds = self._services.inbox, 0, 0.0
         while True:
             for what in inbox.take_broadcasts():
                 self._user_rules.hear(what)
@@ -98,34 +111,42 @@ class Engine:
             if taken is None:
                 await inbox.wait_arrival()
                 continue
-            self._pass(*taken)
+            seconds += self._pass(*taken)
             passes += 1
-            if passes % PASSES_IN_A_ROW == 0:
+            if passes >= PASSES_IN_A_ROW or seconds >= SECONDS_IN_A_ROW:
                 await asyncio.sleep(0)
+                passes, seconds = 0, 0.0
 
-    def _pass(self, uid: str, marks: set[str]) -> None:
-        """One pass; a mistake of ours in it stops neither the engine nor the other Stacks."""
+    def _pass(self, uid: str, marks: set[str], since: float) -> float:
+        """One pass, and its seconds, over what was marked since then.
+
+        A mistake of ours in it stops neither the engine nor the other Stacks.
+        """
         stack = self._services.home.find_stack(uid)
         if stack is None:
             self._forget(uid)
-            return
+            return 0.0
         if stack.deleting and names.FINALIZER not in stack.finalizers:
             # Nothing was ever written for it, or all of it is gone: what is left of the Stack is not ours.
             self._forget(uid)
-            return
+            return 0.0
         each = self._runners.get(uid)
         if each is None:
             each = self._runners[uid] = Runner(uid, services=self._services, acceptor=self._acceptor)
         self._health_marks.hear(stack, marks)
         started, result = self._services.clock.monotonic(), "done"
         try:
-            self._executor.offer(uid, each.run_pass(stack, marks))
+            planned = each.run_pass(stack, marks)
+            self._reactions.plan(uid, planned, since=since)
+            self._executor.offer(uid, planned)
         except Exception:
             result = "error"
             logger.exception("internal error in a pass", stack=f"{stack.namespace}/{stack.name}")
             self._services.mark_later(runner.INTERNAL_ERROR_RETRY, uid, EVERYTHING)
-        self._observer.on_pass(result=result, seconds=self._services.clock.monotonic() - started)
+        seconds = self._services.clock.monotonic() - started
+        self._observer.on_pass(result=result, seconds=seconds)
         self._recorder.touch(uid, is_urgent=each.is_urgent)
+        return seconds
 
     def _forget(self, uid: str) -> None:
         each = self._runners.pop(uid, None)
@@ -137,13 +158,21 @@ class Engine:
     async def _take_step(self, stack_uid: str, key: str) -> None:
         each, stack = self._runners.get(stack_uid), self._services.home.find_stack(stack_uid)
         step = each.take(key) if each is not None and stack is not None else None
+        self._reactions.begin(stack_uid, key, is_wanted=step is not None)
         if each is None or stack is None or step is None:
             return
-        manager = names.manager(stack.namespace, stack.name)
+        manager, begun = names.manager(stack.namespace, stack.name), self._services.clock.monotonic()
         result = await execution.take(
             step, cluster=self._services.cluster, manager=manager, may_exist=self._services.may_exist
         )
         each.finish(key, step, result)
+        in_flight = self._executor.in_flight
+        self._throttle.hear(step, result, begun=begun, in_flight=in_flight, wake=self._executor.wake)
+
+    def count_writes(self) -> Mapping[str, float]:
+        """Of children: `allowed` in flight, `in_flight`, and `queued`."""
+        executor = self._executor
+        return {"allowed": self._throttle.limit, "in_flight": executor.in_flight, "queued": executor.count_queued()}
 
     def _look_for_kinds(self) -> None:
         """Ask for new kinds from time to time while somebody waits for one."""

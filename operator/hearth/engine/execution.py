@@ -16,9 +16,9 @@ from hearth.model.errors import Refused, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan import adoption, causes, desired, differences, drift, refusals
 from hearth.plan.adoption import MayExist
-from hearth.plan.attempts import Trouble
+from hearth.plan.attempts import Server, Trouble
 from hearth.plan.ownership import Lost
-from hearth.plan.steps import Apply, Delete, Mark, Release, Step
+from hearth.plan.steps import Apply, Delete, Mark, Release, Step, Suspend
 
 CREATE_ONLY = "1"
 """A resourceVersion that no object has: an apply that states it creates, or is refused with 409."""
@@ -68,11 +68,14 @@ async def take(step: Step, *, cluster: Cluster, manager: str, may_exist: MayExis
                 return Done(None)
             case Mark():
                 return Done(await cluster.mark(step.child, step.reason))
+            case Suspend():
+                kind, manager = step.child.kind, names.SUSPENDER
+                return Done(await cluster.apply(step.manifest, kind=kind, manager=manager, force=True))
             case _:
                 assert_never(step)
     except Unreachable as error:
         message = f"cannot reach the API server: {error}; it is tried again"
-        return Trouble(reason="Unreachable", message=message, causes=(causes.SERVER,))
+        return Trouble(reason="Unreachable", message=message, causes=(causes.SERVER,), server=Server.SILENT)
     except Refused as error:
         return await _explain(error, step, cluster=cluster)
 
@@ -138,7 +141,8 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
             await cluster.refresh_kinds()
     except (Refused, Unreachable) as unanswered:
         message = f"cannot {verb} {ref}: {reaction.message}; nor ask why: {unanswered}"
-        return Trouble(reason="Unreachable", message=message, causes=(causes.SERVER,))
+        after, server = unanswered.retry_after or 0.0, _judge_server(unanswered)
+        return Trouble(reason="Unreachable", message=message, after=after, causes=(causes.SERVER,), server=server)
     # The server's wish to wait counts however the rest is read.
     after = max(error.retry_after or 0.0, getattr(reaction, "after", None) or 0.0)
     return Trouble(
@@ -148,7 +152,16 @@ async def _explain(error: Refused, step: Step, *, cluster: Cluster) -> Trouble:
         after=after,
         immutable=", ".join(reaction.fields) if isinstance(reaction, refusals.MaybeImmutable) else "",
         causes=causes.find(first, reaction, code=error.code, kind=kind, ref=ref),
+        server=_judge_server(error),
     )
+
+
+def _judge_server(error: Refused | Unreachable) -> Server:
+    """How the server itself does."""
+    if isinstance(error, Unreachable):
+        return Server.SILENT
+    is_busy = refusals.is_turned_away(error.code, error.status, after=error.retry_after)
+    return Server.BUSY if is_busy else Server.ANSWERS
 
 
 def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
@@ -162,6 +175,8 @@ def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
             return step.child.kind, step.child.ref, "release"
         case Mark():
             return step.child.kind, step.child.ref, "mark"
+        case Suspend():
+            return step.child.kind, step.child.ref, str(step.purpose)
         case _:
             assert_never(step)
 

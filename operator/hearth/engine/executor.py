@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
+
+from hearth.engine.ports import Clock
 
 TakeStep: TypeAlias = Callable[[str, str], Awaitable[None]]
 """Takes the step that is planned for a Stack's key now, if one still is. Never raises."""
 
+RESERVE = 8
+"""One in so many places is for Stacks with nothing in flight: where each write of a large Stack hangs in a webhook for
+half a minute, the others do not hang with it."""
+
 
 class Executor:
-    """A queue of keys by Stack, served in turn by a fixed number of workers.
+    """A queue of keys by Stack, served in turn by a number of workers, of which as many work as there is room for.
 
     Only keys are queued: what is to be done is asked for when it is done, so a step that is no longer wanted by then
-    costs nothing.
+    costs nothing. Stacks with nothing in flight come first.
     """
 
-    def __init__(self, *, workers: int, take_step: TakeStep) -> None:
-        """workers: steps in flight at most."""
+    def __init__(
+        self,
+        *,
+        workers: int,
+        take_step: TakeStep,
+        clock: Clock,
+        find_room: Callable[[], int] | None = None,
+        on_start: Callable[[float], None] | None = None,
+    ) -> None:
+        """workers: steps in flight at most; find_room: how many of them just now; on_start: told the seconds in the queue."""
         self._take_step = take_step
-        self._queues: dict[str, dict[str, None]] = {}
-        """By Stack its keys in order; the Stacks in the order of their turns."""
-        self._work = asyncio.Semaphore(0)
+        self._clock = clock
+        self._find_room = find_room or (lambda: workers)
+        self._on_start = on_start
+        self._queues: dict[str, OrderedDict[str, float]] = {}
+        """By Stack its keys in order, each with the moment since which it waits."""
+        self._idle: OrderedDict[str, None] = OrderedDict()
+        """Of these the Stacks with nothing in flight, in the order of their turns."""
+        self._busy: OrderedDict[str, None] = OrderedDict()
+        """The others, in the order of their turns."""
+        self._running: Counter[str] = Counter()
+        """By Stack its steps in flight."""
+        self.in_flight = 0
+        """Steps of all Stacks."""
+        self._resting: list[asyncio.Future[None]] = []
         self._workers = workers
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -38,26 +64,72 @@ class Executor:
 
     def offer(self, stack_uid: str, keys: Iterable[str]) -> None:
         """Queue keys; those that wait already keep their place."""
-        queue = self._queues.setdefault(stack_uid, {})
+        queue = self._queues.get(stack_uid) or OrderedDict[str, float]()
+        now = self._clock.monotonic()
         for key in keys:
-            if key not in queue:
-                queue[key] = None
-                self._work.release()
-        if not queue:
-            del self._queues[stack_uid]
-
-    def _next(self) -> tuple[str, str]:
-        """The first key of the Stack whose turn it is, which then goes to the end of the line."""
-        stack_uid, queue = next(iter(self._queues.items()))
-        key = next(iter(queue))
-        del queue[key]
-        del self._queues[stack_uid]
-        if queue:
+            queue.setdefault(key, now)
+        if queue and stack_uid not in self._queues:
             self._queues[stack_uid] = queue
+            line = self._busy if stack_uid in self._running else self._idle
+            line[stack_uid] = None
+        self.wake()
+
+    def count_queued(self) -> int:
+        """Steps that wait."""
+        return sum(map(len, self._queues.values()))
+
+    def wake(self) -> None:
+        """There may be room for one more, or something to do."""
+        while self._resting and self._queues:
+            worker = self._resting.pop()
+            if not worker.done():
+                worker.set_result(None)
+                return
+
+    def _next(self) -> tuple[str, str] | None:
+        """The first key of the Stack whose turn it is; None where nothing waits, or there is no room for it."""
+        room = self._find_room()
+        if self._idle and self.in_flight < room:
+            line = self._idle
+        elif self._busy and self.in_flight < room - room // RESERVE:
+            line = self._busy
+        else:
+            return None
+        stack_uid, _ = line.popitem(last=False)
+        queue = self._queues[stack_uid]
+        key, since = queue.popitem(last=False)
+        if queue:
+            self._busy[stack_uid] = None
+        else:
+            del self._queues[stack_uid]
+        if self._on_start is not None:
+            self._on_start(self._clock.monotonic() - since)
         return stack_uid, key
 
     async def _serve(self) -> None:
         while True:
-            await self._work.acquire()
-            stack_uid, key = self._next()
-            await self._take_step(stack_uid, key)
+            taken = self._next()
+            if taken is None:
+                resting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._resting.append(resting)
+                await resting
+                continue
+            stack_uid, key = taken
+            self.in_flight += 1
+            self._running[stack_uid] += 1
+            # Whoever is woken does the same: so many begin as there is room for.
+            self.wake()
+            try:
+                await self._take_step(stack_uid, key)
+            finally:
+                self.in_flight -= 1
+                self._leave(stack_uid)
+
+    def _leave(self, stack_uid: str) -> None:
+        """A step of that Stack has ended."""
+        self._running[stack_uid] -= 1
+        if not self._running[stack_uid]:
+            del self._running[stack_uid]
+            if stack_uid in self._busy:
+                del self._busy[stack_uid]
+                self._idle[stack_uid] = None

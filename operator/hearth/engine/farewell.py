@@ -5,19 +5,22 @@ from __future__ import annotations
 import structlog
 
 from hearth.engine import acceptance
-from hearth.engine.inbox import EVERYTHING
+from hearth.engine.inbox import EVERYTHING, STACK
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import Refused, Unreachable
 from hearth.model.kinds import ObjectRef
-from hearth.plan import blockers
+from hearth.plan import blockers, wording
 
 logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
 """Seconds until the server is asked again."""
+SOON = 0.2
+"""The same where the Stack only changed meanwhile."""
+CONFLICT = 409
 
 
 async def part(uid: str, services: Services) -> str:
@@ -28,14 +31,24 @@ async def part(uid: str, services: Services) -> str:
     try:
         left = await list_left(uid, services)
         if not left:
-            await services.home.remove_finalizer(stack)
+            # As it is by now: of an older version the server would take no finalizer away.
+            await services.home.remove_finalizer(services.home.find_stack(uid) or stack)
             return ""
         blocked = f"waits for {blockers.describe_all(iter(left), count=len(left))}"
     except (Refused, Unreachable) as error:
+        if isinstance(error, Refused) and is_outdated(error):
+            # The Stack changed on the way, by a status of our own perhaps. To tell of it would be the next such change.
+            services.mark_later(SOON, uid, STACK)
+            return ""
         blocked = f"cannot make sure that nothing is left: {error}; it is tried again"
         logger.warning("cannot finish a deletion", stack=f"{stack.namespace}/{stack.name}", error=str(error))
     services.mark_later(RETRY, uid, EVERYTHING)
     return blocked
+
+
+def is_outdated(error: Refused) -> bool:
+    """Whether the object was another version by then; a webhook that chose that code names no object."""
+    return error.code == CONFLICT and bool(wording.read_details(error.status or {}).get("name"))
 
 
 async def is_swept_away(stack: StackObject, services: Services) -> bool:
@@ -52,11 +65,18 @@ async def is_swept_away(stack: StackObject, services: Services) -> bool:
 
 
 async def list_left(uid: str, services: Services) -> list[Child]:
-    """A live look at every kind that the Stack ever applied; at all kinds that there are where nobody knows."""
+    """A live look at every kind that the Stack ever applied; where nobody knows, at all kinds that we may look at."""
     revisions = services.home.revisions(uid)
     kinds = acceptance.served(services.cluster, acceptance.unite(revisions))
     for kind in kinds if revisions else services.cluster.kinds.all():
-        left = [child for child in await services.cluster.list_children(kind, uid) if child.is_identified]
+        try:
+            found = await services.cluster.list_children(kind, uid)
+        except Refused as error:
+            if revisions or error.code != acceptance.FORBIDDEN:
+                raise
+            # Nobody was ever asked for the right to it, so nothing of ours is of that kind.
+            continue
+        left = [child for child in found if child.is_identified]
         if left:
             services.cluster.follow(kind, ())
             return left

@@ -12,18 +12,19 @@ from dataclasses import dataclass
 
 import structlog
 
-from hearth.engine import execution
+from hearth.engine import execution, routes
 from hearth.engine.executor import Executor
 from hearth.engine.inbox import EVERYTHING, STACK
 from hearth.engine.places import Place, Places
 from hearth.engine.ports import MarkObject, StackObject
+from hearth.engine.routes import Route
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
 from hearth.model import names
 from hearth.model.errors import Refused, Unreachable
 from hearth.plan import attempts, marking, report, steps
 from hearth.plan.attempts import Attempt, Trouble
-from hearth.plan.marking import Problem, Said, Verdict, View
+from hearth.plan.marking import Said, Verdict, View
 
 logger = structlog.get_logger(__name__)
 
@@ -40,9 +41,9 @@ MOST_ROUNDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Where a mark was last seen to belong."""
+    """Where a mark was last seen to lead."""
 
-    place: Place | None
+    route: Route
     is_open: bool
     """Whether anything may still come of it."""
 
@@ -54,7 +55,7 @@ class HealthMarks:
         """Nothing is looked at before `start`."""
         self._services = services
         self._places = Places(services=services, find_runner=find_runner)
-        self._executor = Executor(workers=WORKERS, take_step=self._look)
+        self._executor = Executor(workers=WORKERS, take_step=self._look, clock=services.clock)
         self._known: dict[str, Known] = {}
         self._by_place: dict[tuple[str, str], dict[str, set[str]]] = {}
         """By namespace and Stack, then by resource its marks."""
@@ -80,7 +81,7 @@ class HealthMarks:
         for uid in uids:
             mark = self._services.marks.find_mark(uid)
             if mark is not None and self._places.is_plain(mark):
-                self._note(uid, self._places.find_place(mark), is_open=not read(mark).is_resolved)
+                self._note(uid, routes.find_route(mark, self._places), is_open=not read(mark).is_resolved)
             if uid in self._busy:
                 self._again.add(uid)
             else:
@@ -130,21 +131,29 @@ class HealthMarks:
             self._cancel(uid)
             return False
         said = read(mark)
-        place = self._places.find_place(mark)
+        route = routes.find_route(mark, self._places)
         now = self._services.clock.now()
-        if isinstance(place, Problem):
-            self._note(uid, place)
+        self._note(uid, route, is_open=not said.is_resolved)
+        if not self._places.is_ours(mark, route.speaker):
+            return self._leave(mark, said, route)
+        if not route.places:
             self._later(uid, LOOK_FOR_TARGETS)
-            nowhere = View(stack="", resource="", problem=place)
-            return await self._write(mark, marking.judge(said, nowhere, now=now))
-        self._note(uid, place, is_open=not said.is_resolved)
-        view = None if said.is_resolved else self._see(mark, said, place)
+        view = None if said.is_resolved else self._see(mark, said, route)
         if view is None:
             return False
         verdict = marking.judge(said, view, now=now)
         return await (self._carry_out(mark, said, view, verdict.step) if verdict.step else self._write(mark, verdict))
 
-    def _see(self, mark: MarkObject, said: Said, place: Place) -> View | None:
+    def _leave(self, mark: MarkObject, said: Said, route: Route) -> bool:
+        """Nothing to be done here about a mark, as long as another process knows its Stack, or may."""
+        if not said.is_resolved and (route.speaker is None or self._services.share.has(mark.uid)):
+            self._later(mark.uid, LOOK_FOR_TARGETS)
+        return False
+
+    def _see(self, mark: MarkObject, said: Said, route: Route) -> View | None:
+        place = route.goal
+        if place is None:
+            return route.dead_end
         view = self._places.look(mark, place)
         newer = self._find_newer(mark, said, place) if view is not None and view.bound is not None else ""
         return dataclasses.replace(view, newer=newer) if view is not None and newer else view
@@ -160,6 +169,7 @@ class HealthMarks:
             and other.status.get("observedUID") in (None, mark.status["observedUID"])
             and (other.written_at, other.name) > (mark.written_at, mark.name)
             and read(other).is_unhealthy != said.is_unhealthy
+            and self._known[other.uid].route.goal == place
         ]
         return min(newer, default="")
 
@@ -215,15 +225,15 @@ class HealthMarks:
         if cancel is not None:
             cancel()
 
-    def _note(self, uid: str, place: Place | Problem | None, *, is_open: bool = True) -> None:
+    def _note(self, uid: str, route: Route | None, *, is_open: bool = True) -> None:
         """Remember whom a mark is about; None: it is gone."""
         before = self._known.pop(uid, None)
-        if before is not None and before.place is not None:
-            self._drop(uid, before.place)
-        if place is None:
+        for place in before.route.places if before is not None else ():
+            self._drop(uid, place)
+        if route is None:
             return
-        self._known[uid] = Known(place=place if isinstance(place, Place) else None, is_open=is_open)
-        if isinstance(place, Place):
+        self._known[uid] = Known(route=route, is_open=is_open)
+        for place in route.places:
             self._by_place.setdefault((place.namespace, place.stack), {}).setdefault(place.resource, set()).add(uid)
 
     def _drop(self, uid: str, place: Place) -> None:

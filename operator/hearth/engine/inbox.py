@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.causes import Cause
@@ -19,9 +21,11 @@ KINDS = "kinds"
 class Inbox:
     """The Listener that the caches call; hands out Stacks in the order in which they were first marked."""
 
-    def __init__(self) -> None:
-        """Nobody is marked."""
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Nobody is marked. now: seconds that never jump."""
+        self._now = now
         self._marks: dict[str, set[str]] = {}
+        self._since: dict[str, float] = {}
         self._arrived = asyncio.Event()
         self._broadcasts: set[object] = set()
         self._health_marks: set[str] = set()
@@ -35,6 +39,7 @@ class Inbox:
         marks = self._marks.get(stack_uid)
         if marks is None:
             self._marks[stack_uid] = {what}
+            self._since[stack_uid] = self._now()
             self._arrived.set()
         else:
             marks.add(what)
@@ -86,14 +91,14 @@ class Inbox:
         taken, self._broadcasts = self._broadcasts, set()
         return taken
 
-    def take(self) -> tuple[str, set[str]] | None:
-        """The Stack that waits longest, and what was marked of it; None where nobody waits."""
+    def take(self) -> tuple[str, set[str], float] | None:
+        """The Stack that waits longest, what was marked of it, and when that began; None where nobody waits."""
         uid = next(iter(self._marks), None)
         if uid is None:
             if not self._broadcasts and not self._health_marks:
                 self._arrived.clear()
             return None
-        return uid, self._marks.pop(uid)
+        return uid, self._marks.pop(uid), self._since.pop(uid)
 
     async def wait_arrival(self) -> None:
         """Returns once somebody is marked, or something was broadcast."""

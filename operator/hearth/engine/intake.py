@@ -16,6 +16,7 @@ from hearth.engine.inbox import STACK
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.engine.wishes import Wishes
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import ImpossibleOrder, InvalidDefinition, MissingSource, Refused, Unreachable
 from hearth.model.kinds import ObjectRef
@@ -24,7 +25,7 @@ from hearth.plan.flow import Flow
 from hearth.plan.gates import Gates
 from hearth.plan.headline import Refusal
 from hearth.plan.retention import Retention
-from hearth.plan.wish import NOTHING, Aim, Cause
+from hearth.plan.wish import NOTHING, Aim, Motive
 from hearth.template import policies
 from hearth.template.blueprint import Blueprint, Definition
 
@@ -85,6 +86,11 @@ class Intake:
         """What nothing that people read may hold."""
         return frozenset[str]().union(*self.hidden)
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether workloads are to be at nothing: as soon as the spec says so, unless the Stack goes."""
+        return self.flow.is_suspended and not self.is_deleting
+
     def is_behind(self, stack: StackObject) -> bool:
         """Whether the Stack wants something else than what was looked at last."""
         return self.is_outdated or stack.generation != self.generation or stack.deleting != self.is_deleting
@@ -93,23 +99,28 @@ class Intake:
         """Follow at once what the spec says of how to go about it."""
         self.wishes.recall(stack)
         if stack.generation != self._flow_of:
-            self._flow_of, self.flow = stack.generation, flow.parse(stack.spec)
+            has_parents = names.ANNOTATION_INHERITED in stack.annotations
+            self._flow_of, self.flow = stack.generation, flow.parse(stack.spec, has_parents=has_parents)
 
     async def catch_up(self) -> None:
         """Look at the spec until it stays the same meanwhile; intermediate ones are passed over without a trace."""
         home = self.services.home
         try:
             while (stack := home.find_stack(self.uid)) is not None and self.is_behind(stack):
-                is_outdated, self.is_outdated = self.is_outdated, False
-                self.look_at_flow(stack)
-                await self._look(stack, is_outdated=is_outdated)
+                async with self.acceptor.place(stack):
+                    latest = home.find_stack(self.uid)
+                    if latest is None or latest.deleting != stack.deleting:
+                        continue
+                    is_outdated, self.is_outdated = self.is_outdated, False
+                    self.look_at_flow(latest)
+                    await self._look(latest, is_outdated=is_outdated)
         except (Refused, Unreachable) as error:
             logger.warning("cannot accept a definition", stack=self.uid, error=str(error))
             self.is_outdated = True
             self.refusal = Refusal(
                 reason="CannotAccept", message=f"cannot store the definition: {error}; it is tried again"
             )
-            self.services.mark_later(RETRY, self.uid, STACK)
+            self.services.mark_later(max(RETRY, error.retry_after or 0.0), self.uid, STACK)
         self.services.inbox.mark(self.uid, STACK)
 
     async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:
@@ -158,7 +169,7 @@ class Intake:
             return False
         wish = self.wishes.wish
         is_accepted = self.revision is not None and self.revision.hash == hashed and self.refusal is None
-        return is_accepted and wish is not None and wish.cause is Cause.SPEC and not self.is_deleting
+        return is_accepted and wish is not None and wish.motive is Motive.SPEC and not self.is_deleting
 
     def _keep(self, stack: StackObject, aim: Aim) -> None:
         """Only how to go about it has changed."""
@@ -279,7 +290,7 @@ class Intake:
         names: frozenset[str] | None = None
         if not wish.is_completed and all(kept in self._names for kept in wish.keeps):
             names = frozenset[str]().union(*(self._names[kept] for kept in wish.keeps))
-        return Retention(names=names, is_waived=wish.is_waived, spares_data=wish.cause is Cause.AUTOMATIC)
+        return Retention(names=names, is_waived=wish.is_waived, spares_data=wish.motive is Motive.AUTOMATIC)
 
 
 def describe_mistakes(error: InvalidDefinition) -> str:

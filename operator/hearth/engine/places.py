@@ -48,6 +48,20 @@ class Places:
             return Place(namespace=mark.namespace, stack=status["stackName"], resource=status["resource"])
         return self._find_owner(mark)
 
+    def is_ours(self, mark: MarkObject, place: Place | None) -> bool:
+        """Whether this process is the one that speaks about the mark: the one that has its Stack, else whose share it is.
+
+        place: where the mark leads, as far as that is known.
+        """
+        share, home = self.services.share, self.services.home
+        if share.is_whole:
+            return True
+        if place is None:
+            return share.has(mark.uid)
+        if self.find_stack(place) is not None:
+            return True
+        return share.has(mark.uid) and not home.has_other_name(place.namespace, place.stack)
+
     def _find_owner(self, mark: MarkObject) -> Place | Problem:
         target, others = mark.spec["target"], list[str]()
         group = target["apiVersion"].rpartition("/")[0]
@@ -69,16 +83,12 @@ class Places:
 
     def look(self, mark: MarkObject, place: Place) -> View | None:
         """What is known of a resource; None where that is not enough to say anything."""
-        stack = self._find_stack(place)
+        stack = self.find_stack(place)
         gone = View(stack=place.stack, resource=place.resource, is_wanted=False)
         if stack is None:
             names = sorted(each.name for each in self._stacks_of(place.namespace))
             there = f"there are: {enumerate_names(names)}" if names else "there is none"
             return _without(gone, "StackNotFound", f"namespace {place.namespace} has no Stack {place.stack}; {there}")
-        if "/" in place.resource:
-            name = place.resource.rpartition("/")[2]
-            message = f"paths into nested Stacks are not followed yet; name the nested Stack itself: stackName, resource: {name}"
-            return _without(gone, "NestedPath", message)
         runner = self.find_runner(stack.uid)
         if runner is None:
             return None
@@ -118,7 +128,23 @@ class Places:
             del self._uids[where]
         return where
 
-    def _find_stack(self, place: Place) -> StackObject | None:
+    def has_stack(self, uid: str) -> bool:
+        """Whether this operator knows a Stack of that UID."""
+        return self.services.home.find_stack(uid) is not None
+
+    def is_elsewhere(self, uid: str) -> bool:
+        """Whether another process has the Stack of that UID."""
+        return self.services.home.has_other_uid(uid)
+
+    def is_alive(self, place: Place, *, uid: str) -> bool:
+        """Whether the Stack of a place is there to stay, or an object of that resource with that UID is."""
+        stack = self.find_stack(place)
+        if stack is None or not stack.deleting:
+            return stack is not None
+        return any(child.uid == uid for child in self.services.cluster.children_of(stack.uid, place.resource))
+
+    def find_stack(self, place: Place) -> StackObject | None:
+        """The Stack that the place is in, None where there is none."""
         home = self.services.home
         found = home.find_stack(self._uids.get((place.namespace, place.stack), ""))
         if found is None:

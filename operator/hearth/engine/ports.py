@@ -105,7 +105,7 @@ class Cluster(Protocol):
         """
 
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
-        """A live list from the server, past the cache. A kind that is no longer served has none."""
+        """A live list from the server; the cache follows, and nobody is told. A kind that is no longer served has none."""
 
     async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """Whether our account may do that (SelfSubjectAccessReview)."""
@@ -182,7 +182,13 @@ class Home(Protocol):
         """The Stack, or None once it is gone."""
 
     def stacks(self) -> Collection[str]:
-        """The UIDs of all Stacks."""
+        """The UIDs of all Stacks that this process works on; `find_stack` finds no others."""
+
+    def has_other_uid(self, uid: str) -> bool:
+        """Whether another process works on a Stack of this UID."""
+
+    def has_other_name(self, namespace: str, name: str) -> bool:
+        """Whether another process works on a Stack of this name."""
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
         """Of that Stack, by rising number."""
@@ -253,8 +259,14 @@ class Observer(Protocol):
     def on_pass(self, *, result: str, seconds: float) -> None:
         """A pass ended. result: one word, of a handful that there are (`idle`, `changed`, `error` …)."""
 
-    def on_request(self, *, verb: str, kind: str, code: int) -> None:
-        """The API server answered a request; code 0: no answer came. verb: `apply`, `delete`, `list` and so on."""
+    def on_start(self, seconds: float) -> None:
+        """A write of a child was begun after so long in the queue."""
+
+    def on_reaction(self, seconds: float) -> None:
+        """A write of a child is sent now, so long after what led to it was heard of."""
+
+    def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
+        """The API server answered a request after so long; code 0: no answer came. verb: `apply`, `delete`, `list` and so on."""
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """A watch begins anew. reason: one word, of a handful that there are."""

@@ -13,7 +13,7 @@ from hearth.engine.ports import StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
 from hearth.model.errors import Refused, Unreachable
-from hearth.plan import blockers, conditions, report, veil, waits
+from hearth.plan import blockers, check, conditions, report, veil, waits
 
 logger = structlog.get_logger(__name__)
 
@@ -23,6 +23,10 @@ BLOCKED_AFTER = 10.0
 """Seconds for which something may hold up a deletion before its owner is told by an Event: most finalizers take less."""
 RETRY = 2.0
 """Seconds until a status that could not be written is tried again."""
+
+PACE = 50_000
+"""Bytes of a Stack's spec for each second between two statuses that tell of nothing but progress. The API server looks at
+the whole Stack whatever is written of it: for one of 2,000 resources that was nearly half a second of CPU."""
 
 STATUS = "status"
 """The one key of each Stack in the queue of writes."""
@@ -57,12 +61,14 @@ class Recorder:
         self._interval = interval
         self._written: dict[str, float] = {}
         """By Stack when its status was written last, in monotonic seconds."""
+        self._looked: dict[str, float] = {}
+        """The same of the last look at what it would be, written or put off."""
         self._planned: dict[str, Planned] = {}
         self._blockages: dict[str, Blockage] = {}
         """By Stack what holds up its deletion."""
         self._writing: set[str] = set()
         """Stacks whose status is on its way."""
-        self._executor = Executor(workers=WRITERS, take_step=self._write)
+        self._executor = Executor(workers=WRITERS, take_step=self._write, clock=services.clock)
 
     def start(self) -> None:
         """Begin to write."""
@@ -80,7 +86,7 @@ class Recorder:
         now = self._clock.monotonic()
         due = now + delay
         if not is_urgent:
-            due = max(due, self._written.get(stack_uid, float("-inf")) + self._interval)
+            due = max(due, self._looked.get(stack_uid, float("-inf")) + self._interval)
         planned = self._planned.get(stack_uid)
         if planned is not None:
             if planned.due <= due:
@@ -92,6 +98,7 @@ class Recorder:
     def forget(self, stack_uid: str) -> None:
         """The Stack is gone."""
         self._written.pop(stack_uid, None)
+        self._looked.pop(stack_uid, None)
         self._blockages.pop(stack_uid, None)
         planned = self._planned.pop(stack_uid, None)
         if planned is not None:
@@ -134,12 +141,17 @@ class Recorder:
         if not patch:
             runner.note_written(status)
             return
-        self._written[stack_uid] = self._clock.monotonic()
+        # A look at thousands of resources is not for every pass either.
+        self._looked[stack_uid] = self._clock.monotonic()
+        if not runner.is_urgent and (wait := self._find_wait(stack, before, status)) > 0:
+            self.touch(stack_uid, delay=wait)
+            return
+        self._written[stack_uid] = self._looked[stack_uid]
         try:
             await self._home.write_status(stack, patch)
         except (Refused, Unreachable) as error:
             logger.warning("cannot write a status", stack=stack_uid, error=str(error))
-            self.touch(stack_uid, delay=RETRY)
+            self.touch(stack_uid, delay=max(RETRY, error.retry_after or 0.0))
             return
         runner.note_written(status)
         latest = self._home.find_stack(stack_uid)
@@ -147,6 +159,13 @@ class Recorder:
             # Only what seemed to differ was sent: where an earlier write had been lost, more did.
             self.touch(stack_uid, delay=self._interval)
         await self._tell(stack, before, status)
+
+    def _find_wait(self, stack: StackObject, before: Mapping[str, Any], status: Mapping[str, Any]) -> float:
+        """Seconds until what is new is worth a write of so large a Stack."""
+        if not report.is_progress(before, status):
+            return 0.0
+        last = self._written.get(stack.uid, float("-inf"))
+        return last + len(stack.packed_spec) / PACE - self._clock.monotonic()
 
     async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:
         """An Event where the same things have held up the deletion for a while."""
@@ -173,7 +192,11 @@ class Recorder:
                 await self._home.emit_event(stack, type_="Warning", reason="NoSuchResource", message=text)
         if new["reason"] == waits.TYPE and old.get("message") != new["message"]:
             await self._home.emit_event(stack, type_="Normal", reason=new["reason"], message=new["message"])
-        if (old.get("status"), old.get("reason")) == (new["status"], new["reason"]):
+        news = check.announce(before, after)
+        if news is not None:
+            type_, reason, message = news
+            await self._home.emit_event(stack, type_=type_, reason=reason, message=message)
+        if news is not None or (old.get("status"), old.get("reason")) == (new["status"], new["reason"]):
             return
         is_stalled = conditions.find(after, "Stalled").get("status") == "True"
         if new["status"] == "True" or is_stalled:

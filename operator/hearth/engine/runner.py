@@ -11,32 +11,29 @@ from collections.abc import Callable
 
 import structlog
 
-from hearth.engine import acceptance, execution, farewell, holders
+from hearth.engine import acceptance, execution, holders
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.books import Books
+from hearth.engine.checking import Checking
 from hearth.engine.inbox import EVERYTHING, KINDS, STACK
 from hearth.engine.intake import Intake
+from hearth.engine.leaving import Leaving
 from hearth.engine.ports import StackObject
 from hearth.engine.services import ChildrenOf, Services
+from hearth.engine.sight import Sight
 from hearth.engine.stopping import Stopping
 from hearth.engine.tasks import Tasks
-from hearth.model.child import Object, Path
+from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan import causes, headline, steps, watching
+from hearth.plan import causes, headline, steps
 from hearth.plan.board import Board
 from hearth.plan.health import Change
 from hearth.plan.steps import Step
-from hearth.plan.wish import Cause, Wish
+from hearth.plan.wish import Motive, Wish
 from hearth.plan.world import Memory
-from hearth.template.blueprint import Blueprint
 
 logger = structlog.get_logger(__name__)
 
-FIRST_LOOK = 5.0
-"""Seconds that the first list of a kind may take before the Stack says that it waits for it."""
-LOOK_AT_NAMESPACE = 60.0
-"""Seconds between two looks at the namespace of a Stack whose deletion is held by its user. The first is at once, so this
-is for a namespace that goes later."""
 INTERNAL_ERROR_RETRY = 5.0
 """Seconds until a Stack is looked at again after a mistake of ours."""
 
@@ -53,19 +50,11 @@ class Runner:
         self._services = services
         self._tasks = Tasks(self._on_error)
         self._stopping = Stopping(uid, services=services, intake=self.intake, tasks=self._tasks)
-        self._unwatched: dict[Kind, frozenset[Path]] = {}
-        """Kinds whose caches are not complete yet, and what is wanted of their objects."""
-        self._blocked = ""
-        """What holds the Stack's own deletion beyond its children."""
-        self._is_fresh = False
-        """Whether the board has not looked at everything since it was made, or since a cache was complete."""
-        self._is_swept_away = False
-        """Whether the Stack goes with its whole namespace, as far as that was looked at."""
+        self._checking = Checking(uid, services=services, intake=self.intake, tasks=self._tasks)
+        self._leaving = Leaving(uid, services=services, intake=self.intake, tasks=self._tasks)
+        self._sight = Sight(uid, services=services, intake=self.intake)
         self._was_held = False
         """Whether steps were kept from being taken since."""
-        self._look_at_namespace_at = -math.inf
-        """Monotonic seconds before which the namespace is not looked at again."""
-        self._blind_until = 0.0
         self._cancel_timer: Callable[[], None] | None = None
 
     @property
@@ -82,22 +71,24 @@ class Runner:
         if board is None:
             return []
         children = ChildrenOf(self._services.cluster, self.uid)
-        if EVERYTHING in marks or self._is_fresh:
+        if board.suspend(is_suspended=self.intake.is_suspended):
+            # What was tried for the other purpose says nothing of this one.
+            self.memory.begin(())
+            marks.add(EVERYTHING)
+        if EVERYTHING in marks or self._sight.is_fresh:
             marks = board.names(children) | marks
-            self._is_fresh = False
+            self._sight.is_fresh = False
         wish, healing = self.intake.wishes.wish, self.intake.flow.healing
         marks |= board.attend(healing, is_completed=wish is not None and wish.is_completed)
         marks -= {EVERYTHING, STACK}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self.books.count_failures(board)
-        self._stopping.look(stack, board, self.memory, blind_for=self.blind_for())
+        self._stopping.look(stack, board, self.memory, blind_for=self._sight.blind_for())
         self._judge(board)
+        self._check(stack, board)
         self._arm_timer(board)
         holders.ask(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
-        if self.intake.is_deleting and board.is_complete:
-            self._tasks.run("part", self._part)
-        if self.intake.is_deleting and (self.intake.flow.is_paused or board.withheld.held or board.find_parted()):
-            self._tasks.run("look at the namespace", self._look_at_namespace)
+        self._leaving.look(board)
         if self._is_held:
             self._was_held = True
             return []
@@ -109,6 +100,7 @@ class Runner:
         """Obey what the Stack says besides what it wants; what is to be looked at because of it."""
         clock = self._services.clock
         self.intake.look_at_flow(stack)
+        self.intake.wishes.turn(is_suspended=self.intake.is_suspended, now=clock.now())
         verbs = self.intake.wishes.take_verbs(stack)
         if "retry" in verbs:
             self.memory.retry(clock.monotonic())
@@ -117,19 +109,27 @@ class Runner:
             self.intake.wishes.waive()
             if self.board is not None:
                 self.board.relax(self.intake.find_retention())
-        held = self._stopping.heed(self.board, is_swept_away=self._is_swept_away) if self.board is not None else set()
+        held = (
+            self._stopping.heed(self.board, is_swept_away=self._leaving.is_swept_away)
+            if self.board is not None
+            else set()
+        )
         return held | ({EVERYTHING} if verbs else set())
 
     @property
     def _is_held(self) -> bool:
         """Whether nothing is to be written: the user wants it so, or the status must name the wish first."""
-        is_paused = self.intake.flow.is_paused and not self._is_swept_away
-        return is_paused or not self.intake.wishes.is_recorded
+        is_paused = self.intake.flow.is_paused and not self._leaving.is_swept_away
+        return is_paused or self.is_urgent
 
     def _judge(self, board: Board) -> None:
         """Whether the wish is reached, or given up."""
         wish = self.intake.wishes.wish
-        if wish is None or self.intake.is_deleting or self.intake.refusal is not None or self.blind_for() > 0:
+        if wish is None or self.intake.is_deleting or self._sight.blind_for() > 0:
+            return
+        if board.is_complete and (self.intake.is_suspended or self.intake.refusal is None):
+            self.intake.wishes.reach_turn()
+        if self.intake.is_suspended or self.intake.refusal is not None:
             return
         self.intake.wishes.is_recalled = False
         if wish.is_completed:
@@ -145,23 +145,33 @@ class Runner:
                 self.intake.is_outdated = True
                 self._services.inbox.mark(self.uid, STACK)
 
+    def _check(self, stack: StackObject, board: Board) -> None:
+        """What is to be looked at afresh, or was."""
+        self._checking.look(
+            stack,
+            board,
+            describe=self.describe,
+            kinds=lambda: self._sight.find_wanted(board.blueprint),
+            blind=self._sight.blind_for(),
+        )
+
     def _may_give_up(self, wish: Wish) -> bool:
         """Whether a failure of that wish would send the Stack back to another."""
         flow, last = self.intake.flow, self.intake.wishes.completed.last
-        return flow.rolls_back and not flow.is_paused and wish.cause is Cause.SPEC and last != wish.revision
+        return flow.rolls_back and not flow.is_paused and wish.motive is Motive.SPEC and last != wish.revision
 
     def blind_for(self) -> float:
         """Seconds for which nothing is to be said of the Stack, as a first look at its children is under way."""
-        is_blind = self._is_fresh or self._unwatched
-        return max(0.0, self._blind_until - self._services.clock.monotonic()) if is_blind else 0.0
+        return self._sight.blind_for()
 
     @property
     def is_urgent(self) -> bool:
         """Whether work waits for the status to be written."""
-        return not self.intake.wishes.is_recorded
+        return not self.intake.wishes.is_recorded or self._checking.is_holding
 
     def note_written(self, status: Object) -> None:
         """The status says so now."""
+        self._checking.note_written(status)
         if self.intake.wishes.note_written(status):
             self._services.inbox.mark(self.uid, STACK)
 
@@ -179,27 +189,32 @@ class Runner:
             handled=wishes.handled,
             renewed=intake.renewed,
             is_paused=intake.flow.is_paused,
+            is_suspended=intake.is_suspended,
             late_after=intake.flow.timeout if self._seconds_left() <= 0 else None,
-            blocked=self._blocked,
+            blocked=self._leaving.blocked,
+            check=self._checking.outcome,
+            unchecked=self._checking.refusal,
         )
 
     def _seconds_left(self) -> float:
         """Of the time that the wish was given; infinite where that does not run."""
         wish, flow = self.intake.wishes.wish, self.intake.flow
-        if wish is None or wish.is_completed or flow.timeout is None or self.intake.is_deleting:
+        begun = wish.begun if wish is not None else None
+        if begun is None or flow.timeout is None or self.intake.is_deleting:
             return math.inf
         if flow.is_paused or self.intake.wishes.was_idle:
             return math.inf
-        return wish.since + flow.timeout - self._services.clock.now()
+        return begun + flow.timeout - self._services.clock.now()
 
     def hear(self, what: object) -> None:
         """Something happened that no single Stack is named by: a kind, a complete cache, a source of definitions."""
         if isinstance(what, Kind):
-            if what in self._unwatched:
-                self._look_at_watches()
+            if what in self._sight.unwatched:
+                self._sight.look_at_watches()
             return
         if isinstance(what, Change):
-            self._judge_anew(what)
+            if self.board is not None:
+                self._sight.judge_anew(self.board.blueprint, what)
             return
         if what == KINDS or isinstance(what, causes.Cause):
             self.books.hurry(what if isinstance(what, causes.Cause) else causes.KINDS)
@@ -222,6 +237,7 @@ class Runner:
             return None
         step = self.board.take(key)
         if step is not None:
+            self._checking.give_way()
             self.memory.in_flight.add(key)
             self.memory.making[key] = steps.find_required(step)
         return step
@@ -250,65 +266,19 @@ class Runner:
         blueprint = self.intake.blueprint
         assert blueprint is not None  # noqa: S101 -- the intake calls this for nothing else
         self.memory.begin(blueprint.resources)
-        self._unwatched = self._wanted_kinds(blueprint)
+        self._sight.begin(blueprint)
         self.board = Board(
             blueprint=blueprint,
             stack=acceptance.identify(stack),
             kinds=self._services.cluster.kinds,
             hashes=self._services.hashes,
-            unwatched=self._unwatched.keys(),
+            unwatched=self._sight.unwatched.keys(),
             rules=self._services.rules,
             only_namespace=self._services.only_namespace,
         )
         self.board.relax(self.intake.find_retention())
-        self._stopping.heed(self.board, is_swept_away=self._is_swept_away)
-        self._look_anew()
-
-    def _look_anew(self) -> None:
-        """Look at everything, once it is there with all that is wanted of it."""
-        self._is_fresh = True
-        self._blind_until = self._services.clock.monotonic() + FIRST_LOOK
-        self._look_at_watches()
-
-    def _judge_anew(self, change: Change) -> None:
-        """Some kinds are judged otherwise, for which more may have to be seen of their objects."""
-        blueprint = self.intake.blueprint
-        if self.board is None or blueprint is None:
-            return
-        wanted = self._wanted_kinds(blueprint)
-        touched = {kind: paths for kind, paths in wanted.items() if change.touches(kind)}
-        if touched:
-            self._unwatched.update(touched)
-            self._look_anew()
-
-    def _wanted_kinds(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:
-        """What is to be watched: all that the blueprint wants, and all that earlier revisions may have left."""
-        revision = self.intake.revision
-        earlier = acceptance.unite([*self._services.home.revisions(self.uid), *([revision] if revision else [])])
-        wanted = {kind: frozenset[Path]() for kind in acceptance.served(self._services.cluster, earlier)}
-        for kind, paths in watching.find_paths(blueprint, self._services.cluster.kinds, self._services.rules).items():
-            wanted[kind] = wanted.get(kind, frozenset()) | paths
-        return wanted
-
-    def _look_at_watches(self) -> None:
-        """Take the kinds out whose caches are complete by now."""
-        for kind, paths in list(self._unwatched.items()):
-            if self._services.cluster.follow(kind, paths):
-                del self._unwatched[kind]
-                self._is_fresh = True
-        self._services.inbox.mark(self.uid, EVERYTHING)
-
-    async def _look_at_namespace(self) -> None:
-        """A deletion is not held in a namespace that goes as a whole."""
-        stack, now = self._services.home.find_stack(self.uid), self._services.clock.monotonic()
-        if stack is None or not stack.deleting or self._is_swept_away or now < self._look_at_namespace_at:
-            return
-        self._look_at_namespace_at = now + LOOK_AT_NAMESPACE / 2
-        self._is_swept_away = await farewell.is_swept_away(stack, self._services)
-        self._services.mark_later(0.0 if self._is_swept_away else LOOK_AT_NAMESPACE, self.uid, STACK)
-
-    async def _part(self) -> None:
-        self._blocked = await farewell.part(self.uid, self._services)
+        self._stopping.heed(self.board, is_swept_away=self._leaving.is_swept_away)
+        self._sight.look()
 
     def _arm_timer(self, board: Board) -> None:
         if self._cancel_timer is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hearth.engine.inbox import Inbox
 from hearth.engine.ports import Clock, Cluster, Home, Marks
 from hearth.model.child import Child
+from hearth.model.shards import WHOLE, Share
 from hearth.plan.attempts import Patience
 from hearth.plan.desired import Hashes
 from hearth.plan.health import Rulebook
@@ -30,11 +31,13 @@ class Services:
     """Where the operator's own objects are, rules of users among them; "" where nobody looks for any."""
     only_namespace: str = ""
     """The one that is served; "" for all."""
+    share: Share = WHOLE
+    """Of all Stacks, the part that this process works on."""
 
     def may_exist(self, stack_uid: str, namespace: str) -> bool:
         """Whether there is a Stack of that UID. One that is not served here may always be there, for all we know."""
         is_seen = self.only_namespace in ("", namespace)
-        return not is_seen or self.home.find_stack(stack_uid) is not None
+        return not is_seen or self.home.find_stack(stack_uid) is not None or self.home.has_other_uid(stack_uid)
 
     def mark_later(self, delay: float, stack_uid: str, what: str) -> None:
         """Have a Stack looked at after `delay` seconds."""

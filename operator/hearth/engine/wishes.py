@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hearth.engine.ports import Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.plan import conditions
+from hearth.plan import conditions, turns, wish_record
 from hearth.plan import wish as wishes
 from hearth.plan.wish import Aim, Asked, Completed, Wish
 
@@ -47,12 +47,14 @@ class Wishes:
     """Which wish the status is known to name."""
 
     def recall(self, stack: StackObject) -> None:
-        """Read what an earlier process left in the status; does nothing the second time."""
+        """Read what an earlier process left in the status; the second time only whether there is a status by now."""
         if self._is_known:
+            # What the server has was seen, also where no answer told that it was written.
+            self._is_unseen = self._is_unseen and "phase" not in stack.status
             return
         self._is_known = True
         status = stack.status
-        self.wish = wishes.read(status.get("wish"))
+        self.wish = wish_record.read(status.get("wish"))
         self.is_recalled = self.wish is not None
         self._written = which(self.wish)
         self._is_unseen = "phase" not in status
@@ -83,7 +85,7 @@ class Wishes:
     def note_written(self, status: Object) -> bool:
         """The status was written, or says so already; whether work that waited for it may begin."""
         was_recorded, self._is_unseen = self.is_recorded, False
-        self._written = which(wishes.read(status.get("wish")))
+        self._written = which(wish_record.read(status.get("wish")))
         return self.is_recorded and not was_recorded
 
     def choose(self, hashed: str, to_revision: int | None, *, revisions: Iterable[Revision]) -> Aim:
@@ -130,6 +132,16 @@ class Wishes:
             self.wish = wishes.complete(self.wish)
             self.completed = self.completed.note(self.wish.revision)
 
+    def turn(self, *, is_suspended: bool, now: float) -> None:
+        """Follow whether the Stack is to be suspended. now: seconds since the epoch."""
+        if self.wish is not None:
+            self.wish = turns.follow(self.wish, is_suspended=is_suspended, now=now)
+
+    def reach_turn(self) -> None:
+        """What was suspended is at nothing, or what was resumed is back."""
+        if self.wish is not None and self.wish.turn is not None and not self.wish.turn.is_reached:
+            self.wish = dataclasses.replace(self.wish, turn=dataclasses.replace(self.wish.turn, is_reached=True))
+
     def find_continue(self, stack: StackObject) -> str:
         """Which breakpoint is to be passed, as it was written, unless that was obeyed already."""
         order = stack.annotations.get(names.VERB_CONTINUE, "")[:ORDER_LENGTH]
@@ -153,11 +165,11 @@ class Wishes:
 
     def note_idle(self, *, is_idle: bool, now: float) -> None:
         """Nothing is done, or is done again: the time that a wish may take does not run meanwhile."""
-        if self.was_idle and not is_idle and self.wish is not None and not self.wish.is_completed:
-            self.wish = dataclasses.replace(self.wish, since=float(int(now)))
+        if self.was_idle and not is_idle and self.wish is not None:
+            self.wish = turns.restart(self.wish, now=now)
         self.was_idle = is_idle
 
 
 def which(wish: Wish | None) -> object:
     """What makes a wish another one for whoever must know it before anything is done."""
-    return (wish.revision, wish.cause, wish.order, wish.failed_hash, wish.passages) if wish is not None else None
+    return (wish.revision, wish.motive, wish.order, wish.failed_hash, wish.passages) if wish is not None else None

@@ -12,11 +12,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import kopf
 import structlog
 
-from hearth.handlers import configuration, registry
-from hearth.handlers.registry import Wakes
+from hearth import lean
+from hearth.handlers.wakes import Wakes
 
 if TYPE_CHECKING:
     from hearth.kube.credentials import CredentialSource
@@ -161,11 +160,10 @@ def make_life(source: CredentialSource, wakes: Wakes) -> Life:
     """What runs kopf once, with our handlers and settings."""
 
     async def live() -> None:
-        await kopf.operator(
-            registry=registry.make_registry(source, wakes),
-            settings=configuration.make_settings(),
-            standalone=True,
-            clusterwide=True,
-        )
+        # Here, in kopf's own thread: importing it takes its time, for which nobody else is to wait. It would take the
+        # official client library along, to know its objects when it is handed one; nobody here hands it any.
+        with lean.without("kubernetes"):
+            from hearth.handlers import life
+        await life.live(source, wakes)
 
     return live

@@ -6,7 +6,6 @@ They have a registry of their own, never kopf's global one, so that several fram
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +14,12 @@ import kopf
 from hearth.handlers import login
 
 if TYPE_CHECKING:
+    from hearth.handlers.wakes import Wakes
     from hearth.kube.credentials import CredentialSource
 
 CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 LOGIN_PAUSE = 5.0
 """Seconds after a failure. Kopf's own is a minute, in which a broken kubeconfig may long have been mended."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wakes:
-    """What the handlers call; safe to be called from kopf's thread."""
-
-    on_kinds: Callable[[], None]
-    """Kinds may have come, gone or changed."""
-    on_started: Callable[[], None]
-    on_ended: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)

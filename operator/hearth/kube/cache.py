@@ -6,7 +6,8 @@ Knows which kinds are followed; must not know what children mean or who wants th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hearth.kube import child_index, kind_cache
@@ -14,6 +15,7 @@ from hearth.kube.kind_cache import KindCache, Listener
 from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds
+from hearth.model.shards import WHOLE, Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,24 +35,26 @@ class Health:
 class Caches:
     """The children of all Stacks. To be used in one event loop, where its watches run until `close`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what all watches share, and which objects they see
         self,
         connection: Connection,
         kinds: Kinds,
         listener: Listener,
         *,
         namespace: str = "",
+        share: Share = WHOLE,
         rules: Rules | None = None,
         observer: Observer | None = None,
     ) -> None:
         """Prepare; nothing is asked before a kind is followed.
 
-        namespace: the only one whose objects are seen; "" for all.
+        namespace: the only one whose objects are seen; "" for all. share: of the Stacks whose children are seen.
         """
         self.server = Server(connection=connection, rules=rules or Rules(), observer=observer)
         self._kinds = kinds
         self._listener = listener
         self._namespace = namespace
+        self._share = share
         self._index = child_index.ChildIndex()
         self._followed: dict[str, KindCache] = {}
         self._generation = kinds.generation
@@ -88,6 +92,22 @@ class Caches:
         """The server answered that this very object is gone: so it is here, at once and for good."""
         self._get_cache(child.kind).forget(child.uid)
 
+    def take_list(self, found: Sequence[Object], *, kind: Kind, stack_uid: str, as_of: int) -> None:
+        """Take in all objects of one kind with that Stack's label, as a list showed them as of that version; nobody is told.
+
+        A kind that is not followed stays so: nothing may be kept that no watch looks after.
+        """
+        cache = self._followed.get(kind.key)
+        if cache is None:
+            return
+        shown = {raw["metadata"]["uid"] for raw in found}
+        for child in list(itertools.chain.from_iterable(self._index.children(stack_uid).values())):
+            # What is newer than the list is a write since.
+            if child.kind.key == kind.key and child.uid not in shown and child.resource_version <= as_of:
+                cache.forget(child.uid)
+        for raw in found:
+            cache.take(raw, as_of=as_of)
+
     def on_kinds(self) -> None:
         """The set of served kinds changed: look again at kinds that were not there, and for those that moved."""
         self._generation = self._kinds.generation
@@ -114,7 +134,12 @@ class Caches:
         cache = self._followed.get(kind.key)
         if cache is None:
             cache = self._followed[kind.key] = kind_cache.KindCache(
-                kind, server=self.server, index=self._index, listener=self._listener, namespace=self._namespace
+                kind,
+                server=self.server,
+                index=self._index,
+                listener=self._listener,
+                namespace=self._namespace,
+                share=self._share,
             )
         return cache
 

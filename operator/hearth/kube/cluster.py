@@ -12,6 +12,7 @@ from hearth.kube import cache, cause_watches, discovery, requests, schemas, send
 from hearth.model import child as child_module
 from hearth.model import errors
 from hearth.model.kinds import Kind
+from hearth.model.shards import WHOLE, Share
 
 if TYPE_CHECKING:
     from hearth.engine.ports import Listener, Observer
@@ -39,12 +40,14 @@ class KubeCluster:
         listener: Listener,
         *,
         namespace: str = "",
+        share: Share = WHOLE,
         observer: Observer | None = None,
         rules: Rules | None = None,
     ) -> None:
         """Prepare; nothing is sent before `open`.
 
-        namespace: the only one that children may be in; "" for all, and for those of cluster scope.
+        namespace: the only one that children may be in; "" for all, and for those of cluster scope;
+        share: of the Stacks whose children are watched.
         """
         self._sender = sender.Sender(connection, observer)
         self._listener = listener
@@ -52,7 +55,13 @@ class KubeCluster:
         self._schemas = schemas.Schemas(connection)
         self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds)
         self.caches = cache.Caches(
-            connection, self._discovery, listener, namespace=namespace, rules=rules, observer=observer
+            connection,
+            self._discovery,
+            listener,
+            namespace=namespace,
+            share=share,
+            rules=rules,
+            observer=observer,
         )
         self._causes = cause_watches.CauseWatches(self.caches.server, self._discovery, listener)
 
@@ -195,9 +204,9 @@ class KubeCluster:
         return found if found.stack_uid == child.stack_uid else None
 
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
-        """A live list from the server, past the cache. A kind that is no longer served has none."""
+        """A live list from the server; the cache follows. A kind that is no longer served has none."""
         path = requests.collection_path(kind, self._namespace)
-        found: list[Child] = []
+        found: list[Object] = []
         continued = ""
         while True:
             query = requests.children_query(stack_uid, continued=continued)
@@ -211,10 +220,12 @@ class KubeCluster:
                 # The pages that are left have been forgotten by the server: from the beginning.
                 found, continued = [], ""
                 continue
-            found += [child_module.parse_child(raw, kind=kind, paths=()) for raw in page.get("items") or ()]
+            found += page.get("items") or ()
             continued = page["metadata"].get("continue", "")
             if not continued:
-                return found
+                break
+        self.caches.take_list(found, kind=kind, stack_uid=stack_uid, as_of=int(page["metadata"]["resourceVersion"]))
+        return [child_module.parse_child(raw, kind=kind, paths=()) for raw in found]
 
     async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """Whether our account may do that."""

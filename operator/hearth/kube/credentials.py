@@ -5,21 +5,24 @@ Reading is blocking (files, exec plugins); callers run it in a thread. Must not 
 
 from __future__ import annotations
 
+import base64
 import contextlib
-import importlib
 import ipaddress
 import os
-import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib import parse
 
+from hearth.kube import auth_provider, exec_plugin, kubeconfig
+from hearth.kube.exec_plugin import Login
+from hearth.kube.kubeconfig import Context, Entry
 from hearth.model import errors
 
 SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+USER_FILES = ("client-certificate", "client-key", "tokenFile")
 EXPIRY_MARGIN = 60.0
 """Seconds: a token this close to its end counts as ended, since requests take their time and clocks differ."""
 
@@ -119,61 +122,57 @@ class KubeconfigSource:
         paths = [str(Path(path).expanduser()) for path in self.paths]
         if not any(Path(path).is_file() for path in paths):
             raise NoCredentials(f"no kubeconfig at {', '.join(paths)}; name one with --kubeconfig")
-        with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
-            try:
-                credentials = load_context(paths, context=self.context, folder=folder)
-            # The loader lets errors of any class through (YAML, base64, oauth, missing keys); each means the same here.
-            except Exception as error:
-                raise NoCredentials(f"cannot read credentials from {', '.join(paths)}: {error}") from error
+        try:
+            credentials = load_context(paths, context=self.context, environ=self.environ)
+        # Files of any shape, and an old provider that lets errors of any class through; each means the same here.
+        except Exception as error:
+            raise NoCredentials(f"cannot read credentials from {', '.join(paths)}: {error}") from error
         return with_proxy(credentials, self.environ)
 
 
-def load_context(paths: list[str], *, context: str | None, folder: str) -> Credentials:
-    """That context's credentials; what is given inline, the loader writes to `folder`."""
-    # Imported late: the package is large, and a pod with a service account never needs it.
-    kube_config: Any = importlib.import_module("kubernetes.config.kube_config")
-    merged = kube_config.KubeConfigMerger(os.pathsep.join(path for path in paths if Path(path).is_file())).config
-    loader = kube_config.KubeConfigLoader(
-        config_dict=merged, active_context=context, config_base_path=None, temp_file_path=folder
-    )
-    loader.load_and_set(Sink())
-    name = loader.current_context["context"].get("user")
-    user = merged["users"].get_with_name(name, safe=True) if name and merged.safe_get("users") else None
-    return read_loaded(vars(loader), user=user["user"] if user else None, paths=paths, folder=folder)
-
-
-class Sink:
-    """Takes what the loader sets; everything is read off the loader itself."""
-
-    def __init__(self) -> None:
-        self.api_key: dict[str, str] = {}
-
-
-def read_loaded(found: Mapping[str, Any], *, user: Any, paths: list[str], folder: str) -> Credentials:
-    """What the loader found, with certificates as bytes: the files that it wrote are about to go.
-
-    user: the kubeconfig's entry, as the loader's node, if there is one.
-    """
-    names = {name: found.get(name) for name in ("ssl_ca_cert", "cert_file", "key_file")}
-    if user and "exec" in user and not (found.get("token") or names["cert_file"]):
-        raise NoCredentials(f"its exec plugin {user['exec']['command']!r} gave neither a token nor a certificate")
-    content = {name: Path(path).read_bytes() if path else None for name, path in names.items()}
-    expiry = found.get("expiry")
-    named = [path for path in names.values() if path and not path.startswith(folder)]
-    if user and "tokenFile" in user:
-        named.append(str(Path(user.path).parent / user["tokenFile"]))
+def load_context(paths: Sequence[str], *, context: str | None, environ: Mapping[str, str]) -> Credentials:
+    """That context's credentials."""
+    present = [path for path in paths if Path(path).is_file()]
+    found = kubeconfig.find_context(present, context)
+    cluster, user = found.cluster, found.user
+    login = log_in(found, present, environ)
+    named = (cluster.find_file("certificate-authority"), *map(user.find_file, USER_FILES))
     return Credentials(
-        server=found["host"],
-        authority=content["ssl_ca_cert"],
-        certificate=content["cert_file"],
-        key=content["key_file"],
-        authorization=found.get("token"),
-        is_verified=found.get("verify_ssl", True),
-        server_name=found.get("tls_server_name"),
-        proxy=found.get("proxy"),
-        expires_at=expiry.timestamp() if expiry else None,
-        files=stamp([*paths, *named]),
+        server=cluster.content["server"].rstrip("/"),
+        authority=cluster.read("certificate-authority"),
+        certificate=login.certificate or user.read("client-certificate"),
+        key=login.key or user.read("client-key"),
+        authorization=f"Bearer {login.token}" if login.token else find_basic_login(user),
+        is_verified=not cluster.content.get("insecure-skip-tls-verify"),
+        server_name=cluster.content.get("tls-server-name"),
+        proxy=cluster.content.get("proxy-url"),
+        expires_at=login.expires_at,
+        files=stamp([*paths, *(str(file) for file in named if file is not None)]),
     )
+
+
+def log_in(context: Context, paths: Sequence[str], environ: Mapping[str, str]) -> Login:
+    """What proves who the context's user is, besides what stands in the kubeconfig as it is."""
+    user = context.user
+    token_file = user.find_file("tokenFile")
+    if "auth-provider" in user.content:
+        return auth_provider.log_in(paths, context.name)
+    if token_file is not None:
+        # It rotates, so that it counts before a token that was written down once.
+        return Login(token=token_file.read_text().strip())
+    if user.content.get("token"):
+        return Login(token=user.content["token"])
+    if "exec" in user.content:
+        return exec_plugin.log_in(user.content["exec"], context, environ=environ)
+    return Login()
+
+
+def find_basic_login(user: Entry) -> str | None:
+    """The header of a login by name and password, where those are given."""
+    name, password = user.content.get("username"), user.content.get("password")
+    if not name or password is None:
+        return None
+    return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"
 
 
 def with_proxy(credentials: Credentials, environ: Mapping[str, str]) -> Credentials:

@@ -55,8 +55,16 @@ class KubeHome:
         return self._stacks.find_stack(uid)
 
     def stacks(self) -> Collection[str]:
-        """The UIDs of all Stacks."""
+        """The UIDs of all Stacks that this process works on."""
         return self._stacks.stacks()
+
+    def has_other_uid(self, uid: str) -> bool:
+        """Whether another process works on a Stack of this UID."""
+        return self._stacks.has_other_uid(uid)
+
+    def has_other_name(self, namespace: str, name: str) -> bool:
+        """Whether another process works on a Stack of this name."""
+        return self._stacks.has_other_name(namespace, name)
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
         """Of that Stack, by rising number."""

@@ -17,8 +17,10 @@ from hearth.kube.watch import Server, Watch
 from hearth.model import child, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
+from hearth.model.shards import WHOLE, Share
 
-SELECTOR = {"labelSelector": names.LABEL_STACK_UID}
+COMMON = ("namespace", "creationTimestamp")
+COMMON_ANNOTATIONS = (names.ANNOTATION_INCARNATION, names.ANNOTATION_REQUIRES)
 MOST_SHARED = 4096
 """Values kept per kind for others to share; beyond that they are hardly shared at all."""
 
@@ -39,7 +41,14 @@ class KindCache:
     """A followed kind. Asked for more fields, it lists afresh, and keeps what it has until then."""
 
     def __init__(
-        self, kind: Kind, *, server: Server, index: ChildIndex, listener: Listener, namespace: str = ""
+        self,
+        kind: Kind,
+        *,
+        server: Server,
+        index: ChildIndex,
+        listener: Listener,
+        namespace: str = "",
+        share: Share = WHOLE,
     ) -> None:
         self.kind = kind
         self._server = server
@@ -52,7 +61,8 @@ class KindCache:
         self._shared: dict[object, object] = {}
         self._widening: asyncio.Handle | None = None
         self._store: Store[Child] = store.Store(self)
-        self.watch = Watch(server, self._path(), self._store, name=kind.key, selector=SELECTOR)
+        selector = requests.children_selector(share)
+        self.watch = Watch(server, self._path(), self._store, name=kind.key, selector=selector)
 
     @property
     def size(self) -> int:
@@ -82,6 +92,13 @@ class KindCache:
     def put(self, raw: Object) -> Child:
         """Take in the answer to a write of our own."""
         return self._store.put(raw, passed=self.watch.version)
+
+    def take(self, raw: Object, *, as_of: int) -> None:
+        """Take in an object that a list showed as of that version, unless that state or a newer one is known."""
+        known = self._store.records.get(raw["metadata"]["uid"])
+        if known is None or known.resource_version < int(raw["metadata"]["resourceVersion"]):
+            # Where the watch is not past the list, nobody but the list can tell whether the object is there.
+            self._store.put(raw, passed=self.watch.version if self.watch.version > as_of else 0)
 
     def forget(self, uid: str) -> None:
         """Our deletion of that object is done."""
@@ -152,9 +169,11 @@ class KindCache:
 
 def share_strings(metadata: Object) -> Object:
     """The same metadata, with one copy in memory of each text that many objects have in common."""
-    for key in ("namespace", "creationTimestamp"):
-        if key in metadata:
-            metadata[key] = sys.intern(metadata[key])
+    annotations = metadata.get("annotations") or {}
+    for holder, keys in ((metadata, COMMON), (annotations, COMMON_ANNOTATIONS)):
+        for key in keys:
+            if key in holder:
+                holder[key] = sys.intern(holder[key])
     labels = metadata.get("labels")
     if labels:
         metadata["labels"] = {key: sys.intern(value) for key, value in labels.items()}

@@ -9,6 +9,7 @@ from urllib import parse
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.shards import Share
 
 APPLY = "application/apply-patch+yaml"
 """JSON is YAML, and the only one of the two that is quick to write."""
@@ -73,6 +74,14 @@ def mark_patch(reason: str | None, *, uid: str, version: int) -> Object:
     """The merge patch that writes a mark onto an object, or takes it off (None), as long as it is in that very state."""
     annotations = {names.ANNOTATION_UNHEALTHY: reason}
     return {"metadata": {"uid": uid, "resourceVersion": str(version), "annotations": annotations}}
+
+
+def children_selector(share: Share) -> dict[str, str]:
+    """Of a list or watch of the children, or revisions, of a share of all Stacks."""
+    if share.is_whole:
+        return {"labelSelector": names.LABEL_STACK_UID}
+    buckets = ",".join(map(str, share.list_buckets()))
+    return {"labelSelector": f"{names.LABEL_STACK_UID},{names.LABEL_BUCKET} in ({buckets})"}
 
 
 def children_query(stack_uid: str, *, continued: str) -> dict[str, str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hearth.engine.ports import Revision
-from hearth.kube import cache, kind_cache, requests, store
+from hearth.kube import cache, requests, store
 from hearth.kube.cache import Health
 from hearth.kube.store import Store
 from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
 from hearth.model import child, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.shards import WHOLE, Share
 
 CONTROLLER_REVISION = Kind(
     group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
@@ -39,6 +40,7 @@ class RevisionCache:
         connection: Connection,
         *,
         namespace: str = "",
+        share: Share = WHOLE,
         rules: Rules | None = None,
         observer: Observer | None = None,
     ) -> None:
@@ -50,7 +52,7 @@ class RevisionCache:
             requests.collection_path(CONTROLLER_REVISION, namespace),
             self._store,
             name=CONTROLLER_REVISION.key,
-            selector=kind_cache.SELECTOR,
+            selector=requests.children_selector(share),
             metadata_only=True,
         )
 

@@ -15,7 +15,7 @@ import orjson
 from hearth.engine.ports import Revision, StackObject
 from hearth.kube import provenance
 from hearth.kube.revision_cache import CONTROLLER_REVISION
-from hearth.model import errors, names
+from hearth.model import errors, names, shards
 from hearth.model.child import Object
 
 COMPRESSED_FROM = 64 * 1024
@@ -30,7 +30,11 @@ def make_revision(stack: StackObject, revision: Revision, definition: Object) ->
         "metadata": {
             "name": revision.name,
             "namespace": stack.namespace,
-            "labels": {names.LABEL_STACK_UID: stack.uid, names.LABEL_STACK: names.stack_label(stack.name)},
+            "labels": {
+                names.LABEL_STACK_UID: stack.uid,
+                names.LABEL_STACK: names.stack_label(stack.name),
+                names.LABEL_BUCKET: shards.label_of(stack.uid),
+            },
             "annotations": {**make_annotations(revision), **provenance.describe(stack)},
             "ownerReferences": [
                 {

@@ -14,7 +14,7 @@ import orjson
 
 from hearth.kube import sharing
 from hearth.kube.connection import Connection
-from hearth.model import errors
+from hearth.model import errors, packing
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -131,7 +131,7 @@ def extract(document: Object) -> tuple[dict[str, bytes], dict[KindKey, str]]:
     """The definitions of an OpenAPI document as JSON, and by kind the name of its definition."""
     found = (document.get("components") or {}).get("schemas") or {}
     definitions = {name: schema for name, schema in found.items() if isinstance(schema, dict)}
-    raw = {name: orjson.dumps(without_texts(schema)) for name, schema in definitions.items()}
+    raw = {name: packing.pack(without_texts(schema)) for name, schema in definitions.items()}
     by_kind = {
         (entry.get("group", ""), entry.get("version", ""), entry.get("kind", "")): name
         for name, schema in definitions.items()

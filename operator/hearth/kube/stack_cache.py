@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-import orjson
-
 from hearth.engine.ports import StackObject
 from hearth.kube import cache, provenance, requests, store
 from hearth.kube.cache import Health
+from hearth.kube.others import Others
 from hearth.kube.store import Store
 from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
-from hearth.model import names
+from hearth.model import names, packing
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.shards import WHOLE, Share
 
 STACK = Kind(group=names.GROUP, version=names.VERSION, name="Stack", plural="stacks", namespaced=True)
 
@@ -30,7 +30,7 @@ class Listener(Protocol):
 
 
 class StackCache:
-    """Every Stack, or those of one namespace. Its watch runs from `start` to `close`."""
+    """Every Stack, or those of one namespace, or a share of them. Its watch runs from `start` to `close`."""
 
     def __init__(
         self,
@@ -38,13 +38,16 @@ class StackCache:
         listener: Listener,
         *,
         namespace: str = "",
+        share: Share = WHOLE,
         rules: Rules | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._listener = listener
         self._store: Store[StackObject] = store.Store(self)
         server = Server(connection=connection, rules=rules or Rules(), observer=observer)
-        self._watch = Watch(server, requests.collection_path(STACK, namespace), self._store, name=STACK.key)
+        self._others = Others(self._store, share)
+        handler = self._store if share.is_whole else self._others
+        self._watch = Watch(server, requests.collection_path(STACK, namespace), handler, name=STACK.key)
 
     def start(self) -> None:
         """Begin to watch."""
@@ -69,6 +72,14 @@ class StackCache:
     def stacks(self) -> Collection[str]:
         """The UIDs of all Stacks."""
         return self._store.records.keys()
+
+    def has_other_uid(self, uid: str) -> bool:
+        """Whether another process has a Stack of this UID."""
+        return self._others.has_uid(uid)
+
+    def has_other_name(self, namespace: str, name: str) -> bool:
+        """Whether another process has a Stack of this name."""
+        return self._others.has_name(namespace, name)
 
     def put(self, raw: Object) -> StackObject:
         """Take in the answer to a request of our own; nobody is told of what we wrote, neither now nor when its event comes.
@@ -111,8 +122,8 @@ def parse_stack(raw: Object) -> StackObject:
         finalizers=tuple(metadata.get("finalizers") or ()),
         annotations=metadata.get("annotations") or {},
         author=provenance.find_author(metadata.get("managedFields") or ()),
-        packed_spec=orjson.dumps(raw.get("spec") or {}),
-        packed_status=orjson.dumps(raw.get("status") or {}),
+        packed_spec=packing.pack(raw.get("spec") or {}),
+        packed_status=packing.pack(raw.get("status") or {}),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import names
+from hearth.model import names, packing
 from hearth.model.kinds import Kind, ObjectRef
 
 Object: TypeAlias = dict[str, Any]
@@ -36,7 +36,8 @@ class Ownership:
     """The leaves of the entry that only look as if they were owned whole, as ways into `fields`: free-form maps (and
     keyed lists in them) of which every key that we stated was taken or removed by others."""
     is_scaled: bool = False
-    """Whether `spec.replicas` is somebody's who set it through the scale subresource: an autoscaler, `kubectl scale`."""
+    """Whether `spec.replicas` is somebody's who set it through the scale subresource: an autoscaler, `kubectl scale`; or
+    was put back for them after it was suspended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,15 +162,16 @@ def find_ownership(raw: Mapping[str, Any]) -> Ownership | None:
     fields = entry.get("fieldsV1") or {}
     others = [other["fieldsV1"] for other in entries if other is not entry and other.get("fieldsV1")]
     return Ownership(
-        fields=orjson.dumps(fields),
+        fields=packing.pack(fields),
         collapsed=tuple(find_collapsed(fields, others, raw, path=())),
         is_scaled=any(map(is_scale, entries)),
     )
 
 
 def is_scale(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of `managedFields` holds the replica count by way of the scale subresource."""
-    return entry.get("subresource") == "scale" and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    """Whether an entry of `managedFields` holds the replica count by way of the scale subresource, or in its stead."""
+    is_meant = entry.get("subresource") == "scale" or entry.get("manager") == names.SUSPENDER
+    return is_meant and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
 def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

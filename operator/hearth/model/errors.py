@@ -45,3 +45,6 @@ class Refused(HearthError):
 
 class Unreachable(HearthError):
     """No answer came; whether the request took effect is unknown. Try again after a delay."""
+
+    retry_after: float | None = None
+    """Nobody said anything."""

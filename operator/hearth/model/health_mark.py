@@ -49,7 +49,7 @@ class HealthMarkSpec(ApiModel):
     stack_name: ObjectName | None = None
     """The Stack, in the mark's own namespace, that the resource is part of."""
     resource: ResourcePath | None = None
-    """The name of the resource in the Stack's template."""
+    """The name of the resource in the Stack's template; `cache/db` is the resource `db` of the Stack that `cache` is."""
     target: Target | None = None
     """The object itself, in the place of `stackName` and `resource`."""
     mark_unhealthy: bool

@@ -7,12 +7,16 @@ import re
 
 GROUP = "hearth.dev"
 VERSION = "v1alpha1"
+STACK = "Stack"
+"""The kind."""
 
 FINALIZER = "hearth.dev/children"
 
 LABEL_STACK_UID = "hearth.dev/stack-uid"
 LABEL_STACK = "hearth.dev/stack"
 LABEL_RESOURCE = "hearth.dev/resource"
+LABEL_BUCKET = "hearth.dev/bucket"
+"""Of the Stack, see `hearth.model.shards`: what a process watches that works on a part of all Stacks."""
 
 ANNOTATION_IDENTITY = "hearth.dev/identity"
 ANNOTATION_INCARNATION = "hearth.dev/incarnation"
@@ -21,12 +25,18 @@ ANNOTATION_REQUIRES = "hearth.dev/requires"
 ANNOTATION_STATED = "hearth.dev/stated"
 ANNOTATION_STOP = "hearth.dev/stop"
 """On a child: the hook at which its resource stops once it is ready, and the revision of which that counts."""
+ANNOTATION_INHERITED = "hearth.dev/inherited"
+"""On a nested Stack: a hash of the rules that it was given of its parent's environment."""
 VERB_RETRY = "hearth.dev/retry"
 """On a Stack, with a token: try at once, from where it failed."""
 VERB_CLEANUP = "hearth.dev/cleanup"
 """On a Stack, with a token: hold obsolete children back no longer."""
+VERB_CHECK = "hearth.dev/check"
+"""On a Stack, with a token: look at everything afresh, say what is found, and change nothing."""
 ANNOTATION_UNHEALTHY = "hearth.dev/unhealthy"
 """On a child, with a reason: a mark by whoever can see that it does not do well. No apply of ours states it."""
+ANNOTATION_SUSPENDED = "hearth.dev/suspended"
+"""On a child: how the fields were that suspending it has set; see `hearth.plan.suspending`."""
 VERB_CONTINUE = "hearth.dev/continue"
 """On a Stack, `<resource>[/<hook>][@<token>]`: pass one breakpoint once."""
 
@@ -42,6 +52,8 @@ RETAIN = "Retain"
 ADOPTED = "true"
 
 MANAGER_PREFIX = "hearth:"
+SUSPENDER = "hearth-suspend"
+"""The field manager of what suspends and resumes objects, whatever Stack they belong to: it states nothing else."""
 MANAGER_LENGTH = 128
 NAME_LENGTH = 63
 """Of any child: the strictest common kinds (Service, label values, StatefulSet pods) allow no more."""

@@ -29,6 +29,15 @@ class Phase(enum.StrEnum):
     ROLLBACK_COMPLETE = "RollbackComplete"
     ROLLBACK_FAILED = "RollbackFailed"
     ROLLBACK_STOPPED = "RollbackStopped"
+    CHECK_COMPLETE = "CheckComplete"
+    CHECK_FAILED = "CheckFailed"
+    SUSPEND_IN_PROGRESS = "SuspendInProgress"
+    SUSPEND_COMPLETE = "SuspendComplete"
+    SUSPEND_FAILED = "SuspendFailed"
+    RESUME_IN_PROGRESS = "ResumeInProgress"
+    RESUME_COMPLETE = "ResumeComplete"
+    RESUME_FAILED = "ResumeFailed"
+    RESUME_STOPPED = "ResumeStopped"
     DELETE_IN_PROGRESS = "DeleteInProgress"
     DELETE_COMPLETE = "DeleteComplete"
     DELETE_FAILED = "DeleteFailed"
@@ -66,14 +75,25 @@ STOPPED = Saying(ready="False", reconciling=False, stalled=False, reason="Stoppe
 DELETING = Saying(ready="False", reconciling=True, stalled=False, reason="Deleting")
 ROLLED_BACK = Saying(ready="False", reconciling=False, stalled=True, reason="RolledBack")
 """What `RollbackComplete` says where nobody ordered it: whoever waits for the new definition must not take it for a success."""
+FOUND = Saying(ready="False", reconciling=False, stalled=False, reason="CheckFailed")
+FOUND_ROLLED_BACK = Saying(ready="False", reconciling=False, stalled=True, reason="CheckFailed")
+SUSPENDED = Saying(ready="False", reconciling=False, stalled=False, reason="Suspended")
+"""An end as the user wanted it, and yet nobody who needs what runs may go on."""
 DELETED = Saying(ready="False", reconciling=False, stalled=False, reason="Deleted")
 
-FIRST = (
-    *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED),
-    *(Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
+CHECK = (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED)
+"""What a check says of a Stack that was as wanted once. It stands until something is done, or is no longer so; then the
+phase is again that of what is wanted. It may follow any phase, since what came in between may not have been written.
+"""
+CREATION = (Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED)
+SUSPENSION = (
+    *(Phase.SUSPEND_IN_PROGRESS, Phase.SUSPEND_COMPLETE, Phase.SUSPEND_FAILED),
+    *(Phase.RESUME_IN_PROGRESS, Phase.RESUME_COMPLETE, Phase.RESUME_FAILED, Phase.RESUME_STOPPED),
 )
-"""Where a Stack begins: complete at once where all was ready before the first status could be written, rolled back where
-that failed as quickly, the last where it is deleted before it was ever seen.
+"""Where `spec.suspended` leads from any phase but those of a deletion; that it was true may have gone unwritten."""
+FIRST = (*CREATION, *SUSPENSION, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS, *CHECK)
+"""Where a Stack begins: complete at once where all was ready before the first status could be written, even checked then,
+rolled back where that failed as quickly, deleted where that happens before it was ever seen.
 """
 UPDATE = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.UPDATE_STOPPED)
 DELETION = (Phase.DELETE_IN_PROGRESS, Phase.DELETE_FAILED, Phase.DELETE_STOPPED)
@@ -84,7 +104,7 @@ ROLLBACK = (
     *(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE),
     *(Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
 )
-NEW_WISH = (*UPDATE, Phase.ROLLBACK_IN_PROGRESS, *DELETION)
+NEW_WISH = (*UPDATE, *SUSPENSION, Phase.ROLLBACK_IN_PROGRESS, *DELETION, *CHECK)
 """Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused,
 `UpdateComplete` at once if nothing had to be done for it, `…Stopped` and `DeleteFailed` at once if a breakpoint or a
 denied Delete holds all that is left. A rollback always begins with `RollbackInProgress`.
@@ -139,23 +159,58 @@ TABLE: Mapping[Phase, Row] = {
     Phase.ROLLBACK_IN_PROGRESS: Row(
         meaning="An earlier revision is being brought back, by order or because a later one failed.",
         says=WORKING,
-        next=(*ROLLBACK, *UPDATE, *DELETION),
+        next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
     Phase.ROLLBACK_COMPLETE: Row(
         meaning="The earlier revision is reached, and nothing of the later one is left.",
         says=DONE,
         says_unasked=ROLLED_BACK,
-        next=(*ROLLBACK, *UPDATE, *DELETION),
+        next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
     Phase.ROLLBACK_FAILED: Row(
         meaning="Going back has used up its attempts at a resource; trying goes on.",
         says=FAILED,
-        next=(*ROLLBACK, *UPDATE, *DELETION),
+        next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
     Phase.ROLLBACK_STOPPED: Row(
         meaning="Going back has come to a breakpoint, and nothing else can go on.",
         says=STOPPED,
-        next=(*ROLLBACK, *UPDATE, *DELETION),
+        next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
+    ),
+    Phase.CHECK_COMPLETE: Row(
+        meaning="A check has looked at everything afresh and found nothing, and nothing happened since.",
+        says=DONE,
+        says_unasked=ROLLED_BACK,
+        next=(*REFUSED_AFTER, *NEW_WISH),
+    ),
+    Phase.CHECK_FAILED: Row(
+        meaning="A check has found something that is still so, and nothing was done about it since.",
+        says=FOUND,
+        says_unasked=FOUND_ROLLED_BACK,
+        next=(*REFUSED_AFTER, *NEW_WISH),
+    ),
+    Phase.SUSPEND_IN_PROGRESS: Row(
+        meaning="Workloads are being brought to nothing, dependents first.", says=WORKING, next=(*CREATION, *NEW_WISH)
+    ),
+    Phase.SUSPEND_COMPLETE: Row(meaning="All workloads are at nothing.", says=SUSPENDED, next=(*CREATION, *NEW_WISH)),
+    Phase.SUSPEND_FAILED: Row(
+        meaning="A workload cannot be brought to nothing; trying goes on.", says=FAILED, next=(*CREATION, *NEW_WISH)
+    ),
+    Phase.RESUME_IN_PROGRESS: Row(
+        meaning="Workloads are being brought back in order, with what was changed meanwhile.",
+        says=WORKING,
+        next=NEW_WISH,
+    ),
+    Phase.RESUME_COMPLETE: Row(
+        meaning="All resources are ready again.", says=DONE, says_unasked=ROLLED_BACK, next=NEW_WISH
+    ),
+    Phase.RESUME_FAILED: Row(
+        meaning="Resuming has used up its attempts at a resource; trying goes on.", says=FAILED, next=NEW_WISH
+    ),
+    Phase.RESUME_STOPPED: Row(
+        meaning="Resuming has come to a breakpoint of what was changed meanwhile, and nothing else can go on.",
+        says=STOPPED,
+        next=NEW_WISH,
     ),
     Phase.DELETE_IN_PROGRESS: Row(
         meaning="The children are being deleted, dependents first.",

@@ -296,11 +296,16 @@ class StackSpec(ApiModel):
     environment: Environment | None = None
     paused: bool | None = None
     """While true, no child is written or deleted, not even with the Stack itself; what would be done is shown. Edits are kept."""
+    suspended: bool | None = None
+    """While true, workloads are at nothing: Deployments, StatefulSets and ReplicaSets scaled to zero, Jobs and CronJobs
+    suspended, nested Stacks and what else has a pause field too, dependents first. Nothing else is written; edits, and orders
+    to go back, are kept. False brings all back to what it was, in order."""
     rollback: Rollback | None = None
     retry: Retry | None = None
     healing: Healing | None = None
     timeout: Duration | None = None
-    """How long a definition may take to be reached until it counts as failed, as in `90s` or `1h30m`. Without it: any time."""
+    """How long a definition may take to be reached until it counts as failed, as in `90s` or `1h30m`; suspending and resuming
+    likewise. Without it: any time."""
     revision_history_limit: Counter | None = None
     """Earlier definitions that are kept to go back to, besides those that are still needed. Without it: 10."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None

@@ -22,7 +22,9 @@ class Breakpoint(ApiModel):
     """Where resources stop until somebody lets them go on."""
 
     resource: ResourceGlob
-    """The resource, by name or with the wildcards `*` and `?`; `cache/db` is one of the nested stack `cache`."""
+    """The resource, by name or with the wildcards `*` and `?`. `cache/db` is one of the nested stack `cache`: the entry is
+    written into its `spec.environment`, with the rest of the path.
+    """
     at: list[Hook] = pydantic.Field(min_length=1, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set"})
     """Before (`Pre…`) or after (`Post…`) what happens to the resource, whatever the Stack's own action is called. After:
     its object is ready, and whoever requires it goes on waiting."""
@@ -32,7 +34,9 @@ class RestrictedAction(ApiModel):
     """What must not happen to resources."""
 
     resource: ResourceGlob
-    """The resource, by name or with the wildcards `*` and `?`; `cache/db` is one of the nested stack `cache`."""
+    """The resource, by name or with the wildcards `*` and `?`. `cache/db` is one of the nested stack `cache`: the entry is
+    written into its `spec.environment`, with the rest of the path.
+    """
     deny: list[Literal["Update", "Replace", "Delete"]] = pydantic.Field(
         min_length=1, max_length=3, json_schema_extra={"x-kubernetes-list-type": "set"}
     )

@@ -70,17 +70,34 @@ class ProblemEntry(ApiModel):
     """When the next attempt follows, unless something changes before."""
 
 
+class CheckStatus(ApiModel):
+    """What the last check found; which one that was says `handled.check`."""
+
+    checked_at: Timestamp
+    """When everything had been looked at."""
+    objects: Counter
+    """Children that the API server listed."""
+    found: Counter
+    """What is not as it should be; 0: nothing."""
+    problems: list[ProblemEntry] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The first 20 of them, as they were then."""
+
+
 class BreakpointStatus(ApiModel):
     """A breakpoint that somebody waits at."""
 
     resource: str
-    """The name of the resource in the template."""
+    """The name of the resource in the template; of one in a nested Stack the path."""
     hook: Hook
     """Where it waits; `hearth.dev/continue: <resource>/<hook>` lets it go on."""
     kind: str | None = None
     """The kind of its child, as far as that is known."""
     name: str | None = None
     """The name of its child, as far as that is known."""
+    stack: str | None = None
+    """The nested Stack that it is a resource of, and that is to be annotated to let it go on."""
 
 
 class PartedStatus(ApiModel):
@@ -105,6 +122,17 @@ class OrderStatus(ApiModel):
     """The revision that is meant."""
 
 
+class TurnStatus(ApiModel):
+    """The last change of `spec.suspended`, as far as it still tells what is being done."""
+
+    suspended: bool
+    """Whether workloads are to be at nothing, or are being brought back."""
+    since: Timestamp
+    """Since when; `spec.timeout` counts from here."""
+    reached: bool | None = None
+    """Whether that came to its end once."""
+
+
 class WishStatus(ApiModel):
     """Which revision is wanted, and why."""
 
@@ -125,6 +153,7 @@ class WishStatus(ApiModel):
     )
     """The revisions whose children are held back until this one is reached."""
     order: OrderStatus | None = None
+    turn: TurnStatus | None = None
     failed_hash: str | None = None
     """Keyed hash of the definition in the spec that failed, and that is not tried again unasked."""
     failure: str | None = None
@@ -162,7 +191,7 @@ class StackStatus(ApiModel):
     """The revision that failed last, whatever became of it since."""
     wish: WishStatus | None = None
     handled: dict[str, str] | None = None
-    """By verb the token of the annotation that was obeyed last: `retry`, `cleanup`, `continue`."""
+    """By verb the token of the annotation that was obeyed last: `retry`, `cleanup`, `continue`, `check`."""
     summary: str | None = None
     """Ready resources of all that are wanted, as in `12/14`."""
     resources: ResourceCounts | None = None
@@ -170,6 +199,7 @@ class StackStatus(ApiModel):
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """What hinders the first 20 resources that something hinders."""
+    check: CheckStatus | None = None
     breakpoints: list[BreakpointStatus] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )

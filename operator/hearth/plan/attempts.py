@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -45,6 +46,15 @@ class Attempt:
         return self.is_final or self.failures >= self.limit
 
 
+class Server(enum.Enum):
+    """Closed: how the API server itself did, whatever it said of the one thing that was asked of it."""
+
+    ANSWERS = "answers"
+    BUSY = "busy"
+    """It turns requests away, whatever they are about."""
+    SILENT = "silent"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
     """Why something was not done."""
@@ -60,6 +70,7 @@ class Trouble:
     """The field that cannot be changed in place, where that is what stands in the way."""
     causes: Causes = ()
     """What it may hang on, as far as a watch can tell of that."""
+    server: Server = Server.ANSWERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

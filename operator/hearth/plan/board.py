@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds
-from hearth.plan import departure, resolve
+from hearth.plan import departure, resolve, suspending
 from hearth.plan.attempts import Attempt
 from hearth.plan.cleanup import Cleanup, place
 from hearth.plan.desired import Desired, Hashes
@@ -23,6 +23,7 @@ from hearth.plan.remarks import Remarks
 from hearth.plan.retention import Retention
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Step
+from hearth.plan.suspension import Suspension
 from hearth.plan.users import Users
 from hearth.plan.withheld import Withheld
 from hearth.plan.world import Children, Memory
@@ -31,6 +32,9 @@ from hearth.template.blueprint import Blueprint, StackIdentity
 
 class Board:
     """The standings of one Stack under one blueprint."""
+
+    suspension: Suspension | None = None
+    """While the Stack is to be suspended: then nothing else is planned."""
 
     def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
         self,
@@ -84,7 +88,8 @@ class Board:
         self._planned: list[str] = []
         self.newly_failed: list[str] = []
         """The resources whose objects failed for good since nobody counted that yet, as of the last refresh."""
-        self._was_ready = False
+        self._was = (False, False)
+        """Whether all was ready, and whether anything had failed, when the clean-up was looked at last."""
 
     @property
     def is_ready(self) -> bool:
@@ -93,7 +98,9 @@ class Board:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the world is what the blueprint wants: all ready, nothing obsolete left."""
+        """Whether the world is what is wanted: all as in the blueprint and ready, nothing obsolete left; or all suspended."""
+        if self.suspension is not None:
+            return self.suspension.is_reached and not self.unwatched
         is_clean = not self.cleanup.children and not self.unwatched
         return self.is_ready and is_clean and not self.find_parted()
 
@@ -129,6 +136,16 @@ class Board:
         self.ward.healing, self.ward.is_completed = healing, is_completed
         return {*self.by_state[State.FAILED], *self.by_state[State.RETRYING], *self.ward.names}
 
+    def suspend(self, *, is_suspended: bool) -> bool:
+        """Follow whether the Stack is to be suspended; whether that changed, so that all is to be looked at again."""
+        if is_suspended == (self.suspension is not None):
+            return False
+        self.suspension = Suspension(rules=self._resolver.rules) if is_suspended else None
+        self.frontier.clear()
+        self.wakes.clear()
+        self.cleanup.changed.update(self.cleanup.children)
+        return True
+
     @property
     def gates(self) -> Gates:
         """What the Stack's user wants its steps held by, see `heed`."""
@@ -137,7 +154,8 @@ class Board:
     def heed(self, gates: Gates) -> None:
         """Be held by something else from now on; the clean-up follows by itself, resources once they are looked at."""
         if gates.rules != self.gates.rules:
-            self._idle = tuple(gates.rules.find_idle(self.blueprint.resources))
+            nested = [name for name, resource in self.blueprint.resources.items() if resource.is_stack]
+            self._idle = tuple(gates.rules.find_idle(self.blueprint.resources, nested=nested))
         self._resolver.gates = self.withheld.gates = gates
         self.cleanup.changed.update(self.cleanup.children)
 
@@ -161,9 +179,13 @@ class Board:
         """
         self._planned = []
         self.newly_failed = []
+        if self.suspension is not None:
+            self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
+            return self._planned
         self._refresh_resources(dirty, children=children, memory=memory, now=now)
-        if self.is_ready != self._was_ready:
-            self._was_ready = self.is_ready
+        found = (self.is_ready, bool(self.by_state[State.FAILED]))
+        if found != self._was:
+            self._was = found
             self.cleanup.changed.update(self.cleanup.children)
         self.cleanup.changed.update(key for key in dirty if key in self.cleanup.children)
         self._refresh_cleanup(memory=memory, now=now)
@@ -201,11 +223,43 @@ class Board:
                     queued.add(index)
                     heapq.heappush(queue, index)
 
+    def _refresh_suspension(
+        self, suspension: Suspension, dirty: Iterable[str], *, children: Children, memory: Memory, now: float
+    ) -> None:
+        """Nothing but what suspends is planned, and nothing that stands so counts as ready for anybody."""
+        for view in suspension.look(dirty, children=children, memory=memory, now=now):
+            is_wanted = view.name in self.blueprint.resources
+            self._sort_out(view.name, chosen=view.standing.child if is_wanted else None, children=view.children)
+            if is_wanted:
+                self._note(view.name, view.standing)
+            for uid, (step, wake_at) in view.plans.items():
+                self.withheld.check(uid, None)
+                self._plan(uid, step=step, wake_at=wake_at)
+        self._was = (False, False)
+
     def _record(self, name: str, standing: Standing, memory: Memory) -> None:
+        self._plan_restoring(self.standings.get(name), standing)
+        self._note(name, standing)
+        if standing.is_ready and standing.child is not None:
+            memory.note_ready(name, standing.child.uid)
+        if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.failed:
+            self.newly_failed.append(name)
+        self._plan(name, step=standing.step, wake_at=standing.wake_at)
+
+    def _plan_restoring(self, before: Standing | None, after: Standing) -> None:
+        """What is done to an object by itself goes by its UID."""
+        if before is not None and before.restores is not None and before.child is not None:
+            self._plan(before.child.uid, step=None, wake_at=None)
+        if after.restores is not None and after.child is not None:
+            self._plan(after.child.uid, step=after.restores, wake_at=None)
+
+    def _note(self, name: str, standing: Standing) -> None:
+        """Keep in all books how a resource stands."""
         before = self.standings.get(name)
-        if before is not None and before.state is not standing.state:
-            del self.by_state[before.state][name]
-        self.by_state[standing.state][name] = None
+        if before is None or before.state is not standing.state:
+            if before is not None:
+                del self.by_state[before.state][name]
+            self.by_state[standing.state][name] = None
         if standing.stopped_at:
             self.stopped[name] = standing.stopped_at
         else:
@@ -217,11 +271,6 @@ class Board:
             self.cleanup.changed.update(child.uid for child in self._obsolete.get(name, ()))
         if standing.remarks or (before is not None and before.remarks):
             self.remarks.replace(name, before.remarks if before is not None else (), standing.remarks)
-        if standing.is_ready and standing.child is not None:
-            memory.note_ready(name, standing.child.uid)
-        if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.failed:
-            self.newly_failed.append(name)
-        self._plan(name, step=standing.step, wake_at=standing.wake_at)
 
     def _plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
         if step is not None:
@@ -268,8 +317,8 @@ class Board:
             child = self.cleanup.children.get(uid)
             attempt = memory.attempts.get(uid)
             may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
-            step = departure.leave(child, self.blueprint) if child is not None and may_go else None
-            step = self.withheld.check(uid, step)
+            leave = departure.leave(child, self.blueprint) if child is not None and may_go else None
+            step: Step | None = self.withheld.check(uid, leave) or self._restore(child, memory)
             if step is None:
                 if child is not None and child.deleting:
                     # Whatever was answered: the deletion came to pass.
@@ -279,6 +328,12 @@ class Board:
                 self._plan(uid, step=None, wake_at=attempt.next_try)
             else:
                 self._plan(uid, step=step, wake_at=None)
+
+    def _restore(self, child: Child | None, memory: Memory) -> Step | None:
+        """What has an obsolete object run on as it was before it was suspended, while what follows it has failed."""
+        if child is None or child.deleting or child.uid in memory.in_flight or not self.by_state[State.FAILED]:
+            return None
+        return suspending.restore(child) if suspending.is_asleep(child) else None
 
     def _may_go(self, child: Child, memory: Memory) -> bool:
         """Whether an obsolete object may be deleted now."""
@@ -303,7 +358,14 @@ class Board:
         return [] if self.is_ready else [child for child in self.cleanup.children.values() if self._is_kept(child)]
 
     def find_failed_deletions(self, memory: Memory) -> list[tuple[Child, Attempt]]:
-        """The obsolete objects whose deletion was refused, in a stable order."""
+        """The obsolete objects that were to go, or to be suspended or restored, and the refusals; in a stable order."""
         children = self.cleanup.children
-        failed = [(children[key], attempt) for key, attempt in memory.attempts.items() if key in children]
+        found = ((children[key], attempt) for key, attempt in memory.attempts.items() if key in children)
+        failed = [(child, attempt) for child, attempt in found if self._is_meant(child.uid, attempt, memory)]
         return sorted(failed, key=lambda pair: (pair[0].resource, pair[0].name))
+
+    def _is_meant(self, uid: str, attempt: Attempt, memory: Memory) -> bool:
+        """Whether what failed is to be done yet: suspending may have come to pass though no answer said so."""
+        if attempt.subject == uid:
+            return self.suspension is None
+        return uid in self.wakes or uid in self.frontier or uid in memory.in_flight

@@ -13,7 +13,7 @@ from hearth.model.phases import Saying
 
 MESSAGE_LENGTH = 32_768
 """Characters; what the API conventions allow."""
-EXTRA_TYPES = ("Paused", "Stopped", "RollingBack", "Drifted", "Contested", "Unhealthy", "DeletionBlocked")
+EXTRA_TYPES = ("Paused", "Stopped", "RollingBack", "Drifted", "Contested", "Unhealthy", "DeletionBlocked", "Checking")
 """The conditions that may be there besides, in the order in which they are shown."""
 
 

@@ -44,14 +44,10 @@ def find_policy(subject: Subject) -> Replacement:
 
 def find_obstacle(subject: Subject, child: Child, policy: Replacement) -> Obstacle | None:
     """Why the resource is not replaced now, None where it is."""
-    is_pinned = subject.wanted.is_name_pinned
     if policy is Replacement.NEVER:
         message = "updatePolicy.replace: Never keeps it; take that away, or take the mark back"
         return Obstacle(reason="NeverReplaced", message=message)
-    if policy is Replacement.CREATE_FIRST and is_pinned:
-        message = "its name is stated, so set updatePolicy.replace: DeleteFirst, or take the mark back"
-        return Obstacle(reason="NeverReplaced", message=message)
-    if is_pinned and departure.is_kept(child, subject.blueprint):
+    if subject.wanted.is_name_pinned and departure.is_kept(child, subject.blueprint):
         return Obstacle(reason="Kept", message=departure.explain_kept(child))
     return subject.ward.explain_wait(is_marked=True)
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from hearth.model import fields
 from hearth.model.child import Child
-from hearth.plan import departure, drift, healing, moves, readiness, replacing, stated
+from hearth.plan import departure, drift, healing, inheritance, moves, readiness, replacing, stated, suspending
 from hearth.plan.attempts import Attempt
 from hearth.plan.desired import Desired
 from hearth.plan.ownership import Finding
@@ -19,11 +19,18 @@ from hearth.template.blueprint import Replacement
 
 def decide(subject: Subject, child: Child, desired: Desired, finding: Finding) -> Standing:
     """The standing of a resource whose object is there: does it have the definition, and keep it?"""
+    is_suspended = suspending.is_suspended(child)
+    if is_suspended:
+        finding = suspending.reclaim(child, finding)
     if child.hash != desired.hash:
         field = find_immutable(subject, child, finding)
         return _replace(subject, child, field) if field else moves.to_apply(subject, desired, child, finding)
-    if stated.read_record(child) != desired.record:
+    is_given = not subject.resource.is_stack or inheritance.is_given(child, desired.inherited)
+    if not is_given or stated.read_record(child) != desired.record:
         return moves.to_apply(subject, desired, child, finding)
+    if is_suspended:
+        # What suspending it took is no contest, and no drift that anybody else has to answer for.
+        return moves.to_apply(subject, desired, child, finding) if finding.taken else moves.to_resume(subject, child)
     if finding.taken or subject.name in subject.memory.contests:
         return _contend(subject, child, desired, finding)
     return _stand(subject, child)
@@ -63,7 +70,7 @@ def _replace(subject: Subject, child: Child, field: str) -> Standing:
     """The standing of a resource that can only be had as another object."""
     wanted = subject.wanted
     policy = replacing.find_policy(subject.resource, wanted)
-    if policy is Replacement.NEVER or (policy is Replacement.CREATE_FIRST and wanted.is_name_pinned):
+    if policy is Replacement.NEVER:
         message = replacing.explain_refusal(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
         return readiness.stand(child, State.FAILED, "Immutable", message)
     if policy is Replacement.DELETE_FIRST and departure.is_kept(child, subject.blueprint):

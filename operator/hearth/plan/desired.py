@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hearth.model import names
+from hearth.model import names, shards
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.inheritance import Inheritance
 from hearth.plan.stated import Statement
 from hearth.template.blueprint import StackIdentity
 
@@ -44,6 +45,8 @@ class Desired:
     hash: str
     statement: Statement | None = None
     """What others may keep of it; None where nothing."""
+    inherited: Inheritance | None = None
+    """What of the manifest comes from the parent's environment; None where nothing."""
 
     @property
     def record(self) -> str:
@@ -65,6 +68,8 @@ class Wanted:
     """What others may keep of the manifest; None where nothing."""
     is_retained: bool = False
     """Whether the object is to say that it outlives its wish."""
+    inherited: Inheritance | None = None
+    """What the object is given of the parent's environment besides; None where that is nothing."""
     _incarnations: dict[tuple[int, bool], Desired] = field(default_factory=dict, repr=False)
 
     @property
@@ -98,6 +103,8 @@ def complete(wanted: Wanted, *, incarnation: int, is_adopted: bool) -> Desired:
     ref = ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=name)
     sign(metadata, wanted, ref=ref, incarnation=incarnation)
     manifest = {**wanted.manifest, "metadata": metadata}
+    if wanted.inherited is not None:
+        manifest = wanted.inherited.lay_over(manifest)
     if is_adopted:
         manifest = adopted(manifest)
     return Desired(
@@ -107,6 +114,7 @@ def complete(wanted: Wanted, *, incarnation: int, is_adopted: bool) -> Desired:
         manifest=manifest,
         hash=wanted.hash,
         statement=wanted.statement,
+        inherited=wanted.inherited,
     )
 
 
@@ -130,6 +138,7 @@ def sign(metadata: Object, wanted: Wanted, *, ref: ObjectRef, incarnation: int) 
         names.LABEL_STACK_UID: stack.uid,
         names.LABEL_STACK: names.stack_label(stack.name),
         names.LABEL_RESOURCE: wanted.whose.resource,
+        names.LABEL_BUCKET: shards.label_of(stack.uid),
     }
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
@@ -142,6 +151,8 @@ def sign(metadata: Object, wanted: Wanted, *, ref: ObjectRef, incarnation: int) 
     }
     if wanted.statement is not None:
         metadata["annotations"][names.ANNOTATION_STATED] = wanted.statement.record
+    if wanted.inherited is not None:
+        metadata["annotations"][names.ANNOTATION_INHERITED] = wanted.inherited.record
     if wanted.is_retained:
         metadata["annotations"][names.ANNOTATION_DELETION_POLICY] = names.RETAIN
 

@@ -11,8 +11,9 @@ from typing import Protocol
 from hearth.model import fields, names
 from hearth.model.child import Child, Object
 from hearth.model.fields import Place
-from hearth.plan import ownership, stated
+from hearth.plan import inheritance, ownership, stated
 from hearth.plan.contests import Contest
+from hearth.plan.inheritance import Inheritance
 from hearth.plan.ownership import Finding, Lost
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.remarks import Remark
@@ -39,6 +40,10 @@ class Desired(Protocol):
     @property
     def statement(self) -> Statement | None:
         """None where others may keep nothing."""
+
+    @property
+    def inherited(self) -> Inheritance | None:
+        """What of the manifest comes from the parent's environment; None where nothing."""
 
 
 def find(child: Child, desired: Desired, memory: Memory) -> Finding:
@@ -81,7 +86,7 @@ def compare(child: Child, desired: Desired) -> Finding:
 def is_left(place: Place, child: Child, desired: Desired) -> bool:
     """Whether what others took there is left to them: they may keep it, and it was stated with this value before."""
     statement = desired.statement
-    if statement is None or is_mark(place):
+    if statement is None or is_mark(place) or inheritance.is_inherited(place, desired.inherited):
         return False
     is_scaled = child.ownership is not None and child.ownership.is_scaled
     if not statement.may_stay(place, is_scaled=is_scaled):

@@ -36,14 +36,25 @@ class Rule:
     """Where it stands: `spec.environment.breakpoints[0]`."""
     pattern: re.Pattern[str] | None = None
     """None where `resource` is a plain name."""
+    is_parents: bool = False
+    """Whether it may come from the Stack around this one, and be taken away there alone."""
     is_nested: bool = False
     """Whether it is about resources of a nested stack, which are not this Stack's own."""
+
+    @property
+    def home(self) -> str:
+        """Where else it may have to be taken away, as the end of a sentence; "" for nowhere."""
+        return ", here or in the Stack around this one" if self.is_parents else ""
 
     def fits(self, name: str) -> bool:
         """Whether it is about this resource of the Stack itself."""
         if self.is_nested:
             return False
         return self.pattern.fullmatch(name) is not None if self.pattern is not None else self.resource == name
+
+    def leads_into(self, name: str) -> bool:
+        """Whether it is about resources within the nested stack that stands for this resource."""
+        return self.is_nested and self.finds_any((name,))
 
     def finds_any(self, names: Collection[str]) -> bool:
         """Whether one of these resources is there for it; of a path the first part."""
@@ -72,9 +83,13 @@ class Environment:
         """The first rule that denies this to the resource."""
         return find(self.restrictions, name, action)
 
-    def find_idle(self, names: Collection[str]) -> Iterator[Rule]:
-        """The rules that name none of these resources. Costs a look at all names for each glob."""
-        return (rule for rule in (*self.breakpoints, *self.restrictions) if not rule.finds_any(names))
+    def find_idle(self, names: Collection[str], *, nested: Collection[str]) -> Iterator[Rule]:
+        """The rules that name none of these resources. Costs a look at all names for each glob.
+
+        nested: those that are nested stacks, so that a path may lead into them.
+        """
+        rules = (*self.breakpoints, *self.restrictions)
+        return (rule for rule in rules if not rule.finds_any(nested if rule.is_nested else names))
 
 
 EMPTY = Environment()
@@ -85,18 +100,18 @@ def find(rules: Iterable[Rule], name: str, word: str) -> Rule | None:
     return next((rule for rule in rules if word in rule.words and rule.fits(name)), None)
 
 
-def parse(spec: Mapping[str, Any] | None) -> Environment:
-    """The rules in `spec.environment`, which the API server has validated."""
+def parse(spec: Mapping[str, Any] | None, *, has_parents: bool = False) -> Environment:
+    """The rules in `spec.environment`, which the API server has validated. has_parents: some come from a parent."""
     if not spec:
         return EMPTY
     return Environment(
-        breakpoints=tuple(parse_rules(spec, "breakpoints", word="at")),
-        restrictions=tuple(parse_rules(spec, "restrictedActions", word="deny")),
+        breakpoints=tuple(parse_rules(spec, "breakpoints", word="at", has_parents=has_parents)),
+        restrictions=tuple(parse_rules(spec, "restrictedActions", word="deny", has_parents=has_parents)),
     )
 
 
-def parse_rules(spec: Mapping[str, Any], key: str, *, word: str) -> Iterator[Rule]:
-    """The rules of one list. word: the key of what each entry says of its resource."""
+def parse_rules(spec: Mapping[str, Any], key: str, *, word: str, has_parents: bool) -> Iterator[Rule]:
+    """The rules of one list. word: the key of what each entry says of its resource; has_parents: some are a parent's."""
     for index, entry in enumerate(spec.get(key) or ()):
         resource = str(entry["resource"])
         first = resource.partition("/")[0]
@@ -105,6 +120,7 @@ def parse_rules(spec: Mapping[str, Any], key: str, *, word: str) -> Iterator[Rul
             words=frozenset(entry[word]),
             place=f"spec.environment.{key}[{index}]",
             pattern=compile_glob(first) if "*" in first or "?" in first else None,
+            is_parents=has_parents,
             is_nested="/" in resource,
         )
 

@@ -24,6 +24,8 @@ class Flow:
 
     is_paused: bool = False
     """Whether no child is to be written."""
+    is_suspended: bool = False
+    """Whether workloads are to be at nothing."""
     rolls_back: bool = False
     """Whether a wish that fails gives way to the last one that was reached."""
     to_revision: int | None = None
@@ -40,11 +42,12 @@ class Flow:
     """Breakpoints and restricted actions."""
 
 
-def parse(spec: Mapping[str, Any]) -> Flow:
-    """The flow that a spec asks for; the API server has validated it."""
+def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> Flow:
+    """The flow that a spec asks for; the API server has validated it. has_parents: rules of a parent are in it."""
     rollback, retry = spec.get("rollback") or {}, spec.get("retry") or {}
     return Flow(
         is_paused=bool(spec.get("paused")),
+        is_suspended=bool(spec.get("suspended")),
         rolls_back=bool(rollback.get("onFailure")),
         to_revision=rollback.get("toRevision"),
         retry_limit=retry.get("limit", attempts.LIMIT),
@@ -52,7 +55,7 @@ def parse(spec: Mapping[str, Any]) -> Flow:
         timeout=_seconds(spec.get("timeout")),
         healing=healing.parse(spec.get("healing") or {}),
         history_limit=spec.get("revisionHistoryLimit", HISTORY_LIMIT),
-        environment=environment.parse(spec.get("environment")),
+        environment=environment.parse(spec.get("environment"), has_parents=has_parents),
     )
 
 

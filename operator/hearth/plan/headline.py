@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from hearth.model import times
 from hearth.model.phases import Phase
-from hearth.plan import blockers, problems, readiness, waits
+from hearth.plan import blockers, check, problems, readiness, waits
 from hearth.plan.board import Board
+from hearth.plan.check import Outcome
 from hearth.plan.conditions import Extra
 from hearth.plan.standing import Standing, State
-from hearth.plan.steps import Apply
-from hearth.plan.wish import NOTHING, Cause, Completed, Wish
+from hearth.plan.steps import Apply, Suspend
+from hearth.plan.wish import NOTHING, Completed, Motive, Wish
 from hearth.plan.world import Memory
 
 
@@ -45,20 +46,37 @@ class Subject:
     renewed: tuple[str, ...] = ()
     """Of a revision gone back to, the sensitive parameters whose values are others by now."""
     is_paused: bool = False
+    is_suspended: bool = False
+    """Whether workloads are to be at nothing."""
     late_after: float | None = None
     """Seconds that the wish was given, where they are over."""
+    check: Outcome | None = None
+    """Of the last check."""
+    unchecked: str = ""
+    """Why the check that is asked for cannot be done yet."""
     blocked: str = ""
     """What holds the Stack's own deletion beyond its children, "" for nothing."""
 
     @property
     def is_unasked(self) -> bool:
         """Whether what is wanted is not what the user wants."""
-        return self.wish is not None and self.wish.cause is Cause.AUTOMATIC
+        return self.wish is not None and self.wish.motive is Motive.AUTOMATIC
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether what is wanted was reached in full once, so that what happens now is at most repair."""
+        is_wanted = self.is_recorded and not self.is_deleting and not self.is_suspended and self.refusal is None
+        return is_wanted and self.wish is not None and self.wish.begun is None
+
+    @property
+    def checked(self) -> Phase | None:
+        """The phase that the last check gives; None where that of what is wanted counts."""
+        return check.find_phase(self.check) if self.is_reached else None
 
 
 def find_phase(subject: Subject, board: Board | None, memory: Memory) -> Phase:
     """The one word."""
-    return Phase(_action(subject) + _progress(subject, board, memory))
+    return subject.checked or Phase(_action(subject) + _progress(subject, board, memory))
 
 
 def is_complete(subject: Subject, board: Board | None) -> bool:
@@ -66,8 +84,10 @@ def is_complete(subject: Subject, board: Board | None) -> bool:
     return (
         board is not None
         and not subject.is_deleting
-        and subject.refusal is None
+        and (subject.refusal is None or subject.is_suspended)
         and subject.is_recorded
+        # The board follows with the next pass only.
+        and subject.is_suspended == (board.suspension is not None)
         and board.is_complete
     )
 
@@ -76,17 +96,21 @@ def _action(subject: Subject) -> str:
     wish = subject.wish
     if subject.is_deleting:
         return "Delete"
+    if subject.is_suspended:
+        return "Suspend"
     if wish is None:
         return "Create"
     if subject.refusal is not None:
         return "Update"
+    if wish.turn is not None:
+        return "Resume"
     if wish.is_rollback:
         return "Rollback"
     return "Create" if wish.is_first else "Update"
 
 
 def _progress(subject: Subject, board: Board | None, memory: Memory) -> str:
-    if subject.refusal is not None and not subject.is_deleting:
+    if _is_refused(subject, board):
         return "Failed"
     if board is None or not subject.is_recorded:
         return "InProgress"
@@ -94,13 +118,21 @@ def _progress(subject: Subject, board: Board | None, memory: Memory) -> str:
         return "Complete"
     if board.has_failed(memory) or subject.late_after is not None:
         return "Failed"
-    return "Stopped" if waits.is_stopped(board, memory) else "InProgress"
+    return "Stopped" if not subject.is_suspended and waits.is_stopped(board, memory) else "InProgress"
+
+
+def _is_refused(subject: Subject, board: Board | None) -> bool:
+    """Whether a definition that was refused is what there is to tell first.
+
+    Of a suspended Stack only where nothing is known that could be suspended: the refusal keeps nothing from it.
+    """
+    return subject.refusal is not None and not subject.is_deleting and not (subject.is_suspended and board is not None)
 
 
 def find_reason(subject: Subject, board: Board | None, memory: Memory) -> tuple[str, str]:
     """Reason and message of `Ready`: what is wrong, else what is waited for."""
-    if subject.refusal is not None and not subject.is_deleting:
-        return subject.refusal.reason, subject.refusal.message
+    if told := _find_word(subject, board):
+        return told
     if board is None:
         return "Deleting" if subject.is_deleting else "Progressing", "the definition is being read"
     if is_complete(subject, board):
@@ -116,6 +148,15 @@ def find_reason(subject: Subject, board: Board | None, memory: Memory) -> tuple[
     if reason:
         return reason, message
     return "Paused" if subject.is_paused and board.frontier else "Progressing", _tell_wait(subject, board)
+
+
+def _find_word(subject: Subject, board: Board | None) -> tuple[str, str] | None:
+    """Reason and message where they do not follow from the board: of a refused definition, or of what a check has found."""
+    if subject.refusal is not None and _is_refused(subject, board):
+        return subject.refusal.reason, subject.refusal.message
+    if subject.check is not None and subject.checked is Phase.CHECK_FAILED:
+        return "CheckFailed", f"the last check {check.tell(subject.check)}"
+    return None
 
 
 def explain_failure(subject: Subject, board: Board, memory: Memory) -> str:
@@ -136,15 +177,20 @@ def _find_trouble(board: Board, memory: Memory) -> tuple[str, str]:
 
 def _tell_end(subject: Subject, board: Board) -> tuple[str, str]:
     """Reason and message once all is as it is wanted."""
+    if subject.is_suspended:
+        refused = f"; the definition in the spec is refused: {subject.refusal.message}" if subject.refusal else ""
+        return "Suspended", f"suspended by spec.suspended; set it to false to have all of it brought back{refused}"
     count = len(board.blueprint.resources)
     ready = f"all {count} resources are ready" if count != 1 else "the resource is ready"
+    if subject.check is not None and subject.checked is Phase.CHECK_COMPLETE:
+        ready += f"; the last check {check.tell(subject.check)}"
     wish = subject.wish
     if wish is None or not wish.is_rollback:
         return "Complete", ready
     where = f"revision {wish.revision}" if wish.revision != NOTHING else "nothing, as no revision was ever reached"
     if subject.renewed:
         where += f" (with {readiness.enumerate_names(subject.renewed)} as given now)"
-    if wish.cause is Cause.ROLLBACK:
+    if wish.motive is Motive.ROLLBACK:
         return "Complete", f"rolled back to {where} as ordered; {ready}"
     left = ""
     if board.spared:
@@ -161,7 +207,7 @@ def _tell_wait(subject: Subject, board: Board) -> str:
     if subject.is_paused and board.frontier:
         return tell_plan(board)
     waited = _waited_for(board)
-    kept = board.find_kept()
+    kept = board.find_kept() if not subject.is_suspended else []
     if not kept:
         return waited
     refs = readiness.enumerate_names([str(child.ref) for child in kept])
@@ -170,10 +216,15 @@ def _tell_wait(subject: Subject, board: Board) -> str:
 
 def tell_plan(board: Board) -> str:
     """What would be done now."""
-    applied = [name for name, step in board.frontier.items() if isinstance(step, Apply)]
-    others = [str(step.child.ref) for step in board.frontier.values() if not isinstance(step, Apply)]
-    parts = [f"apply {readiness.enumerate_names(applied)}"] if applied else []
-    parts += [f"delete {readiness.enumerate_names(others)}"] if others else []
+    done: dict[str, list[str]] = {}
+    for name, step in board.frontier.items():
+        if isinstance(step, Apply):
+            done.setdefault("apply", []).append(name)
+        elif isinstance(step, Suspend):
+            done.setdefault(str(step.purpose), []).append(step.child.resource)
+        else:
+            done.setdefault("delete", []).append(str(step.child.ref))
+    parts = [f"{verb} {readiness.enumerate_names(named)}" for verb, named in sorted(done.items())]
     return f"spec.paused holds back: {', '.join(parts)}" if parts else "spec.paused is true; nothing would be done"
 
 
@@ -182,16 +233,18 @@ def find_extras(subject: Subject, board: Board | None, memory: Memory) -> Iterat
     if subject.is_paused:
         plan = tell_plan(board) if board is not None else "spec.paused is true"
         yield Extra(type="Paused", reason="Paused", message=plan)
-    if board is not None:
+    yield from check.find_condition(subject.unchecked)
+    if board is not None and not subject.is_suspended:
         yield from waits.find_condition(board)
     if subject.is_deleting:
         yield from _find_blockage(subject, board, memory)
     wish = subject.wish
-    if wish is not None and wish.is_rollback and not subject.is_deleting and not is_complete(subject, board):
+    is_done = subject.is_deleting or is_complete(subject, board)
+    if wish is not None and wish.is_rollback and not is_done:
         cause = f"revision {wish.revision} is ordered by spec.rollback.toRevision"
         if subject.is_unasked:
             cause = f"the definition in the spec failed: {wish.failure}"
-        yield Extra(type="RollingBack", reason=str(wish.cause), message=cause)
+        yield Extra(type="RollingBack", reason=str(wish.motive), message=cause)
 
 
 def _find_blockage(subject: Subject, board: Board | None, memory: Memory) -> Iterator[Extra]:

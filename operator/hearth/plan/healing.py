@@ -83,11 +83,15 @@ class Ward:
 
     def note(self, name: str, standing: Standing) -> bool:
         """Take down how a resource does; whether all unhealthy ones are to be looked at again because of it."""
+        is_unhealthy = any(remark.type == TYPE for remark in standing.remarks)
+        is_unhealthy = is_unhealthy or (standing.is_terminal and self.is_completed)
+        if is_unhealthy == (name in self.names):
+            return False
         was_full = self.is_full
-        if any(remark.type == TYPE for remark in standing.remarks) or (standing.is_terminal and self.is_completed):
+        if is_unhealthy:
             self.names[name] = None
         else:
-            self.names.pop(name, None)
+            del self.names[name]
         return self.is_full != was_full
 
     def explain_wait(self, *, is_marked: bool) -> Obstacle | None:

@@ -15,13 +15,15 @@ from typing import Any, Final
 from hearth.model import names
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
-from hearth.plan import health_conditions, health_pods, health_table, health_workloads
+from hearth.plan import health_conditions, health_pods, health_stacks, health_table, health_workloads
+from hearth.plan.health_library import Library
 from hearth.plan.health_table import Table
 from hearth.plan.health_verdict import Entry, State, Verdict
+from hearth.plan.suspend_rules import SuspendRule
 
 __all__ = ["Change", "Rulebook", "State", "Table", "Verdict", "judge", "paths"]
 
-BUILT_IN = "health_rules.yaml"
+BUILT_IN = ("health_rules.yaml", "suspend_rules.yaml")
 """Beside this module."""
 VERDICTS_KEPT = 4096
 """Then the oldest is forgotten, and made again where it is asked for."""
@@ -75,7 +77,7 @@ TABLE: Final[Mapping[str, Entry]] = {
     "ReplicaSet.apps": health_workloads.REPLICA_SET,
     "ReplicationController": health_workloads.REPLICA_SET,
     "Service": health_conditions.SERVICE,
-    f"Stack.{names.GROUP}": health_conditions.REPORTING,
+    f"{names.STACK}.{names.GROUP}": health_stacks.STACK,
     "StatefulSet.apps": health_workloads.STATEFUL_SET,
 }
 """By `Kind.key`; a kind without a row is judged by its conditions."""
@@ -115,6 +117,15 @@ class Rulebook:
         """The fields that `judge` reads of objects of this kind, besides the metadata; empty: metadata are enough."""
         return self.find_entry(kind).paths
 
+    def suspension_paths(self, kind: Kind) -> frozenset[Path]:
+        """The fields that are read to suspend objects of this kind, besides the metadata."""
+        rule = self.find_suspension(kind)
+        return rule.paths if rule is not None else frozenset()
+
+    def find_suspension(self, kind: Kind) -> SuspendRule | None:
+        """How objects of this kind are suspended; None: they are left as they are."""
+        return self._users.find_suspension(kind) or built_in().find_suspension(kind)
+
     def find_entry(self, kind: Kind) -> Entry:
         """The rule for a kind."""
         found = self._found.get(kind.key)
@@ -134,16 +145,21 @@ class Change:
 
     def touches(self, kind: Kind) -> bool:
         """Whether objects of this kind are judged otherwise since."""
-        return self.before.find(kind) != self.after.find(kind)
+        before, after = self.before, self.after
+        is_judged_so = before.find(kind) == after.find(kind)
+        return not is_judged_so or before.find_suspension(kind) != after.find_suspension(kind)
 
 
 @functools.cache
-def built_in() -> Table:
-    """The table that comes with Hearth."""
-    content = importlib.resources.files("hearth.plan").joinpath(BUILT_IN).read_text()
-    table, mistakes = health_table.read({BUILT_IN: content})
-    assert not mistakes, mistakes  # noqa: S101 -- a mistake of ours, which the tests find
-    return table
+def built_in() -> Library:
+    """The rules that come with Hearth."""
+    return Library(read_built_in())
+
+
+def read_built_in() -> dict[str, str]:
+    """Their texts, by the names of the files."""
+    folder = importlib.resources.files("hearth.plan")
+    return {name: folder.joinpath(name).read_text() for name in BUILT_IN}
 
 
 USUAL: Final = Rulebook()

@@ -10,20 +10,21 @@ import fnmatch
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import yaml
 
 from hearth.model.kinds import Kind
 from hearth.model.problems import Mistake
-from hearth.plan import health_cases, health_expressions
+from hearth.plan import health_cases, health_expressions, suspend_rules
 from hearth.plan.health_cases import CONDITION, SELF, Asked, Case, Text
 from hearth.plan.health_expressions import Place
 from hearth.plan.health_verdict import Entry, State
+from hearth.plan.suspend_rules import SuspendRule
 from hearth.template import hints, plain_yaml
 from hearth.template.expressions import Expression
 
-RULE_WORDS = ("kinds", "cases")
+RULE_WORDS = ("kinds", "cases", "suspend")
 CASE_WORDS = ("condition", "when", "state", "terminal", "reason", "message")
 STATES: Final = {state.value: state for state in State}
 KIND = re.compile(r"(?:(?P<group>[a-z0-9*.-]+)/)?(?P<name>[A-Za-z*][A-Za-z0-9*]*)")
@@ -31,22 +32,41 @@ CONDITION_ASKED = re.compile(r"(?P<type>[^=\s]+)=(?P<statuses>[^=\s]+)")
 SECRET_FIELDS = frozenset({"data", "stringData"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Rules by kind."""
+Rule = TypeVar("Rule")
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByKind(Generic[Rule]):
+    """Rules of one sort by kind."""
+
+    entries: Mapping[str, Rule] = field(default_factory=dict)
     """By `group/Kind`, as it is written; the core group leaves `group/` out."""
-    patterns: tuple[tuple[re.Pattern[str], Entry], ...] = ()
+    patterns: tuple[tuple[re.Pattern[str], Rule], ...] = ()
     """Those whose kinds have a `*` in them, in their order."""
 
-    def find(self, kind: Kind) -> Entry | None:
+    def find(self, kind: Kind) -> Rule | None:
         """The rule for a kind: the one that names it, else the first whose pattern fits."""
         written = f"{kind.group}/{kind.name}" if kind.group else kind.name
         exact = self.entries.get(written)
         if exact is not None:
             return exact
         return next((entry for pattern, entry in self.patterns if pattern.fullmatch(written)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rules by kind."""
+
+    health: ByKind[Entry] = field(default_factory=ByKind)
+    suspension: ByKind[SuspendRule] = field(default_factory=ByKind)
+
+    def find(self, kind: Kind) -> Entry | None:
+        """How objects of a kind do."""
+        return self.health.find(kind)
+
+    def find_suspension(self, kind: Kind) -> SuspendRule | None:
+        """How they are suspended."""
+        return self.suspension.find(kind)
 
 
 EMPTY: Final = Table()
@@ -57,7 +77,30 @@ def read(documents: Mapping[str, str]) -> tuple[Table, tuple[Mistake, ...]]:
     reader = _Reader()
     for name, content in documents.items():
         reader.read(name, content)
-    return Table(entries=reader.entries, patterns=tuple(reader.patterns)), tuple(reader.examiner.mistakes)
+    table = Table(health=reader.health.close(), suspension=reader.suspension.close())
+    return table, tuple(reader.examiner.mistakes)
+
+
+class _Shelf(Generic[Rule]):
+    """The rules of one sort that were read so far."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Rule] = {}
+        self._patterns: list[tuple[re.Pattern[str], Rule]] = []
+        self.seen: dict[str, str] = {}
+        """By kind where its rule stands."""
+
+    def put(self, kind: str, rule: Rule, *, place: str) -> None:
+        """Take in the rule of a kind."""
+        self.seen[kind] = place
+        if "*" in kind:
+            self._patterns.append((re.compile(fnmatch.translate(kind)), rule))
+        else:
+            self._entries[kind] = rule
+
+    def close(self) -> ByKind[Rule]:
+        """All of them."""
+        return ByKind(entries=self._entries, patterns=tuple(self._patterns))
 
 
 class _Reader:
@@ -65,9 +108,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self.examiner = health_expressions.make_examiner()
-        self.entries: dict[str, Entry] = {}
-        self.patterns: list[tuple[re.Pattern[str], Entry]] = []
-        self._seen: dict[str, str] = {}
+        self.health = _Shelf[Entry]()
+        self.suspension = _Shelf[SuspendRule]()
         self._document = ""
 
     def note(self, node: yaml.Node, message: str) -> None:
@@ -100,11 +142,15 @@ class _Reader:
         words = self.read_words(node, RULE_WORDS, "a rule")
         if words is None:
             return
-        kinds = list(self.read_kinds(words.get("kinds"), node))
-        cases = list(self.read_cases(words.get("cases"), node, kinds))
-        entry = health_cases.make_entry(tuple(cases))
-        reads_data = SECRET_FIELDS & {path[0] for path in entry.paths}
-        if reads_data and any(fnmatch.fnmatchcase("Secret", kind) for kind in kinds):
+        shelves = [shelf for word, shelf in (("cases", self.health), ("suspend", self.suspension)) if word in words]
+        seen = {kind: place for shelf in shelves for kind, place in shelf.seen.items()}
+        kinds = list(self.read_kinds(words.get("kinds"), node, seen))
+        entry = (
+            self.read_health(words.get("cases"), node, kinds) if "suspend" not in words or "cases" in words else None
+        )
+        rule = suspend_rules.read_rule(words["suspend"], self, owner=", ".join(kinds)) if "suspend" in words else None
+        read = (entry.paths if entry is not None else frozenset()) | (rule.paths if rule is not None else frozenset())
+        if SECRET_FIELDS & {path[0] for path in read} and any(fnmatch.fnmatchcase("Secret", kind) for kind in kinds):
             self.note(
                 node,
                 "a rule for Secrets must not read their data, which would show in statuses; read its type or metadata",
@@ -112,11 +158,14 @@ class _Reader:
         if len(self.examiner.mistakes) > before:
             return
         for kind in kinds:
-            self._seen[kind] = self.place(node)
-            if "*" in kind:
-                self.patterns.append((re.compile(fnmatch.translate(kind)), entry))
-            else:
-                self.entries[kind] = entry
+            if entry is not None:
+                self.health.put(kind, entry, place=self.place(node))
+            if rule is not None:
+                self.suspension.put(kind, rule, place=self.place(node))
+
+    def read_health(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> Entry:
+        """How objects of these kinds do, as far as that has no mistakes."""
+        return health_cases.make_entry(tuple(self.read_cases(node, rule, kinds)))
 
     def read_words(self, node: yaml.Node, known: Collection[str], what: str) -> dict[str, yaml.Node] | None:
         """The values of a mapping by their words; None where it is none."""
@@ -134,8 +183,8 @@ class _Reader:
             words[word] = value
         return words
 
-    def read_kinds(self, node: yaml.Node | None, rule: yaml.Node) -> Iterator[str]:
-        """The kinds that a rule is for."""
+    def read_kinds(self, node: yaml.Node | None, rule: yaml.Node, seen: dict[str, str]) -> Iterator[str]:
+        """The kinds that a rule is for. seen: those that have one, and where."""
         if not isinstance(node, yaml.SequenceNode) or not node.value:
             self.note(node or rule, "kinds must be a list such as [cert-manager.io/Certificate]")
             return
@@ -145,9 +194,10 @@ class _Reader:
                 self.note(
                     each, f"'{written}' is no kind; write group/Kind without a version, or Kind in the core group"
                 )
-            elif written in self._seen:
-                self.note(each, f"{written} has a rule already ({self._seen[written]}); take one of them out")
+            elif written in seen:
+                self.note(each, f"{written} has a rule already ({seen[written]}); take one of them out")
             else:
+                seen[written] = self.place(node)
                 yield written
 
     def read_cases(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> Iterator[Case]:

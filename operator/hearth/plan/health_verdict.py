@@ -23,6 +23,20 @@ class State(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Somebody within a Stack who waits at a breakpoint."""
+
+    resource: str
+    """By its name, or its path from that Stack on."""
+    hook: str
+    kind: str = ""
+    """Of its object; "" where that is not known yet, as its name is then."""
+    name: str = ""
+    stack: str
+    """The name of the Stack that it is a resource of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """How an object does, and why."""
 
@@ -33,6 +47,8 @@ class Verdict:
     """In the object's own words where it has any; "" where the reason says it all."""
     terminal: bool = False
     """Whether nothing but another object can help. Never true unless failed."""
+    stops: tuple[Stop, ...] = ()
+    """Who within it waits for a person, where nothing of it can move before. Only while progressing."""
 
 
 class Rule(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from hearth.model.child import Child
-from hearth.plan import drift, readiness, steps
+from hearth.plan import drift, readiness, steps, suspending
 from hearth.plan.desired import Desired
 from hearth.plan.ownership import Finding
 from hearth.plan.standing import Standing, State
@@ -20,21 +20,25 @@ def to_apply(
 
     repairs: the fields that are taken back, where that is all that the write is for.
     """
+    manifest = desired.manifest
+    if child is not None and suspending.is_suspended(child):
+        manifest = suspending.awaken(manifest, child, finding)
     step = Apply(
         resource=subject.name,
         kind=desired.kind,
         ref=desired.ref,
-        manifest=desired.manifest,
+        manifest=manifest,
         hash=desired.hash,
         uid=child.uid if child is not None else None,
         statement=desired.statement,
+        inherited=desired.inherited,
         left=finding.left,
         repairs=repairs,
         adopts=subject.adopts,
         hidden=subject.resource.hidden,
     )
     standing = Standing(
-        state=State.PROGRESSING, reason="Applying", message="is being applied", ref=desired.ref, child=child
+        state=State.PROGRESSING, reason="Applying", message="is being applied", place=desired.ref, child=child
     )
     return _when_due(subject, standing, step)
 
@@ -43,6 +47,12 @@ def to_delete(subject: Subject, child: Child, message: str) -> Standing:
     """The standing of a resource whose object is to go before the next one is made."""
     standing = readiness.stand(child, State.PROGRESSING, "Replacing", message)
     return _when_due(subject, standing, Delete(child=child))
+
+
+def to_resume(subject: Subject, child: Child) -> Standing:
+    """The standing of a resource whose object has its definition, and is still suspended."""
+    standing = readiness.stand(child, State.PROGRESSING, "Resuming", "is being resumed")
+    return _when_due(subject, standing, suspending.resume(child))
 
 
 def _when_due(subject: Subject, standing: Standing, step: Step) -> Standing:

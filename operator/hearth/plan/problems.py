@@ -25,14 +25,12 @@ def find_problems(board: Board, memory: Memory) -> list[tuple[str, Standing]]:
     problems = [(name, board.standings[name]) for name in itertools.islice(names, AT_MOST)]
     for child, attempt in board.find_failed_deletions(memory):
         state = State.FAILED if attempt.is_exhausted else State.RETRYING
-        standing = Standing(state=state, reason=attempt.reason, message=attempt.message, ref=child.ref, child=child)
+        standing = Standing(state=state, reason=attempt.reason, message=attempt.message, child=child)
         problems.append((child.resource, standing))
     for held in board.withheld.denied if board.withheld.held else ():
         if held.rule is not None:
             message = stops.explain_restriction(held.rule, Action.DELETE)
-            standing = Standing(
-                state=State.FAILED, reason=stops.RESTRICTED, message=message, ref=held.child.ref, child=held.child
-            )
+            standing = Standing(state=State.FAILED, reason=stops.RESTRICTED, message=message, child=held.child)
             problems.append((held.child.resource, standing))
     return problems[:AT_MOST]
 
@@ -43,11 +41,11 @@ def list_problem(board: Board, name: str, standing: Standing, offset: float) -> 
     is_obsolete = child is not None and child.uid in board.cleanup.children
     wake_at = board.wakes.get(child.uid if child is not None and is_obsolete else name)
     next_try = wake_at + offset if wake_at is not None else None
-    return _entry(name, standing, kind=resource.kind if resource is not None else "", next_try=next_try)
+    return write_entry(name, standing, kind=resource.kind if resource is not None else "", next_try=next_try)
 
 
-def _entry(name: str, standing: Standing, *, kind: str, next_try: float | None) -> Object:
-    """One line of the list of problems. kind: of the resource; next_try: seconds since the epoch."""
+def write_entry(name: str, standing: Standing, *, kind: str = "", next_try: float | None = None) -> Object:
+    """One line of a list of problems. kind: of the resource, where no object is known; next_try: seconds since the epoch."""
     ref = standing.ref
     entry: Object = {
         "resource": name,

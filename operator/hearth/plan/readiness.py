@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from hearth.model.child import Child
@@ -36,13 +37,16 @@ def judge(resource: ResourceBlueprint, child: Child, values: Values, rules: Rule
             return stand(child, State.READY, "Ready", verdict.message)
         case health.State.FAILED:
             return stand(child, State.FAILED, verdict.reason, verdict.message, is_terminal=verdict.terminal)
+        case _ if verdict.stops:
+            standing = stand(child, State.STOPPED, verdict.reason, verdict.message)
+            return dataclasses.replace(standing, stops_within=verdict.stops)
         case _:
             return stand(child, State.PROGRESSING, verdict.reason, verdict.message)
 
 
 def stand(child: Child, state: State, reason: str, message: str, *, is_terminal: bool = False) -> Standing:
     """A standing that follows from the child alone."""
-    return Standing(state=state, reason=reason, message=message, child=child, ref=child.ref, is_terminal=is_terminal)
+    return Standing(state=state, reason=reason, message=message, child=child, is_terminal=is_terminal)
 
 
 def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Standing:

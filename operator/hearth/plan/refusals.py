@@ -258,6 +258,15 @@ def classify_other(answer: Answer) -> Reaction:
     return TryLater(message=answer.message, after=read_delay(answer.status))
 
 
+def is_turned_away(code: int, status: Status | None, *, after: float | None) -> bool:
+    """Whether the server turns requests away as such, for its own sake: nothing of the kind would fare better now.
+
+    after: seconds that it asked to wait. Its own flow control, and what stands before it, answers without a `Status`; one
+    is the word of whoever looked at the request: a webhook, a disruption budget, a store that is being set up.
+    """
+    return status is None and (code == 429 or (code == 503 and after is not None))
+
+
 RULES: Mapping[int, Callable[[Answer], Reaction]] = {
     400: classify_bad_request,
     403: classify_forbidden,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hearth.model.child import Child, Path
-from hearth.model.kinds import Kind
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.desired import Wanted
 from hearth.plan.standing import Standing, State
 from hearth.plan.world import Memory
@@ -27,7 +27,10 @@ CREATE_FIRST_KINDS = frozenset(
 
 
 def find_policy(resource: ResourceBlueprint, wanted: Wanted) -> Replacement:
-    """How the resource is replaced: as it says, else as is safe for its kind."""
+    """How the resource is replaced: as it says, else as is safe for its kind.
+
+    Never CreateFirst where the name is stated: a template that says so is refused.
+    """
     if resource.replacement is not None:
         return resource.replacement
     if wanted.is_name_pinned or wanted.kind.key not in CREATE_FIRST_KINDS:
@@ -37,11 +40,13 @@ def find_policy(resource: ResourceBlueprint, wanted: Wanted) -> Replacement:
 
 def find_candidates(children: Iterable[Child], wanted: Wanted) -> list[Child]:
     """The objects that can stand for the resource as it is wanted now: of its kind, and where it is to be."""
-    return [
-        child
-        for child in children
-        if child.is_identified and child.kind.key == wanted.kind.key and child.ref == wanted.at(child.incarnation).ref
-    ]
+    return [child for child in children if child.is_identified and is_at(child, wanted.at(child.incarnation).ref)]
+
+
+def is_at(child: Child, ref: ObjectRef) -> bool:
+    """Whether the object is there; the same as comparing the references, without making one."""
+    kind = child.kind
+    return (child.name, kind.name, child.namespace, kind.group) == (ref.name, ref.kind, ref.namespace, ref.group)
 
 
 def choose(candidates: list[Child], wanted: Wanted, judge: Callable[[Child], Standing]) -> Child | None:

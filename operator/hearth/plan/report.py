@@ -7,13 +7,15 @@ from typing import Any
 
 from hearth.model import phases, times
 from hearth.model.child import Object
-from hearth.plan import conditions, headline, problems, resolve, waits
-from hearth.plan import wish as wishes
+from hearth.plan import check, conditions, headline, problems, resolve, waits, wish_record
 from hearth.plan.board import Board
 from hearth.plan.headline import Subject
 from hearth.plan.standing import State
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Known
+
+PROGRESS = frozenset({"conditions", "resources", "summary"})
+"""The fields that change while all goes on as it should."""
 
 
 def build(
@@ -40,7 +42,9 @@ def build(
             now=times.format_time(now),
         ),
     }
-    status.update(_describe_wish(subject, is_failed=str(phase).endswith("Failed"), before=before))
+    is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
+    status.update(_describe_wish(subject, is_failed=is_failed, before=before))
+    status.update(check.write(subject.check))
     if board is not None:
         status.update(_describe(board, memory, offset=now - monotonic))
         found = {"breakpoints": waits.list_waits(board), "warnings": [] if subject.is_deleting else waits.warn(board)}
@@ -53,11 +57,11 @@ def _describe_wish(subject: Subject, *, is_failed: bool, before: Mapping[str, An
     said: Object = {}
     wish, completed = subject.wish, subject.completed
     if wish is not None:
-        said["wish"], said["revision"] = wishes.write(wish), wish.revision
+        said["wish"], said["revision"] = wish_record.write(wish), wish.revision
     numbers = {"lastCompletedRevision": completed.last, "previousCompletedRevision": completed.previous}
     said.update({key: number for key, number in numbers.items() if number is not None})
     failed = subject.last_failed or before.get("lastFailedRevision")
-    is_refused = subject.refusal is not None or subject.is_deleting
+    is_refused = subject.refusal is not None or subject.is_deleting or subject.is_suspended
     # A rollback that fails says nothing against the revision that it goes back to.
     if is_failed and wish is not None and not wish.is_rollback and not is_refused:
         failed = wish.revision
@@ -116,3 +120,14 @@ def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
             continue
         patch[key] = find_changes(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return patch
+
+
+def is_progress(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether one status only counts on from the other: no phase, no condition and no problem is another one."""
+    changed = find_changes(before, after).keys()
+    return changed <= PROGRESS and _outline(before) == _outline(after)
+
+
+def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Its conditions without their messages and times."""
+    return [(each["type"], each["status"], each["reason"]) for each in status.get("conditions") or ()]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.plan import curing, decide, drift, gates, moves, replacing, stated, stops
+from hearth.plan import curing, decide, drift, gates, inheritance, moves, replacing, restoring, stated, stops
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
 from hearth.plan.gates import Gates
 from hearth.plan.healing import Ward
@@ -50,7 +50,7 @@ class Resolver:
         self._unwatched = unwatched
         self._only_namespace = only_namespace
         self.ward = Ward(total=len(blueprint.resources))
-        self._rules = rules
+        self.rules = rules
         self._blueprint = blueprint
         self._stack = stack
         self._kinds = kinds
@@ -72,14 +72,29 @@ class Resolver:
         standings: of everything that it requires; children: the objects that carry its label; now: monotonic seconds.
         """
         resource = self._blueprint.resources[name]
-        current = find_current(children)
         unready = [required for required in resource.requires if not standings[required].is_ready]
+        standing = self._judge(resource, standings, children, unready, memory=memory, now=now)
+        if standing.is_ready or standing.state is State.PROGRESSING:
+            return standing
+        return restoring.settle(name, standing, (standings[each] for each in unready), memory=memory, now=now)
+
+    def _judge(
+        self,
+        resource: ResourceBlueprint,
+        standings: Mapping[str, Standing],
+        children: tuple[Child, ...],
+        unready: list[str],
+        *,
+        memory: Memory,
+        now: float,
+    ) -> Standing:
+        """The same, whatever is suspended. unready: what it requires and has to wait for."""
         if unready:
-            return waiting(f"waits for {enumerate_names(unready)}", child=current)
+            return waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
         values = {required: fields_of(standings[required].child) for required in resource.requires}
         wanted = self._evaluate(resource, standings, values)
         if not isinstance(wanted, Wanted):
-            return _told(wanted, child=current)
+            return _told(wanted, child=find_current(children))
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
         subject = Subject(
             resource=resource,
@@ -91,7 +106,7 @@ class Resolver:
             blueprint=self._blueprint,
             ward=self.ward,
             adopts=adopts,
-            rules=self._rules,
+            rules=self.rules,
             gates=self.gates,
         )
         return stops.hold(subject, self._decide(subject))
@@ -115,7 +130,8 @@ class Resolver:
             return f"the cluster serves no kind {resource.kind} in {resource.api_version}; it goes on when that appears"
         if kind in self._unwatched:
             return f"{kind.key} objects cannot be watched yet; it goes on when they can"
-        inputs = (kind, *(standings[required].signature for required in resource.requires))
+        inherited = inheritance.find(self.gates.rules, resource.name) if resource.is_stack else None
+        inputs = (kind, inherited, *(standings[required].signature for required in resource.requires))
         known = self._wanted.get(resource.name)
         if known is not None and known[0] == inputs:
             return known[1]
@@ -130,6 +146,7 @@ class Resolver:
             hash=hash_wish(outcome.value, is_retained=resource.is_retained, hashes=self._hashes),
             whose=whose,
             is_retained=resource.is_retained,
+            inherited=inherited,
             statement=stated.make_statement(
                 outcome.value,
                 whole=resource.drift_policy is not DriftPolicy.REPAIR,
@@ -168,11 +185,11 @@ class Resolver:
         ref = desired.ref
         if self._only_namespace and ref.namespace not in ("", self._only_namespace):
             message = f"lies in namespace {ref.namespace}, and this operator serves {self._only_namespace} only"
-            return Standing(state=State.FAILED, reason="NamespaceNotServed", message=message, ref=ref)
+            return Standing(state=State.FAILED, reason="NamespaceNotServed", message=message, place=ref)
         other = self._claims.setdefault(ref, name)
         if other != name:
             message = f"names the object that resource {other!r} stands for; give it another name or namespace"
-            return Standing(state=State.FAILED, reason="DuplicateObject", message=message, ref=ref)
+            return Standing(state=State.FAILED, reason="DuplicateObject", message=message, place=ref)
         return None
 
 
@@ -194,8 +211,7 @@ def incarnation_of(child: Child | None) -> int:
 
 def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting") -> Standing:
     """The standing of a resource that cannot be decided yet."""
-    ref = child.ref if child is not None else None
-    return Standing(state=State.WAITING, reason=reason, message=message, child=child, ref=ref)
+    return Standing(state=State.WAITING, reason=reason, message=message, child=child)
 
 
 def _told(outcome: Pending | Broken | str, *, child: Child | None) -> Standing:
@@ -207,7 +223,7 @@ def _told(outcome: Pending | Broken | str, *, child: Child | None) -> Standing:
             # What it requires is ready, so the path may never come: said by name, and taken when it comes all the same.
             missing = enumerate_names(outcome.missing)
             message = f"waits for {missing}, which is not there although its resource is ready"
-            return waiting(message, child=child, reason="ValueMissing")
+            return waiting(message, child=child, reason=restoring.MISSING)
         case Broken():
             message = f"{outcome.path}: {outcome.message}"
             return Standing(state=State.FAILED, reason="ExpressionFailed", message=message, child=child)

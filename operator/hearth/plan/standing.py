@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
+from hearth.plan.health_verdict import Stop
 from hearth.plan.remarks import Remark
 from hearth.plan.steps import Step
 
@@ -35,8 +36,8 @@ class Standing:
     reason: str
     """One CamelCase word."""
     message: str
-    ref: ObjectRef | None = None
-    """Where its child is or is to be, None where that is not known yet."""
+    place: ObjectRef | None = None
+    """Where its object is to be, if that is somewhere else than `child`."""
     child: Child | None = None
     """The object that stands for it now."""
     step: Step | None = None
@@ -49,6 +50,18 @@ class Standing:
     """What the Stack's conditions are to say of it besides, each of another type."""
     stopped_at: str = ""
     """The hook at which it stops, "" for none."""
+    stops_within: tuple[Stop, ...] = ()
+    """Who waits within it, where it stops for that alone."""
+
+    restores: Step | None = None
+    """What is to be done to the child meanwhile, by itself, so that it runs on as it was."""
+    is_settled: bool = False
+    """Whether it will not get its definition soon, and what it has runs on as it was."""
+
+    @property
+    def ref(self) -> ObjectRef | None:
+        """Where its object is or is to be, None where that is not known yet."""
+        return self.place or (self.child.ref if self.child is not None else None)
 
     @property
     def is_ready(self) -> bool:
@@ -59,4 +72,4 @@ class Standing:
     def signature(self) -> tuple[object, ...]:
         """What dependents see of it: while this stays the same they need not look again."""
         version = self.child.resource_version if self.child is not None else 0
-        return (self.is_ready, self.child.uid if self.child is not None else "", version)
+        return (self.is_ready, self.is_settled, self.child.uid if self.child is not None else "", version)

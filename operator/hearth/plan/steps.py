@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hearth.model import fields, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.inheritance import Inheritance
 from hearth.plan.ownership import Lost
 from hearth.plan.stated import Statement
 
@@ -26,6 +28,8 @@ class Apply:
     """Of the object that is to be changed; None where none is known and one is to be created."""
     statement: Statement | None = None
     """What of the manifest others may keep; None where nothing."""
+    inherited: Inheritance | None = None
+    """What of the manifest comes from the Stack's environment; None where nothing."""
     left: tuple[Lost, ...] = ()
     """What of the manifest they have taken and keep, so that it is not stated."""
     repairs: str = ""
@@ -65,18 +69,43 @@ class Mark:
     """Why it is unhealthy; None takes an earlier word back."""
 
 
-Step: TypeAlias = Apply | Delete | Release | Mark
+class Purpose(enum.StrEnum):
+    """What is done to the fields that suspend an object."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    """The object has its definition: nothing of this is left to do."""
+    RESTORE = "restore"
+    """It cannot have that now, and runs on as it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspend:
+    """Bring what one object runs to nothing, or let it go again: states the fields that do it, and no others."""
+
+    child: Child
+    manifest: Object = field(repr=False)
+    """What the manager of these fields states of the object; what it stated before and states no more goes."""
+    purpose: Purpose
+    repairs: str = ""
+    """What somebody has started again, in words, where that is the only reason to write."""
+
+
+Step: TypeAlias = Apply | Delete | Release | Mark | Suspend
 
 
 def subject(step: Step) -> str:
     """What an attempt at the step is remembered by: a change of the wish or of the object makes it another one."""
     match step:
         case Apply():
-            return f"{step.hash}/{step.uid}" + ("/adopts" if step.adopts else "")
+            given = f"/{step.inherited.record}" if step.inherited is not None else ""
+            return f"{step.hash}/{step.uid}" + ("/adopts" if step.adopts else "") + given
         case Delete() | Release():
             return step.child.uid
         case Mark():
             return f"{step.child.uid}/{step.reason}"
+        case Suspend():
+            return f"{step.child.uid}/{step.purpose}"
 
 
 def touches(step: Step) -> tuple[str, ...]:
@@ -86,7 +115,7 @@ def touches(step: Step) -> tuple[str, ...]:
             return (step.resource,)
         case Delete() | Release():
             return (step.child.uid, step.child.resource)
-        case Mark():
+        case Mark() | Suspend():
             return (step.child.resource,)
 
 

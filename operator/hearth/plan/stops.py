@@ -101,7 +101,7 @@ def explain_restriction(rule: Rule, action: Action) -> str:
     """Why something is not done, and what would allow it."""
     return (
         f"{rule.place} denies {action} of {rule.resource!r}, so it is left as it is; "
-        f"take that rule away, or what asks for it back"
+        f"take that rule away{rule.home}, or what asks for it back"
     )
 
 

@@ -11,8 +11,8 @@ from hearth.model.kinds import ObjectRef
 from hearth.plan import passages, readiness, stops
 from hearth.plan.board import Board
 from hearth.plan.conditions import Extra
-from hearth.plan.environment import Action
-from hearth.plan.standing import State
+from hearth.plan.environment import Action, Rule
+from hearth.plan.standing import Standing, State
 from hearth.plan.world import Memory
 
 TYPE = "Stopped"
@@ -29,6 +29,13 @@ class Wait:
     hook: str
     ref: ObjectRef | None = None
     """The object, as far as that is known."""
+    stack: str = ""
+    """The name of the nested Stack that it is a resource of; "" where it is one of this Stack."""
+
+    @property
+    def order(self) -> str:
+        """What lets it go on, as the Stack that it belongs to is to be told."""
+        return passages.name(self.resource.rpartition("/")[2], self.hook)
 
     def __str__(self) -> str:
         called = f"{self.resource} ({self.ref})" if self.ref is not None else self.resource
@@ -46,6 +53,15 @@ def find_waits(board: Board) -> Iterator[Wait]:
             yield Wait(resource=held.child.resource, hook=stops.BEFORE[Action.DELETE], ref=held.child.ref)
     for name in board.find_parted():
         yield Wait(resource=name, hook=stops.AFTER[Action.DELETE])
+    for name in board.by_state[State.STOPPED]:
+        yield from _find_waits_within(name, board.standings[name])
+
+
+def _find_waits_within(name: str, standing: Standing) -> Iterator[Wait]:
+    """Who waits within the nested Stack that stands for a resource, by paths."""
+    for stop in standing.stops_within:
+        ref = ObjectRef(group="", kind=stop.kind, namespace="", name=stop.name) if stop.name else None
+        yield Wait(resource=f"{name}/{stop.resource}", hook=stop.hook, ref=ref, stack=stop.stack)
 
 
 def is_stopped(board: Board, memory: Memory) -> bool:
@@ -64,10 +80,12 @@ def explain(board: Board) -> str:
     named = "; ".join(str(wait) for wait in waits[: readiness.NAMED_AT_MOST])
     more = len(waits) - readiness.NAMED_AT_MOST
     others = f"; and {more} more" if more > 0 else ""
-    key = passages.name(waits[0].resource, waits[0].hook)
+    stack = f"Stack {waits[0].stack}" if waits[0].stack else "the Stack"
+    rules = board.gates.rules.breakpoints
+    where = rules[0].home if rules else ""
     return (
-        f"stopped at a breakpoint: {named}{others}; to go on, annotate the Stack with hearth.dev/continue: {key}, "
-        f"or take the entry out of spec.environment.breakpoints"
+        f"stopped at a breakpoint: {named}{others}; to go on, annotate {stack} with hearth.dev/continue: "
+        f"{waits[0].order}, or take the entry out of spec.environment.breakpoints{where}"
     )
 
 
@@ -86,12 +104,22 @@ def _entry(wait: Wait) -> Object:
     entry: Object = {"resource": wait.resource, "hook": wait.hook}
     if wait.ref is not None:
         entry.update(kind=wait.ref.kind, name=wait.ref.name)
+    if wait.stack:
+        entry["stack"] = wait.stack
     return entry
 
 
 def warn(board: Board) -> list[str]:
     """The rules that are about no resource that is there, in words, as many as a status may name."""
     return [
-        f"{rule.place}: there is no resource {rule.resource!r} now, so this entry does nothing"
+        f"{rule.place}: there is no {_call(rule)} now, so this entry does nothing"
         for rule in itertools.islice(board.find_idle_rules(), NAMED_AT_MOST)
     ]
+
+
+def _call(rule: Rule) -> str:
+    """What a rule is missing."""
+    if not rule.is_nested:
+        return f"resource {rule.resource!r}"
+    first, _, _ = rule.resource.partition("/")
+    return f"nested Stack {first!r} for the path {rule.resource!r}"

@@ -12,13 +12,13 @@ OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 
 
 def find_paths(blueprint: Blueprint, kinds: Kinds, rules: Rulebook) -> dict[Kind, frozenset[Path]]:
-    """By kind that the cluster serves the fields that health rules and expressions read."""
+    """By kind that the cluster serves the fields that rules and expressions read."""
     wanted: dict[Kind, frozenset[Path]] = {}
     for resource in blueprint.resources.values():
         kind = kinds.find(resource.api_version, resource.kind)
         if kind is None:
             continue
-        reads = blueprint.reads.get(resource.name, frozenset()) | rules.paths(kind)
+        reads = blueprint.reads.get(resource.name, frozenset()) | rules.paths(kind) | rules.suspension_paths(kind)
         if resource.ready_when:
             reads |= {OBSERVED_GENERATION}
         reads |= set(resource.replace_on)

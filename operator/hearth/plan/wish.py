@@ -10,10 +10,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from hearth.model import times
-from hearth.model.child import Object
 from hearth.model.errors import ImpossibleOrder
 from hearth.plan import passages
 from hearth.plan.passages import Passages
@@ -26,8 +23,8 @@ FAILURE_LENGTH = 1_024
 """Characters of what is remembered of a failure."""
 
 
-class Cause(enum.StrEnum):
-    """Why a revision is wanted."""
+class Motive(enum.StrEnum):
+    """Why a revision is wanted; a status calls it the cause."""
 
     SPEC = "Spec"
     """It is the definition in the spec."""
@@ -67,11 +64,23 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The last change of `spec.suspended`."""
+
+    is_suspended: bool
+    """Whether workloads are to be at nothing, or are being brought back."""
+    since: float
+    """Seconds since the epoch, whole ones."""
+    is_reached: bool = False
+    """Whether that came to its end once: what happens since then is repair."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What is wanted now. Equal wishes are the same one."""
 
     revision: int
-    cause: Cause
+    motive: Motive
     since: float
     """Seconds since the epoch, whole ones."""
     is_first: bool = False
@@ -90,11 +99,20 @@ class Wish:
     """What had failed, in words."""
     passages: Passages = passages.NONE
     """What was passed of the breakpoints since it is wanted."""
+    turn: Turn | None = None
+    """The last change of `spec.suspended`, as far as it tells what is being done for this wish."""
+
+    @property
+    def begun(self) -> float | None:
+        """When what is being done now was begun, in seconds since the epoch; None where it came to its end."""
+        if self.turn is not None and not (self.turn.is_reached and not self.turn.is_suspended):
+            return None if self.turn.is_reached else self.turn.since
+        return None if self.is_completed else self.since
 
     @property
     def is_rollback(self) -> bool:
         """Whether the spec wants something else."""
-        return self.cause is not Cause.SPEC
+        return self.motive is not Motive.SPEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +132,7 @@ class Asked:
 class Aim:
     """What is to be wanted."""
 
-    cause: Cause
+    motive: Motive
     revision: int | None = None
     """None: the definition in the spec, whatever number it gets."""
     order: Order | None = None
@@ -131,19 +149,24 @@ def choose(asked: Asked, *, before: Wish | None, hashes: Mapping[int, str], comp
     if asked.to_revision is not None:
         order = _settle(asked, asked.to_revision, before=before, hashes=hashes, completed=completed)
         if order.beside == asked.hash or not asked.hash:
-            return Aim(cause=Cause.ROLLBACK, revision=order.revision, order=order)
+            return Aim(motive=Motive.ROLLBACK, revision=order.revision, order=order)
     if asked.failure:
         last = completed.last if completed.last is not None else NOTHING
-        return Aim(cause=Cause.AUTOMATIC, revision=last, order=order, failed_hash=asked.hash, failure=asked.failure)
-    if before is not None and before.cause is Cause.AUTOMATIC and not asked.is_retried and _is_given_up(asked, before):
+        return Aim(motive=Motive.AUTOMATIC, revision=last, order=order, failed_hash=asked.hash, failure=asked.failure)
+    if (
+        before is not None
+        and before.motive is Motive.AUTOMATIC
+        and not asked.is_retried
+        and _is_given_up(asked, before)
+    ):
         return Aim(
-            cause=Cause.AUTOMATIC,
+            motive=Motive.AUTOMATIC,
             revision=before.revision,
             order=order,
             failed_hash=before.failed_hash or asked.hash,
             failure=before.failure,
         )
-    return Aim(cause=Cause.SPEC, order=order)
+    return Aim(motive=Motive.SPEC, order=order)
 
 
 def _is_given_up(asked: Asked, before: Wish) -> bool:
@@ -199,20 +222,29 @@ def begin(aim: Aim, *, revision: int, before: Wish | None, given: Circumstances)
         return dataclasses.replace(before, order=aim.order, failed_hash=aim.failed_hash, since=since)
     return Wish(
         revision=revision,
-        cause=aim.cause,
+        motive=aim.motive,
         since=float(int(given.now)),
         is_first=given.is_unseen or (before is None and revision == 1),
         keeps=_find_kept(before, is_recalled=given.is_recalled),
         order=aim.order,
         failed_hash=aim.failed_hash,
         failure=aim.failure[:FAILURE_LENGTH],
+        turn=_find_turn(before, aim),
     )
+
+
+def _find_turn(before: Wish | None, aim: Aim) -> Turn | None:
+    """What another wish keeps of the turn: all while suspended; what is being resumed goes on as such, unless it goes back."""
+    turn = before.turn if before is not None else None
+    if turn is None or turn.is_suspended:
+        return turn
+    return None if turn.is_reached or aim.motive is not Motive.SPEC else turn
 
 
 def _is_same(before: Wish, aim: Aim, revision: int) -> bool:
     """Whether an aim is what is wanted already. The same order given anew is another one."""
-    is_same_order = aim.cause is not Cause.ROLLBACK or before.order == aim.order
-    return before.revision == revision and before.cause is aim.cause and is_same_order
+    is_same_order = aim.motive is not Motive.ROLLBACK or before.order == aim.order
+    return before.revision == revision and before.motive is aim.motive and is_same_order
 
 
 def _find_kept(before: Wish | None, *, is_recalled: bool) -> tuple[int, ...]:
@@ -231,47 +263,3 @@ def _find_kept(before: Wish | None, *, is_recalled: bool) -> tuple[int, ...]:
 def complete(wish: Wish) -> Wish:
     """The wish once it was reached in full."""
     return dataclasses.replace(wish, is_completed=True, keeps=())
-
-
-def write(wish: Wish) -> Object:
-    """As it stands in a status; what is not so is left out."""
-    said: Object = {"revision": wish.revision, "cause": str(wish.cause), "since": times.format_time(wish.since)}
-    flags = {"first": wish.is_first, "completed": wish.is_completed, "cleanupWaived": wish.is_waived}
-    said.update({key: True for key, is_so in flags.items() if is_so})
-    if wish.keeps:
-        said["keeps"] = list(wish.keeps)
-    if wish.order is not None:
-        said["order"] = {
-            "toRevision": wish.order.stated, "besideHash": wish.order.beside, "revision": wish.order.revision
-        }  # fmt: skip
-    if wish.failed_hash:
-        said["failedHash"] = wish.failed_hash
-    if wish.failure:
-        said["failure"] = wish.failure
-    return {**said, **passages.write(wish.passages)}
-
-
-def read(said: Mapping[str, Any] | None) -> Wish | None:
-    """The wish that a status tells of, None where it tells of none that makes sense."""
-    if not said:
-        return None
-    order = said.get("order")
-    try:
-        return Wish(
-            revision=said["revision"],
-            cause=Cause(said["cause"]),
-            since=times.parse_time(said["since"]),
-            is_first=bool(said.get("first")),
-            is_completed=bool(said.get("completed")),
-            is_waived=bool(said.get("cleanupWaived")),
-            keeps=tuple(said.get("keeps") or ()),
-            order=Order(stated=order["toRevision"], beside=order["besideHash"], revision=order["revision"])
-            if order
-            else None,
-            failed_hash=said.get("failedHash", ""),
-            failure=said.get("failure", ""),
-            passages=passages.read(said),
-        )
-    except (KeyError, TypeError, ValueError):
-        # Somebody has written into the status: what was known is lost, and the spec counts.
-        return None

@@ -20,6 +20,7 @@ HEAD = 90
 """Characters of a long cause that are kept at its beginning: the field and how the value starts. Its end says why."""
 GAP = hiding.GAP
 GUARDED_KIND = "Secret"
+TOO_MANY = 429
 QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 GO_VALUE = re.compile(r"\bValue:.*", re.DOTALL)
 """How the server prints a value that it could not convert: `got &value.valueUnstructured{Value:123}`. What is printed
@@ -53,6 +54,8 @@ def describe(
     is_guarded = is_guarded or kind == GUARDED_KIND
     if code == 404 and not read_details(status or {}).get("kind"):
         return f"the server does not serve the kind {kind}; is its CustomResourceDefinition installed?"
+    if status is None and code == TOO_MANY:
+        return "the API server has too many requests, and turns some away"
     if status is None:
         return f"the server answered {code} without saying why"
     causes = [cause for cause in read_causes(status) if cause.get("message")]

@@ -6,6 +6,7 @@ somebody asks is read then, by the functions given to `sample`, and costs nothin
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
@@ -20,6 +21,12 @@ Sample: TypeAlias = Callable[[], Mapping[str, float]]
 CONTENT_TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
 PASS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds: an idle pass takes less than a millisecond, one with writes as long as the API server does."""
+REACTION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Seconds: an idle operator writes within milliseconds; with a thousand Stacks in line the last waits for seconds."""
+REQUEST_BUCKETS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Seconds: an apply takes some milliseconds, a webhook may take thirty."""
+QUEUE_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Seconds: nothing where the server keeps up, minutes where a large Stack is rolled out over a slow one."""
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
@@ -35,10 +42,29 @@ class Metrics:
         self._pass_seconds = prometheus_client.Histogram(
             "hearth_pass_duration_seconds", "How long a pass took.", buckets=PASS_BUCKETS, registry=self.registry
         )
+        self._reaction_seconds = prometheus_client.Histogram(
+            "hearth_event_to_write_seconds",
+            "From when an event, a timer or an answer was heard until a write of a child that it led to was sent.",
+            buckets=REACTION_BUCKETS,
+            registry=self.registry,
+        )
+        self._queue_seconds = prometheus_client.Histogram(
+            "hearth_queue_duration_seconds",
+            "How long a write of a child waited in the queue.",
+            buckets=QUEUE_BUCKETS,
+            registry=self.registry,
+        )
         self._requests = prometheus_client.Counter(
             "hearth_requests",
             "Requests to the API server; the code is 0 where no answer came.",
             ["verb", "kind", "code"],
+            registry=self.registry,
+        )
+        self._request_seconds = prometheus_client.Histogram(
+            "hearth_request_duration_seconds",
+            "From the sending of a request, or its waiting for a free connection, to its answer.",
+            ["verb"],
+            buckets=REQUEST_BUCKETS,
             registry=self.registry,
         )
         self._watch_restarts = prometheus_client.Counter(
@@ -53,9 +79,16 @@ class Metrics:
             buckets=LAG_BUCKETS,
             registry=self.registry,
         )
+        self._leader = prometheus_client.Gauge(
+            "hearth_leader", "1 while this process works, 0 while it stands by.", registry=self.registry
+        )
         prometheus_client.Info("hearth_build", "What is running.", registry=self.registry).info(
             {"version": hearth.__version__}
         )
+        # The library looks a child up by making text of each label, which costs more than to count.
+        self._find_passes = functools.cache(self._passes.labels)
+        self._find_requests = functools.cache(self._requests.labels)
+        self._find_request_seconds = functools.cache(self._request_seconds.labels)
         self.registry.register(self._sampler)
         process_collector.ProcessCollector(registry=self.registry)
         platform_collector.PlatformCollector(registry=self.registry)
@@ -63,12 +96,21 @@ class Metrics:
 
     def on_pass(self, *, result: str, seconds: float) -> None:
         """A pass ended."""
-        self._passes.labels(result).inc()
+        self._find_passes(result).inc()
         self._pass_seconds.observe(seconds)
 
-    def on_request(self, *, verb: str, kind: str, code: int) -> None:
-        """The API server answered a request, or failed to (code 0)."""
-        self._requests.labels(verb, kind, str(code)).inc()
+    def on_start(self, seconds: float) -> None:
+        """A write of a child was begun after so long in the queue."""
+        self._queue_seconds.observe(seconds)
+
+    def on_reaction(self, seconds: float) -> None:
+        """A write of a child is sent, so long after what led to it was heard of."""
+        self._reaction_seconds.observe(seconds)
+
+    def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
+        """The API server answered a request after so long, or failed to (code 0)."""
+        self._find_requests(verb, kind, code).inc()
+        self._find_request_seconds(verb).observe(seconds)
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """A watch begins anew."""
@@ -82,11 +124,16 @@ class Metrics:
         """The event loop came back that much too late."""
         self._lag.observe(seconds)
 
-    def sample(self, *, cached_objects: Sample, stacks: Sample) -> None:
-        """Where the numbers of cached objects (by kind) and of Stacks (by phase) are read when somebody asks."""
+    def on_leading(self) -> None:
+        """This process works from now on."""
+        self._leader.set(1)
+
+    def sample(self, *, cached_objects: Sample, stacks: Sample, writes: Sample) -> None:
+        """Where the numbers of cached objects (by kind), of Stacks (by phase) and of writes are read when somebody asks."""
         self._sampler.samples = (
             ("hearth_cached_objects", "Objects in the watch caches.", "kind", cached_objects),
             ("hearth_stacks", "Stacks by phase.", "phase", stacks),
+            ("hearth_writes", "Writes of children: allowed in flight, in flight, and queued.", "state", writes),
         )
 
     def render(self) -> bytes:

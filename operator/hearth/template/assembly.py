@@ -22,6 +22,7 @@ from hearth.template.manifest import Document, Mark
 from hearth.template.outputs import OutputDraft
 from hearth.template.shapes import Type
 from hearth.template.usage import Sound
+from hearth.template.work import Pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,20 +48,23 @@ def assemble(
     binder: Binder,
     edges: Mapping[str, Sequence[str]],
     stack: StackIdentity,
-) -> Blueprint:
+) -> Pieces[Blueprint]:
     """The blueprint; what is wrong is left out of it and noted in `binder`."""
     absent = {draft.source.name for draft in resources if not is_present(draft.when, binder, draft.source.path)}
     binder.absent = absent
     binder.fields = {draft.source.name: draft.shape.fields for draft in resources if draft.shape.type is Type.OBJECT}
     trace(resources, binder, edges)
-    bound = {draft.source.name: bind(draft, binder) for draft in resources if draft.source.name not in absent}
-    present = {name: found for name, found in bound.items() if found is not None}
+    present: dict[str, Bound] = {}
+    for draft in resources:
+        if draft.source.name not in absent and (found := bind(draft, binder)) is not None:
+            present[draft.source.name] = found
+        yield
     refuse_duplicates(present.values(), binder, stack)
     documents = bind_outputs(outputs, binder)
     ordered = [name for name in order.sort(edges) if name in present]
     requires = {name: find_required(present[name], present) for name in ordered}
     dependents = order.invert(requires)
-    evaluables = [evaluable for found in present.values() for evaluable in found.evaluables()]
+    evaluables = [evaluable for each in present.values() for evaluable in each.evaluables()]
     # Complete only now: binding finds values that were made of sensitive ones.
     hidden = frozenset(binder.secrecy.texts)
     resources_made = {
@@ -176,6 +180,7 @@ def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependen
         drift_policy=draft.source.drift_policy,
         ignore_fields=draft.source.ignore_fields,
         is_retained=draft.source.is_retained,
+        is_stack=draft.is_stack,
         adopts=draft.source.adopts,
     )
 

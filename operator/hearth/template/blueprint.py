@@ -108,6 +108,8 @@ class ResourceBlueprint:
     """Fields that are stated once and then left to others."""
     is_retained: bool = False
     """Whether its object is kept when nothing wants it any more."""
+    is_stack: bool = False
+    """Whether it is a nested stack, so that paths lead into it."""
     adopts: bool | None = None
     """Whether an object that is there already and nobody's child is taken over; None: as the Stack says."""
     hidden: frozenset[str] | None = field(default=None, repr=False)

@@ -20,6 +20,7 @@ from hearth.template.drafts import Draft
 from hearth.template.outputs import OutputDraft, examine_output
 from hearth.template.secrecy import Secrecy
 from hearth.template.usage import Audience, Examiner
+from hearth.template.work import Pieces
 
 find_kinds = kinds_of.find_kinds
 
@@ -28,14 +29,25 @@ _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "
 
 def compile_template(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Blueprint:
     """The blueprint of `definition`. Raises InvalidDefinition with every mistake that was found."""
+    pieces = compile_in_pieces(definition, stack=stack, kinds=kinds)
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            blueprint: Blueprint = end.value
+            return blueprint
+
+
+def compile_in_pieces(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Pieces[Blueprint]:
+    """The same, with a pause after every little piece of work, so that others need not wait for thousands of resources."""
     try:
-        return compile_definition(definition, stack=stack, kinds=kinds)
+        return (yield from compile_definition(definition, stack=stack, kinds=kinds))
     except RecursionError:
         message = "is nested too deeply; Kubernetes itself takes no such object"
         raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
 
 
-def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Blueprint:
+def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Pieces[Blueprint]:
     """The same for a template that is not nested without end."""
     reader = checks.Reader(definition.template_path)
     source = reader.read(definition.template)
@@ -43,13 +55,16 @@ def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: K
     params, wrong_parameters = resolve_parameters(definition, source, hidden)
     is_known = not wrong_parameters and not source.unsound_parameters
 
-    resources = [drafts.identify(resource, kinds=kinds, params=params) for resource in source.resources.values()]
+    resources: list[Draft] = []
+    for resource in source.resources.values():
+        resources.append(drafts.identify(resource, kinds=kinds, params=params))
+        yield
     examiner = Examiner(
         scope=types.Scope(find_shapes(source, resources)), mistakes=[*reader.mistakes, *wrong_parameters]
     )
     stated = Conditions(f"{source.path}.conditions")
     stated.examine(source.conditions, examiner)
-    outputs = examine_all(source, resources, examiner)
+    outputs = yield from examine_all(source, resources, examiner)
     edges = find_edges(resources, examiner)
 
     # What depends on wrong parameters is not evaluated: every mistake of its own would only be an echo.
@@ -59,7 +74,7 @@ def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: K
     binder = Binder(constants=constants, secrecy=hidden, mistakes=examiner.mistakes)
     blueprint = None
     if is_known and stated.decide(binder, truths) and len(truths) == len(source.conditions):
-        blueprint = assembly.assemble(resources, outputs, binder=binder, edges=edges, stack=stack)
+        blueprint = yield from assembly.assemble(resources, outputs, binder=binder, edges=edges, stack=stack)
     if blueprint is None or binder.mistakes:
         raise errors.InvalidDefinition(tuple(dict.fromkeys(hide_values(binder.mistakes, hidden))))
     return blueprint
@@ -107,11 +122,12 @@ def find_shapes(source: TemplateSource, resources: list[Draft]) -> dict[str, sha
     }
 
 
-def examine_all(source: TemplateSource, resources: list[Draft], examiner: Examiner) -> list[OutputDraft]:
+def examine_all(source: TemplateSource, resources: list[Draft], examiner: Examiner) -> Pieces[list[OutputDraft]]:
     """Look at every resource and output; the outputs in which nothing is wrong."""
     audience = Audience(names=examiner.scope.types, rule="cannot be used here")
     for draft in resources:
         drafts.examine(draft, examiner, audience)
+        yield
     return [examine_output(output, examiner, audience) for output in source.outputs.values()]
 
 

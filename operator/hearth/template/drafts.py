@@ -46,6 +46,11 @@ class Draft:
         """The API group of its kind."""
         return self.api_version.rpartition("/")[0]
 
+    @property
+    def is_stack(self) -> bool:
+        """Whether it is a nested stack."""
+        return (self.group, self.kind) == (names.GROUP, names.STACK)
+
     def find_used(self) -> set[str]:
         """Every name that its manifest uses, itself perhaps among them."""
         return {

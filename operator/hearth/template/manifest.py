@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from hearth.model import packing
 from hearth.model.problems import Mistake
 from hearth.template import expressions, hints, text, values
 from hearth.template.blueprint import Broken, Known, Outcome, Pending, Values
@@ -210,7 +211,7 @@ def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> Docum
             del holder[key]
         else:
             slots.append(Slot(way, key, ()))
-    document = Document(raw=orjson.dumps(root), slots=tuple(slots), reads=read_by(slots))
+    document = Document(raw=packing.pack(root), slots=tuple(slots), reads=read_by(slots))
     if slots and document.is_constant:
         return settle(document)
     return document
@@ -227,7 +228,7 @@ def settle(document: Document) -> Document:
     """The same without slots, for a document whose slots need no values."""
     outcome = document.evaluate({})
     assert isinstance(outcome, Known), "dropping places needs no values"  # noqa: S101 -- tells the type checker
-    return Document(raw=orjson.dumps([outcome.value]), slots=(), reads={})
+    return Document(raw=packing.pack([outcome.value]), slots=(), reads={})
 
 
 def read_by(slots: Sequence[Slot]) -> Reads:

@@ -9,17 +9,18 @@ import functools
 import re
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import jsonschema
 import orjson
 import yaml
-from jsonschema.exceptions import ValidationError
 
 from hearth.model.problems import Mistake
 from hearth.template import hints, plain_yaml, shapes
 from hearth.template.blueprint import Origin
 from hearth.template.shapes import Shape
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 Rules: TypeAlias = Mapping[str, Any]
 
@@ -42,14 +43,19 @@ def check_rules(name: str, rules: Any, *, path: str) -> list[Mistake]:
         message = f"must be a map of rules, found {found}; write e.g. {name}: {{type: string, default: …}}"
         return [Mistake(path=path, message=message)]
     try:
-        written = orjson.dumps(rules, option=orjson.OPT_SORT_KEYS)
+        written = write(rules)
     except TypeError as error:
         return [Mistake(path=path, message=f"cannot be read as JSON: {error}; use plain values with text as keys")]
     return [Mistake(path=path + where, message=message) for where, message in judge_rules(written)]
 
 
+def write(rules: Rules | Mapping[str, Rules]) -> str:
+    """Rules as JSON, the same for equal ones; raises TypeError. As text, which takes the memory that it is long."""
+    return orjson.dumps(rules, option=orjson.OPT_SORT_KEYS).decode()
+
+
 @functools.lru_cache(maxsize=RULES_KEPT)
-def judge_rules(written: bytes) -> tuple[tuple[str, str], ...]:
+def judge_rules(written: str) -> tuple[tuple[str, str], ...]:
     """What is wrong with rules, written as JSON: where below them, and what."""
     rules = orjson.loads(written)
     found = list(find_unknown_words(rules, path=""))
@@ -87,8 +93,7 @@ def find_wrong_words(rules: Rules) -> list[tuple[str, str]]:
     if isinstance(stated, str) and stated not in TYPES:
         hint = hints.did_you_mean(stated, TYPES) or f"; one of {', '.join(TYPES)}"
         return [(".type", f"there is no type '{stated}'{hint}")]
-    validator = jsonschema.Draft202012Validator(jsonschema.Draft202012Validator.META_SCHEMA)
-    found = [describe_error(error) for error in validator.iter_errors(rules)]
+    found = [describe_error(error) for error in _rules_validator().iter_errors(rules)]
     found += check_sensitive(rules)
     pattern = rules.get("pattern")
     if isinstance(pattern, str):
@@ -167,7 +172,7 @@ def check_value(rules: Rules, value: Any, *, path: str, rules_path: str, is_sens
     if isinstance(value, int) and value not in _INTEGERS:
         found = "" if is_sensitive else f", found {value}"
         return [Mistake(path=path, message=f"must be an integer of 64 bits{found}; write it as text")]
-    errors = list(_validator(orjson.dumps(rules, option=orjson.OPT_SORT_KEYS)).iter_errors(value))
+    errors = list(_validator(write(rules)).iter_errors(value))
     describe = describe_hidden_error if is_sensitive else describe_error
     return [
         Mistake(path=path + where, message=f"{message}; change it, or the rule in {rules_path}")
@@ -175,8 +180,19 @@ def check_value(rules: Rules, value: Any, *, path: str, rules_path: str, is_sens
     ]
 
 
+@functools.cache
+def _rules_validator() -> Any:
+    """What judges rules themselves."""
+    # Here and below imported late: many a process never sees a template with parameters.
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(jsonschema.Draft202012Validator.META_SCHEMA)
+
+
 @functools.lru_cache(maxsize=RULES_KEPT)
-def _validator(written: bytes) -> Any:
+def _validator(written: str) -> Any:
+    import jsonschema
+
     return jsonschema.Draft202012Validator(orjson.loads(written))
 
 
@@ -236,10 +252,10 @@ def adapt(rules: Rules, value: Any) -> Any:
 
 def find_shape(stated: Mapping[str, Rules]) -> Shape:
     """The form of `params`."""
-    return make_shape(orjson.dumps(stated, option=orjson.OPT_SORT_KEYS))
+    return make_shape(write(stated))
 
 
 @functools.lru_cache(maxsize=RULES_KEPT)
-def make_shape(written: bytes) -> Shape:
+def make_shape(written: str) -> Shape:
     """The form of `params` by the rules, written as JSON."""
     return shapes.make_closed(orjson.loads(written), name="params")

@@ -149,32 +149,41 @@ class _Remembered:
         # Kept beside its shapes, so that its identity is not taken by another cluster's.
         self.kinds = kinds
         self.generation = -1
-        self.by_kind: dict[Kind, tuple[Schema, Shape]] = {}
-        self.confirmed: set[Kind] = set()
+        self.confirmed: dict[Kind, Shape] = {}
         self.definitions: dict[int, Shape] = {}
 
     def find(self, kind: Kind) -> Shape:
         """The form of objects of `kind`; looked at anew in each generation, made anew where its schema is another one."""
         if self.generation != self.kinds.generation:
             self.generation = self.kinds.generation
-            self.confirmed.clear()
-            self.definitions = {}
-        known = self.by_kind.get(kind)
-        if known is not None and kind in self.confirmed:
-            return known[1]
+            self.confirmed, self.definitions = {}, {}
+        known = self.confirmed.get(kind)
+        if known is not None:
+            return known
         schema = self.kinds.find_schema(kind)
         if schema is None:
             return OPEN
-        if known is None or known[0] is not schema:
+        found = self.confirmed[kind] = self._find_by_schema(schema, name=kind.name)
+        return found
+
+    def _find_by_schema(self, schema: Schema, *, name: str) -> Shape:
+        """The same schema has the same shape, in whichever generation and cluster it is met."""
+        known = _by_schema.get(id(schema))
+        if known is None:
             find = self.kinds.find_definition
-            shape = make_shape(schema, find=find, memory=self.definitions, name=kind.name).with_root_fields()
-            known = self.by_kind[kind] = (schema, shape)
-        self.confirmed.add(kind)
+            shape = make_shape(schema, find=find, memory=self.definitions, name=name).with_root_fields()
+            known = _by_schema[id(schema)] = (schema, shape)
+            if len(_by_schema) > SCHEMAS_KEPT:
+                _by_schema.popitem(last=False)
         return known[1]
 
 
 CLUSTERS_KEPT = 16
+SCHEMAS_KEPT = 256
+"""Of whole kinds: more than a cluster's templates use."""
 _remembered: OrderedDict[int, _Remembered] = OrderedDict()
+# Each beside its schema, whose identity no other one takes while it is kept.
+_by_schema: OrderedDict[int, tuple[Schema, Shape]] = OrderedDict()
 
 
 def find_shape(kinds: Kinds, kind: Kind | None) -> Shape:

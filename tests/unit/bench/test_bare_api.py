@@ -38,7 +38,7 @@ async def test_a_pace_counts_every_object() -> None:
     async def write(target: workload.Target) -> None:
         written.append(target.path)
 
-    pace = await ceiling.find_pace(targets, write, itertools.count(10.0, 0.5).__next__)
+    pace = await ceiling.find_pace(targets, write, itertools.count(10.0, 0.5).__next__, in_flight=4)
     assert pace.rate > 0
     assert pace.cpu_ms == 100
     assert sorted(written) == sorted(target.path for target in targets)

@@ -112,7 +112,7 @@ def test_the_page_is_the_one_that_the_operator_makes() -> None:
     from hearth.serve.metrics import Metrics
 
     observer = Metrics()
-    observer.on_request(verb="apply", kind="Role.rbac.authorization.k8s.io", code=200)
-    observer.on_request(verb="apply", kind="Role.rbac.authorization.k8s.io", code=200)
+    observer.on_request(verb="apply", kind="Role.rbac.authorization.k8s.io", code=200, seconds=0.01)
+    observer.on_request(verb="apply", kind="Role.rbac.authorization.k8s.io", code=200, seconds=0.01)
 
     assert figures.count_requests(observer.render().decode()) == {"apply Role.rbac.authorization.k8s.io": 2}

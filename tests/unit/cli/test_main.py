@@ -52,6 +52,23 @@ def test_asking_for_little_loads_little(arguments: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_the_operator_loads_nothing_that_it_has_no_use_for() -> None:
+    """Nor does kopf, later and in its own thread: it would take as long, and as much memory, as all the rest."""
+    program = (
+        "import contextlib, gc, sys\nfrom hearth import __main__\n"
+        "with contextlib.suppress(AttributeError): __main__.run(None)\n"
+        "print(sorted({'jsonschema', 'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 10_000)\n"
+        "from hearth.handlers import frame\n"
+        "with contextlib.suppress(RuntimeError): frame.make_life(None, None)().send(None)\n"
+        "print(sorted({'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines() == ["[]", "True True", "['kopf']"]
+
+
 def test_the_package_can_be_run_as_a_module() -> None:
     """`python -m hearth` is `hearth`."""
     done = subprocess.run([sys.executable, "-m", "hearth", "version"], capture_output=True, text=True, check=True)

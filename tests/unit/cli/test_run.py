@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import click.testing
 import pytest
 
 from hearth.cli import main, run
+from hearth.model.shards import Share
 from hearth.settings import Address, Settings
 
 FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "http-address", "log-format", "log-level"]
-FLAGS += ["concurrency", "max-backoff"]
+FLAGS += [
+    "concurrency",
+    "max-backoff",
+    "leader-election",
+    "lease-name",
+    "lease-duration",
+    "renew-deadline",
+    "retry-period",
+]
+FLAGS += ["shards", "shard", "profile"]
 
 
 class Operator:
@@ -38,12 +49,14 @@ def test_without_flags_the_settings_are_the_usual_ones() -> None:
     assert invoke()[1] == Settings()
 
 
-def test_every_flag_is_heard() -> None:
+def test_every_flag_is_heard(tmp_path: Path) -> None:
     """All at once, each with a value that is not its default."""
     settings = invoke(
         *("--kubeconfig", "some/config", "--context", "other", "--namespace", "shop", "--operator-namespace", "hearth"),
         *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--concurrency", "5"),
-        *("--max-backoff", "90s"),
+        *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
+        *("--renew-deadline", "30s", "--retry-period", "5s", "--shards", "3", "--shard", "1"),
+        *("--profile", str(tmp_path / "profile")),
     )[1]
 
     assert settings == Settings(
@@ -56,6 +69,13 @@ def test_every_flag_is_heard() -> None:
         log_level="debug",
         concurrency=5,
         max_backoff=timedelta(seconds=90),
+        leader_election=True,
+        lease_name="mine",
+        lease_duration=timedelta(seconds=60),
+        renew_deadline=timedelta(seconds=30),
+        retry_period=timedelta(seconds=5),
+        share=Share(index=1, count=3),
+        profile=str(tmp_path / "profile"),
     )
 
 
@@ -98,6 +118,8 @@ def test_every_flag_is_known_to_this_test() -> None:
         pytest.param(("--http-address", "8080"), "'8080' is no address: write host:port", id="no host"),
         pytest.param(("--max-backoff", "5"), "'5' is no duration above zero", id="no unit"),
         pytest.param(("--concurrency", "0"), "0 is not in the range", id="no writes at all"),
+        pytest.param(("--shards", "257"), "257 is not in the range", id="more shards than buckets"),
+        pytest.param(("--profile", "/nowhere/profile"), "cannot write /nowhere/profile: No such", id="no such folder"),
         pytest.param(("--log-format", "xml"), "'xml' is not one of", id="unknown format"),
     ],
 )
@@ -108,6 +130,24 @@ def test_a_wrong_value_is_told_with_its_flag(arguments: tuple[str, str], words: 
     assert result.exit_code == 2
     assert arguments[0] in result.output
     assert words in " ".join(result.output.split())
+    assert settings is None
+
+
+def test_durations_of_a_lease_that_do_not_fit_together_are_refused() -> None:
+    """A leader that gives up after its successor began would be worse than none."""
+    result, settings = invoke("--leader-election", "--renew-deadline", "20s")
+
+    assert result.exit_code == 2
+    assert "found 2 s, 20 s and 15 s" in " ".join(result.output.replace("│", " ").split())
+    assert settings is None
+
+
+def test_a_shard_that_nobody_can_know_is_asked_for() -> None:
+    """Two processes with the same share would leave another to nobody."""
+    result, settings = invoke("--shards", "3", "--shard", "3")
+
+    assert result.exit_code == 2
+    assert "there is no shard 3 of 3: they count from 0 to 2" in result.output
     assert settings is None
 
 

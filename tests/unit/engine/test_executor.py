@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from hearth.engine.executor import Executor
+from hearth.machine import LoopClock
 
 
 class Steps:
@@ -29,7 +31,7 @@ async def turn_over() -> None:
 async def test_no_more_than_the_workers_are_in_flight() -> None:
     """The rest follows as they come free."""
     steps = Steps()
-    executor = Executor(workers=2, take_step=steps.take)
+    executor = Executor(workers=2, take_step=steps.take, clock=LoopClock())
     executor.start()
     executor.offer("s", ["a", "b", "c"])
     await turn_over()
@@ -44,7 +46,7 @@ async def test_a_large_stack_does_not_keep_a_small_one_waiting() -> None:
     """They take turns."""
     steps = Steps()
     steps.gate.set()
-    executor = Executor(workers=1, take_step=steps.take)
+    executor = Executor(workers=1, take_step=steps.take, clock=LoopClock())
     executor.offer("large", [str(number) for number in range(100)])
     executor.offer("small", ["x"])
     executor.start()
@@ -57,7 +59,7 @@ async def test_a_key_that_waits_is_not_queued_twice() -> None:
     """Offering again changes nothing."""
     steps = Steps()
     steps.gate.set()
-    executor = Executor(workers=1, take_step=steps.take)
+    executor = Executor(workers=1, take_step=steps.take, clock=LoopClock())
     for _ in range(3):
         executor.offer("s", ["a"])
     executor.start()
@@ -70,10 +72,83 @@ async def test_offering_nothing_leaves_no_trace() -> None:
     """A pass that planned nothing."""
     steps = Steps()
     steps.gate.set()
-    executor = Executor(workers=1, take_step=steps.take)
+    executor = Executor(workers=1, take_step=steps.take, clock=LoopClock())
     executor.offer("empty", [])
     executor.offer("s", ["a"])
     executor.start()
     await turn_over()
     assert steps.taken == [("s", "a")]
+    await executor.stop()
+
+
+async def test_so_many_work_as_there_is_room_for_at_the_moment() -> None:
+    """Whoever makes room says so; what is under way goes on when there is less."""
+    steps, room = Steps(), 1
+    executor = Executor(workers=8, take_step=steps.take, clock=LoopClock(), find_room=lambda: room)
+    executor.start()
+    executor.offer("s", "abcdef")
+    await turn_over()
+    assert len(steps.taken) == executor.in_flight == 1
+    room = 3
+    executor.wake()
+    await turn_over()
+    assert len(steps.taken) == executor.in_flight == 3
+    assert executor.count_queued() == 3
+    room = 0
+    steps.gate.set()
+    await turn_over()
+    assert (len(steps.taken), executor.in_flight) == (3, 0)
+    room = 1
+    executor.wake()
+    await turn_over()
+    assert [key for _, key in steps.taken] == list("abcdef")
+    await executor.stop()
+
+
+async def test_where_every_write_of_a_large_stack_hangs_others_find_a_place() -> None:
+    """It never has all places; who has none comes first."""
+    steps = Steps()
+    executor = Executor(workers=16, take_step=steps.take, clock=LoopClock())
+    executor.start()
+    executor.offer("large", [str(number) for number in range(100)])
+    await turn_over()
+    await turn_over()
+    assert Counter(stack for stack, _ in steps.taken) == {"large": 14}
+    executor.offer("small", ["a", "b"])
+    executor.offer("gone", ["c"])
+    await turn_over()
+    assert steps.taken[14:] == [("small", "a"), ("gone", "c")]
+    await executor.stop()
+
+
+async def test_stacks_take_turns_however_long_their_steps_take() -> None:
+    """Each gets one place in the order in which it came, before any gets a second one."""
+    steps = Steps()
+    executor = Executor(workers=4, take_step=steps.take, clock=LoopClock())
+    for stack in "xyz":
+        executor.offer(stack, ["1", "2", "3"])
+    executor.start()
+    await turn_over()
+    assert [stack for stack, _ in steps.taken] == ["x", "y", "z", "x"]
+    steps.gate.set()
+    await turn_over()
+    assert len(steps.taken) == 9
+    await executor.stop()
+
+
+async def test_the_time_in_the_queue_is_told() -> None:
+    """From the first offer to the start."""
+    waited: list[float] = []
+    steps, moments = Steps(), iter([10.0, 11.0, 13.5])
+
+    class Clock(LoopClock):
+        def monotonic(self) -> float:
+            return next(moments)
+
+    executor = Executor(workers=1, take_step=steps.take, clock=Clock(), on_start=waited.append)
+    executor.offer("s", ["a"])
+    executor.offer("s", ["a"])
+    executor.start()
+    await turn_over()
+    assert waited == [3.5]
     await executor.stop()

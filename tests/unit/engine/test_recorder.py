@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
+
+from hearth.engine import recorder as recorder_module
 from hearth.engine.ports import StackObject
 from hearth.engine.recorder import Recorder
 from hearth.model.child import Object
@@ -31,17 +35,19 @@ STACK = StackObject(
 class SlowHome:
     """Takes its time over each status."""
 
-    def __init__(self) -> None:
+    def __init__(self, stack: StackObject = STACK) -> None:
+        self.stack = stack
         self.begun: list[str] = []
         self.written: list[str] = []
         self.gate = asyncio.Event()
 
     def find_stack(self, uid: str) -> StackObject:
         """As the port says."""
-        return STACK
+        return self.stack
 
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """As the port says."""
+        self.stack = dataclasses.replace(self.stack, packed_status=orjson.dumps(self.stack.status | status))
         message = status["conditions"][0]["message"]
         self.begun.append(message)
         await self.gate.wait()
@@ -54,8 +60,12 @@ class SlowHome:
 class Told:
     """What a runner says of its Stack: whatever the test wants."""
 
+    is_urgent = False
+
     def __init__(self, message: str) -> None:
         self.message = message
+        self.reason = "InvalidTemplate"
+        self.looks = 0
         self.intake = SimpleNamespace(generation=1, hidden_texts=frozenset())
         self.board = None
         self.memory = Memory()
@@ -69,8 +79,21 @@ class Told:
 
     def describe(self) -> Subject:
         """With the message that is to be seen."""
-        refusal = Refusal(reason="InvalidTemplate", message=self.message)
+        self.looks += 1
+        refusal = Refusal(reason=self.reason, message=self.message)
         return Subject(generation=1, refusal=refusal)
+
+
+async def begin(home: SlowHome, told: Told) -> Recorder:
+    """A recorder that was told of one message, and a moment later of another."""
+    services: Any = SimpleNamespace(home=home, clock=VirtualClock())
+    recorder = Recorder(services, find_runner=lambda _uid: told, interval=1.0)
+    recorder.start()
+    recorder.touch("u")
+    await asyncio.sleep(0.1)
+    told.message = "two"
+    recorder.touch("u")
+    return recorder
 
 
 def test_a_slow_write_is_never_overtaken() -> None:
@@ -78,19 +101,39 @@ def test_a_slow_write_is_never_overtaken() -> None:
 
     async def story() -> None:
         home, told = SlowHome(), Told("one")
-        services: Any = SimpleNamespace(home=home, clock=VirtualClock())
-        recorder = Recorder(services, find_runner=lambda _uid: told, interval=1.0)
-        recorder.start()
-        recorder.touch("u")
-        await asyncio.sleep(0.1)
-        told.message = "two"
-        recorder.touch("u")
+        recorder = await begin(home, told)
         await asyncio.sleep(10)
         assert home.begun == ["one"]
 
         home.gate.set()
         await asyncio.sleep(2)
         assert home.written[:2] == ["one", "two"]
+        await recorder.stop()
+
+    virtual_time.run(story)
+
+
+def test_of_a_large_stack_progress_is_told_less_often_and_news_as_soon_as_ever() -> None:
+    """As the server looks at all of it at every write."""
+
+    async def story() -> None:
+        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * recorder_module.PACE)
+        home, told = SlowHome(large), Told("one")
+        home.gate.set()
+        recorder = await begin(home, told)
+        for _ in range(70):
+            # Never at the very moment of a look.
+            await asyncio.sleep(0.13)
+            recorder.touch("u")
+        assert home.written == ["one"]
+        assert told.looks <= 11
+        await asyncio.sleep(2)
+        assert home.written == ["one", "two"]
+
+        told.message, told.reason = "three", "SourceMissing"
+        recorder.touch("u")
+        await asyncio.sleep(1.5)
+        assert home.written == ["one", "two", "three"]
         await recorder.stop()
 
     virtual_time.run(story)

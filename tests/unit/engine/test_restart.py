@@ -61,8 +61,8 @@ def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children() -> N
 
     async def story(world: FakeWorld) -> None:
         await converge(world, stacks=1)
-        assert world.controller is not None
-        engine = world.controller.engine
+        (controller,) = world.controllers
+        engine = controller.engine
         (uid,) = engine._services.home.stacks()
         stack = engine._services.home.find_stack(uid)
         assert stack is not None

@@ -11,7 +11,7 @@ import pytest
 
 from hearth.handlers import frame
 from hearth.handlers.frame import Ears, KopfFrame, Life, Patience
-from hearth.handlers.registry import Wakes
+from hearth.handlers.wakes import Wakes
 
 QUICK = Patience(first_pause=0.0, longest_pause=0.0, stop=2.0)
 

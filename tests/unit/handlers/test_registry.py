@@ -10,7 +10,7 @@ import kopf
 import pytest
 
 from hearth.handlers import configuration, registry
-from hearth.handlers.registry import Wakes
+from hearth.handlers.wakes import Wakes
 from hearth.kube.credentials import Credentials, NoCredentials
 
 LINES_AT_MOST = 15

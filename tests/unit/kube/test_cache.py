@@ -389,3 +389,56 @@ async def test_after_closing_no_stream_is_left() -> None:
     await bench.hear()
     await bench.caches.close()
     assert not stream.is_open
+
+
+@scripted_api.in_virtual_time
+async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
+    """What it shows newer is taken in, what it does not show is gone, and nobody is told; other Stacks are not meant."""
+    other = scripted_api.event("ADDED", labelled("z", 3, stack="s2", resource="a"))
+    bench = Bench(Stream(added("a", 2), added("b", 3), added("c", 4), other, list_end(5)))
+    bench.caches.follow(CONFIG_MAP, [DATA])
+    await bench.hear()
+    found = [labelled("a", 2, resource="a"), labelled("b", 7, resource="b", data={"greeting": "bye"})]
+    bench.caches.take_list([*found, labelled("d", 6, resource="d")], kind=CONFIG_MAP, stack_uid="s1", as_of=8)
+    assert bench.versions() == {"a": 2, "b": 7, "d": 6}
+    assert bench.caches.children_of("s1", "b")[0].fields["data"] == {"greeting": "bye"}
+    assert bench.caches.children("s2").keys() == {"a"}
+    assert await bench.hear() == []
+
+
+@scripted_api.in_virtual_time
+async def test_a_list_of_our_own_says_nothing_of_what_is_newer() -> None:
+    """A write since, and a deletion that the watch has seen since."""
+    stream = Stream(added("a", 2), added("b", 3), list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    stream.say(deleted("b", 9))
+    await bench.hear()
+    bench.caches.put(labelled("c", 10, resource="c"), CONFIG_MAP)
+    found = [labelled("a", 2, resource="a"), labelled("b", 3, resource="b")]
+    bench.caches.take_list(found, kind=CONFIG_MAP, stack_uid="s1", as_of=8)
+    assert bench.versions() == {"a": 2, "c": 10}
+
+
+@scripted_api.in_virtual_time
+async def test_a_late_event_brings_nothing_back_that_a_list_did_not_show() -> None:
+    """The watch is behind; its word of the end comes in the end."""
+    stream = Stream(added("a", 2), list_end(5))
+    bench = Bench(stream)
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    bench.caches.take_list([], kind=CONFIG_MAP, stack_uid="s1", as_of=8)
+    assert bench.versions() == {}
+    stream.say(modified("a", 6))
+    stream.say(deleted("a", 7))
+    await bench.hear()
+    assert bench.versions() == {}
+
+
+@scripted_api.in_virtual_time
+async def test_a_list_of_a_kind_that_nobody_follows_is_not_kept() -> None:
+    """No watch would look after it."""
+    bench = Bench()
+    bench.caches.take_list([labelled("a", 2, resource="a")], kind=CONFIG_MAP, stack_uid="s1", as_of=8)
+    assert bench.versions() == {}

@@ -47,7 +47,13 @@ class Ears:
     def on_pass(self, *, result: str, seconds: float) -> None:
         """A pass ended."""
 
-    def on_request(self, *, verb: str, kind: str, code: int) -> None:
+    def on_start(self, seconds: float) -> None:
+        """A write of a child began."""
+
+    def on_reaction(self, seconds: float) -> None:
+        """A write is sent."""
+
+    def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
         """A request ended."""
         self.requests.append((verb, kind, code))
 
@@ -177,7 +183,8 @@ LIST = "GET /api/v1/configmaps"
 def page(*items: Object, continued: str = "") -> Object:
     """A page of a list; its items do not say what they are, as from the server."""
     bare = [{"metadata": item["metadata"]} for item in items]
-    return {"kind": "ConfigMapList", "metadata": {"continue": continued} if continued else {}, "items": bare}
+    metadata = {"resourceVersion": "9", **({"continue": continued} if continued else {})}
+    return {"kind": "ConfigMapList", "metadata": metadata, "items": bare}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import stat
 import tempfile
@@ -191,6 +192,64 @@ def test_an_exec_plugin_that_fails_is_named(tmp_path: Path) -> None:
         load(write_kubeconfig(tmp_path / "config", user=user))
 
 
+def test_an_exec_plugin_gives_a_certificate(tmp_path: Path) -> None:
+    """With its key, as text."""
+    user = {"exec": plugin(tmp_path, '"status": {"clientCertificateData": "CERT", "clientKeyData": "KEY"}')}
+    found = load(write_kubeconfig(tmp_path / "config", user=user))
+    assert (found.certificate, found.key, found.authorization) == (b"CERT", b"KEY", None)
+
+
+def test_an_exec_plugin_is_told_of_the_cluster_where_it_asks(tmp_path: Path) -> None:
+    """And gets the arguments and variables that the kubeconfig states; it is found beside it."""
+    entry = plugin(tmp_path, '"status": {"token": "abc"}')
+    script = tmp_path / "plugin.sh"
+    answer = script.read_text().partition("\n")[2]
+    script.write_text(f'#!/bin/sh\necho "$1 $WHO $KUBERNETES_EXEC_INFO" > {tmp_path}/told\n{answer}')
+    entry |= {"command": "./plugin.sh", "args": ["login"], "env": [{"name": "WHO", "value": "me"}]}
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}
+    cluster = {"certificate-authority-data": encoded("CA"), "extensions": [extension]}
+    load(write_kubeconfig(tmp_path / "config", user={"exec": {**entry, "provideClusterInfo": True}}, cluster=cluster))
+    argument, variable, told = (tmp_path / "told").read_text().split(" ", 2)
+    spec = json.loads(told)["spec"]
+    assert (argument, variable, spec["interactive"]) == ("login", "me", False)
+    assert spec["cluster"] == {
+        "server": "https://example.test:6443",
+        "certificate-authority-data": encoded("CA"),
+        "config": {"audience": "x"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        pytest.param("echo sorry >&2; exit 3", "ended with 3: sorry", id="fails"),
+        pytest.param("echo nonsense", "9 bytes that are no ExecCredential", id="no JSON"),
+        pytest.param("""echo '{"apiVersion": "other/v1"}'""", "answers in other/v1", id="another version"),
+    ],
+)
+def test_what_an_exec_plugin_does_wrong_is_told(tmp_path: Path, script: str, words: str) -> None:
+    """Without a word of what may be a token."""
+    entry = plugin(tmp_path, "")
+    (tmp_path / "plugin.sh").write_text(f"#!/bin/sh\n{script}\n")
+    with pytest.raises(NoCredentials, match=words):
+        load(write_kubeconfig(tmp_path / "config", user={"exec": entry}))
+
+
+def test_an_exec_plugin_that_is_not_there_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+    """As the kubeconfig says."""
+    entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/login", "installHint": "get it at x"}
+    with pytest.raises(NoCredentials, match=r"'/nowhere/login' cannot be run: .*; get it at x"):
+        load(write_kubeconfig(tmp_path / "config", user={"exec": entry}))
+
+
+def test_an_old_provider_still_logs_in(tmp_path: Path) -> None:
+    """By the official client library, which nobody else needs."""
+    config = {"access-token": "abc", "expiry": "2099-01-01T00:00:00Z"}
+    user = {"auth-provider": {"name": "gcp", "config": config}}
+    found = load(write_kubeconfig(tmp_path / "config", user=user))
+    assert (found.authorization, found.expires_at) == ("Bearer abc", 4070908800.0)
+
+
 def plugin(folder: Path, fields: str) -> dict[str, Any]:
     """The entry of a kubeconfig for an exec plugin that answers with these fields."""
     api_version = "client.authentication.k8s.io/v1"
@@ -240,6 +299,36 @@ def test_several_kubeconfigs_are_merged_and_missing_ones_left_out(tmp_path: Path
     path = write_kubeconfig(tmp_path / "config", user={"token": "abc"})
     found = KubeconfigSource(paths=("/nowhere", path), context=None, environ={}).load()
     assert found.authorization == "Bearer abc"
+
+
+def test_of_several_kubeconfigs_the_first_that_says_something_counts(tmp_path: Path) -> None:
+    """For the current context, and for every entry; files stay relative to the one that names them."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "token").write_text("abc")
+    first, second = tmp_path / "first", tmp_path / "other" / "second"
+    write_kubeconfig(second, user={"tokenFile": "token"})
+    first.write_text("clusters: [{name: one, cluster: {server: 'https://first.test/'}}]")
+    found = KubeconfigSource(paths=(str(first), str(second)), context=None, environ={}).load()
+    assert (found.server, found.authorization) == ("https://first.test", "Bearer abc")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param("{}", "no current context; state --context", id="nobody says which"),
+        pytest.param("current-context: x", "no context 'x'; there are none", id="a context that is not there"),
+        pytest.param(
+            "{current-context: x, contexts: [{name: x, context: {cluster: y}}]}",
+            "cluster 'y' of the context 'x' states no server",
+            id="a cluster that is not there",
+        ),
+    ],
+)
+def test_what_a_kubeconfig_lacks_is_told(tmp_path: Path, content: str, words: str) -> None:
+    """With its place."""
+    (tmp_path / "config").write_text(content)
+    with pytest.raises(NoCredentials, match=words):
+        load(str(tmp_path / "config"))
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,11 @@ def test_a_revision_is_stored_and_known_at_once() -> None:
         home, connection = make(create=echo)
         await home.create_revision(stack(), REVISION, DEFINITION)
         body = connection.sent[0].body
-        assert body["metadata"]["labels"] == {"hearth.dev/stack-uid": "u", "hearth.dev/stack": "shop"}
+        assert body["metadata"]["labels"] == {
+            "hearth.dev/stack-uid": "u",
+            "hearth.dev/stack": "shop",
+            "hearth.dev/bucket": "175",
+        }
         assert body["metadata"]["annotations"] == {
             "hearth.dev/hash": "k1:abc",
             "hearth.dev/kinds": "apps/v1/Deployment,v1/ConfigMap",

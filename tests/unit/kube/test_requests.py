@@ -6,6 +6,7 @@ import pytest
 
 from hearth.kube import requests
 from hearth.model.kinds import Kind
+from hearth.model.shards import WHOLE, Share
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 ROLE = Kind(
@@ -86,6 +87,14 @@ def test_a_page_of_children_goes_on_where_the_last_ended() -> None:
     first = requests.children_query("uid", continued="")
     assert first == {"labelSelector": "hearth.dev/stack-uid=uid", "limit": "500"}
     assert requests.children_query("uid", continued="token") == {**first, "continue": "token"}
+
+
+def test_a_share_of_all_children_is_chosen_by_their_buckets() -> None:
+    """On the server, which sends no others."""
+    whole, last = (requests.children_selector(share) for share in (WHOLE, Share(index=63, count=64)))
+
+    assert whole == {"labelSelector": "hearth.dev/stack-uid"}
+    assert last == {"labelSelector": "hearth.dev/stack-uid,hearth.dev/bucket in (252,253,254,255)"}
 
 
 @pytest.mark.parametrize(

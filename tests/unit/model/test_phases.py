@@ -56,6 +56,10 @@ def test_every_stack_can_be_deleted_from_every_phase() -> None:
         pytest.param(Phase.UPDATE_FAILED, Phase.DELETE_FAILED, True, id="a deletion is refused at once"),
         pytest.param(Phase.DELETE_FAILED, Phase.DELETE_IN_PROGRESS, True, id="a deletion is tried again"),
         pytest.param(Phase.DELETE_COMPLETE, Phase.DELETE_IN_PROGRESS, False, id="gone is gone"),
+        pytest.param(Phase.ROLLBACK_FAILED, Phase.SUSPEND_IN_PROGRESS, True, id="anything may be suspended"),
+        pytest.param(Phase.UPDATE_COMPLETE, Phase.RESUME_COMPLETE, True, id="suspended for less than a second"),
+        pytest.param(Phase.RESUME_COMPLETE, Phase.CREATE_COMPLETE, False, id="what was resumed is new no more"),
+        pytest.param(Phase.DELETE_IN_PROGRESS, Phase.SUSPEND_COMPLETE, False, id="a deletion goes before"),
     ],
 )
 def test_which_phase_may_follow_which(before: Phase | None, after: Phase, is_legal: bool) -> None:
@@ -64,11 +68,11 @@ def test_which_phase_may_follow_which(before: Phase | None, after: Phase, is_leg
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_ready_is_said_of_complete_creations_and_updates_alone(phase: Phase) -> None:
-    """Whoever waits for `Ready` waits for the end of the work."""
+def test_ready_is_said_of_what_is_complete_and_runs_alone(phase: Phase) -> None:
+    """Whoever waits for `Ready` waits for the end of the work, and for something to use."""
     is_ready = phases.TABLE[phase].says.ready == "True"
 
-    assert is_ready is (phase.endswith("Complete") and not phase.startswith("Delete"))
+    assert is_ready is (phase.endswith("Complete") and not phase.startswith(("Delete", "Suspend")))
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -76,9 +80,12 @@ def test_stalled_and_reconciling_follow_from_how_far_it_has_come(phase: Phase) -
     """Only `Stalled=True` reads as failed, and only work that goes on as reconciling."""
     says = phases.TABLE[phase].says
 
-    assert says.stalled is phase.endswith("Failed")
+    # What a check has found is no end of an action: nothing was tried.
+    is_failed = phase.endswith("Failed") and phase is not Phase.CHECK_FAILED
+
+    assert says.stalled is is_failed
     assert says.reconciling is phase.endswith("InProgress")
-    assert (says.reason is None) is phase.endswith("Failed")
+    assert (says.reason is None) is is_failed
 
 
 @pytest.mark.parametrize(

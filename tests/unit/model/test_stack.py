@@ -47,6 +47,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "templateRef",
         "parameters",
         "paused",
+        "suspended",
         "rollback",
         "retry",
         "timeout",

@@ -40,14 +40,17 @@ def test_what_a_rule_fits(glob: str, fits: list[str], fails: list[str]) -> None:
         pytest.param("w*", False, id="one of that kind"),
         pytest.param("db", True, id="there is none"),
         pytest.param("d*", True, id="none of that kind"),
-        pytest.param("web/db", False, id="a path begins with a resource that is there"),
+        pytest.param("shop/db", False, id="a path begins with a nested stack"),
+        pytest.param("s*/db", False, id="so does one with wildcards"),
+        pytest.param("web/db", True, id="a path begins with a resource that is no stack"),
+        pytest.param("w*/db", True, id="so does one with wildcards that fit no stack"),
         pytest.param("cache/db", True, id="a path begins with none that is there"),
     ],
 )
 def test_a_rule_about_nothing_is_found(glob: str, is_idle: bool) -> None:
     """It is warned of."""
     rules = environment.parse({"restrictedActions": [{"resource": glob, "deny": ["Delete"]}]})
-    assert bool(list(rules.find_idle({"web"}))) is is_idle
+    assert bool(list(rules.find_idle({"web", "shop"}, nested={"shop"}))) is is_idle
 
 
 def test_a_rule_counts_for_what_it_says_alone() -> None:

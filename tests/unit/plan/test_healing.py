@@ -149,9 +149,8 @@ def test_a_higher_limit_is_followed_at_once() -> None:
         ({"replacement": Replacement.DELETE_FIRST}, Delete),
         ({"manifest": pinned()}, Delete),
         ({"replacement": Replacement.NEVER}, None),
-        ({"replacement": Replacement.CREATE_FIRST, "manifest": pinned()}, None),
     ],
-    ids=["by default", "DeleteFirst", "a stated name", "Never", "a stated name that cannot be had twice"],
+    ids=["by default", "DeleteFirst", "a stated name", "Never"],
 )
 def test_the_policy_of_the_resource_holds(policy: dict[str, object], step: type | None) -> None:
     """What it forbids is said."""

@@ -90,6 +90,12 @@ PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"part
 MOVING = {"currentRevision": "r1"}
 EXITED = {"name": "main", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}
 
+STOPPED = make(
+    conditions=[cond("Ready", "False", "Stopped", "db waits")],
+    breakpoints=[{"resource": "db", "hook": "PreCreate", "kind": "Probe", "name": "shop-db", "stack": "shop"}],
+)
+"""A Stack within which somebody waits."""
+
 ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
     ("rolled out", DEPLOYMENT, deployment(), READY, "MinimumReplicasAvailable", "fine"),
     ("scaled to nothing", DEPLOYMENT, deployment(wanted=0, replicas=0, updatedReplicas=0, readyReplicas=0, availableReplicas=0), READY, "MinimumReplicasAvailable", "fine"),
@@ -209,6 +215,7 @@ ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
     ("other conditions only", CUSTOM, make(conditions=[cond("Synced", "False")]), READY, "Exists", ""),
     ("an inner stack that nobody looked at", STACK, make(), PROGRESSING, "NotObserved", "its controller has not reported on it"),
     ("an inner stack", STACK, make(conditions=[cond("Ready", "True")]), READY, "Ready", ""),
+    ("an inner stack at a breakpoint", STACK, STOPPED, PROGRESSING, "Stopped", "db waits"),
     ("there", CONFIG_MAP, {"metadata": {}}, READY, "Exists", ""),
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from typing import Any
 
@@ -10,6 +11,10 @@ import pytest
 from hearth.model.kinds import Kind
 from hearth.plan import health, health_table
 from hearth.plan.health import Rulebook, State
+from hearth.plan.health_cases import Cases
+from hearth.plan.health_table import Table
+from hearth.plan.health_verdict import Entry
+from hearth.plan.suspend_rules import SuspendRule
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
@@ -141,14 +146,14 @@ def test_a_mistake_is_told_with_its_line(text: str, expected: list[str]) -> None
     """What is wrong, what was found, and what to write."""
     table, mistakes = read(text)
     assert mistakes == expected
-    assert not any(entry for entry in table.entries.values() if entry.rule({}).state is State.FAILED)
+    assert not any(entry for entry in table.health.entries.values() if entry.rule({}).state is State.FAILED)
 
 
 def test_a_mistake_leaves_the_other_rules_as_they_are() -> None:
     """Those of other documents too."""
     sound = "- {kinds: [x/Good], cases: [{state: ready}]}\n- {kinds: [x/Bad], cases: [{when: '(', state: ready}]}"
     table, mistakes = health_table.read({"a": sound, "b": "- {kinds: [x/Other], cases: [{state: ready}]}", "c": "["})
-    assert sorted(table.entries) == ["x/Good", "x/Other"]
+    assert sorted(table.health.entries) == ["x/Good", "x/Other"]
     assert [mistake.path for mistake in mistakes] == ["a, line 2", "c"]
 
 
@@ -160,6 +165,33 @@ def test_an_exact_kind_goes_before_a_pattern() -> None:
     assert judge(text, {}, DEPLOYMENT)[1] == "Last"
 
 
-def test_ours_has_no_mistake() -> None:
-    """It is read like anybody's."""
-    assert len(health.built_in().entries) >= 100
+@functools.cache
+def ours() -> Table:
+    """All rules that come with Hearth, read like anybody's."""
+    table, mistakes = health_table.read(health.read_built_in())
+    assert mistakes == ()
+    return table
+
+
+def test_ours_have_no_mistake() -> None:
+    """Which nobody would see before a kind is asked for."""
+    assert len(ours().health.entries) >= 100
+
+
+def test_a_rule_of_ours_is_the_same_when_it_is_read_alone() -> None:
+    """For every kind, and every pattern."""
+    library = health.built_in()
+    names = [*ours().health.entries, *ours().suspension.entries, "any.crossplane.io/Gadget", "example.com/Gadget"]
+    for written in names:
+        group, _, name = written.rpartition("/")
+        kind = Kind(group=group, version="v1", name=name, plural="any", namespaced=True)
+        assert outline(library.find(kind)) == outline(ours().find(kind)), written
+        assert outline(library.find_suspension(kind)) == outline(ours().find_suspension(kind)), written
+
+
+def outline(rule: Entry | SuspendRule | None) -> object:
+    """What of a rule can be compared: compiled expressions cannot."""
+    if isinstance(rule, Entry):
+        assert isinstance(rule.rule, Cases)
+        return rule.paths, [(case.asked, case.state, case.terminal, len(case.expressions)) for case in rule.rule.cases]
+    return None if rule is None else (rule.paths, rule.sets, rule.done_when is None, rule.unless is None)

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 
-from hearth.plan import passages, wish
+from hearth.plan import passages, wish, wish_record
 from hearth.plan.passages import LIMIT, Passages
-from hearth.plan.wish import Cause, Wish
+from hearth.plan.wish import Motive, Wish
 
 SOME = passages.NONE.let("web", "PreUpdate").part({"db": ("config",)})
-WISH = Wish(revision=3, cause=Cause.SPEC, since=60.0, passages=SOME)
+WISH = Wish(revision=3, motive=Motive.SPEC, since=60.0, passages=SOME)
 
 
 def test_a_status_tells_what_was_passed() -> None:
     """Read back it is the same."""
-    assert wish.write(WISH)["passed"] == ["web/PreUpdate"]
-    assert wish.write(WISH)["parted"] == [{"resource": "db", "requires": ["config"]}]
-    assert wish.read(wish.write(WISH)) == WISH
+    assert wish_record.write(WISH)["passed"] == ["web/PreUpdate"]
+    assert wish_record.write(WISH)["parted"] == [{"resource": "db", "requires": ["config"]}]
+    assert wish_record.read(wish_record.write(WISH)) == WISH
 
 
 def test_a_status_that_makes_no_sense_tells_nothing() -> None:
     """Somebody has written into it."""
-    assert wish.read({**wish.write(WISH), "parted": [{"nobody": 1}]}) is None
+    assert wish_record.read({**wish_record.write(WISH), "parted": [{"nobody": 1}]}) is None
 
 
 def test_the_next_wish_begins_with_nothing_passed() -> None:
     """And the same one goes on."""
-    same = wish.begin(wish.Aim(cause=Cause.SPEC), revision=3, before=WISH, given=wish.Circumstances(now=100.0))
-    other = wish.begin(wish.Aim(cause=Cause.SPEC), revision=4, before=WISH, given=wish.Circumstances(now=100.0))
+    same = wish.begin(wish.Aim(motive=Motive.SPEC), revision=3, before=WISH, given=wish.Circumstances(now=100.0))
+    other = wish.begin(wish.Aim(motive=Motive.SPEC), revision=4, before=WISH, given=wish.Circumstances(now=100.0))
     assert (same.passages, other.passages) == (SOME, passages.NONE)
 
 

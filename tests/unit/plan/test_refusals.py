@@ -74,7 +74,8 @@ ROWS: list[tuple[str, int, dict[str, Any] | None, type]] = [
     ("the object is missing", 404, status("NotFound", **OF_RESOURCE), ObjectGone),
     ("a proxy in front has no server behind it", 503, None, TryLater),
     ("a proxy forbids in its own words", 403, None, TryLater),
-    ("the server is busy", 429, status("TooManyRequests", retryAfterSeconds=2), TryLater),
+    ("the server is busy", 429, None, TryLater),
+    ("a webhook does not want it now", 429, status("TooManyRequests", retryAfterSeconds=2), TryLater),
     ("the server gives up waiting", 504, status("Timeout", causes=[cause("", "ResourceVersionTooLarge")]), TryLater),
     ("the credentials are being rotated", 401, status("Unauthorized"), TryLater),
     ("name in the body differs from the path", 400, status("BadRequest"), UserEdits),
@@ -291,3 +292,27 @@ def test_a_value_within_another_uncovers_nothing() -> None:
     """Hiding the shorter one first would leave the rest of the longer one."""
     body = status("", "hunter23 and hunter")
     assert wording.explain(500, body, ref=WEB, hidden=["hunter", "hunter23"]) == "deployment/web: … and …"
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "after", "expected"),
+    [
+        pytest.param(429, None, 1.0, True, id="the server's flow control: plain text"),
+        pytest.param(429, None, None, True, id="whatever stands before it, without a word on when"),
+        pytest.param(503, None, 5.0, True, id="a load balancer that says when"),
+        pytest.param(503, None, None, False, id="nobody answers for a group"),
+        pytest.param(429, status("TooManyRequests", retryAfterSeconds=2), 2.0, False, id="a webhook's word"),
+        pytest.param(429, status("TooManyRequests", causes=[{"reason": "DisruptionBudget"}]), 10.0, False, id="a disruption budget"),
+        pytest.param(500, None, 1.0, False, id="something broke"),
+    ],
+)  # fmt: skip
+def test_only_the_server_itself_turns_everybody_away(
+    code: int, body: dict[str, Any] | None, after: float | None, *, expected: bool
+) -> None:
+    """A `Status` is the word of whoever looked at this very request."""
+    assert refusals.is_turned_away(code, body, after=after) is expected
+
+
+def test_a_server_that_is_busy_is_told_as_such() -> None:
+    """Its own answer has no words that could be shown."""
+    assert "too many requests" in classify(429, None).message

@@ -12,14 +12,15 @@ from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
 from hearth.plan.headline import Refusal, Subject
 from hearth.plan.steps import Apply
-from hearth.plan.wish import Cause, Completed, Wish
+from hearth.plan.wish import Completed, Motive, Wish
 from hearth.plan.world import Memory
 from support import blueprints
 from support.blueprints import Constant, Reading, World
 
-FIRST = Wish(revision=1, cause=Cause.SPEC, since=0.0, is_first=True)
-LATER = Wish(revision=4, cause=Cause.SPEC, since=0.0)
+FIRST = Wish(revision=1, motive=Motive.SPEC, since=0.0, is_first=True)
+LATER = Wish(revision=4, motive=Motive.SPEC, since=0.0)
 SUBJECT = Subject(generation=3, wish=FIRST)
+CONDITION = {"type": "Ready", "status": "False", "reason": "Progressing", "message": "1 of 3"}
 REFUSAL = Refusal(reason="InvalidTemplate", message="the definition has a mistake")
 
 
@@ -190,3 +191,21 @@ def test_a_condition_keeps_its_time_while_its_status_lasts() -> None:
 def test_a_patch_holds_the_difference(before: Object, after: Object, expected: Object) -> None:
     """As a JSON merge patch."""
     assert report.find_changes(before, after) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param({"summary": "2/3", "resources": {"ready": 2}}, True, id="counts"),
+        pytest.param({"conditions": [CONDITION | {"message": "2 of 3"}]}, True, id="a message"),
+        pytest.param({"conditions": [CONDITION | {"status": "True"}]}, False, id="a condition"),
+        pytest.param({"conditions": [CONDITION | {"reason": "Stopped"}]}, False, id="a reason"),
+        pytest.param({"phase": "CreateComplete"}, False, id="a phase"),
+        pytest.param({"problems": [{"resource": "a"}]}, False, id="a problem"),
+        pytest.param({"observedGeneration": 2}, False, id="another spec"),
+    ],
+)
+def test_progress_is_what_only_counts_on(change: Object, expected: bool) -> None:
+    """All else is news."""
+    before = {"phase": "CreateInProgress", "summary": "1/3", "observedGeneration": 1, "conditions": [CONDITION]}
+    assert report.is_progress(before, before | change) is expected

@@ -8,16 +8,17 @@ import pytest
 
 from hearth.model.errors import ImpossibleOrder
 from hearth.plan import wish as wishes
-from hearth.plan.wish import KEPT_AT_MOST, NOTHING, Aim, Asked, Cause, Circumstances, Completed, Order, Wish
+from hearth.plan import wish_record
+from hearth.plan.wish import KEPT_AT_MOST, NOTHING, Aim, Asked, Circumstances, Completed, Motive, Order, Wish
 
 HASHES = {1: "one", 2: "two", 3: "three"}
 COMPLETED = Completed(last=2, previous=1)
 ORDERED = Order(stated=1, beside="three", revision=1)
 
 
-def make_wish(revision: int, cause: Cause = Cause.SPEC, **more: object) -> Wish:
+def make_wish(revision: int, motive: Motive = Motive.SPEC, **more: object) -> Wish:
     """A wish of long ago."""
-    return dataclasses.replace(Wish(revision=revision, cause=cause, since=100.0), **more)  # type: ignore[arg-type]
+    return dataclasses.replace(Wish(revision=revision, motive=motive, since=100.0), **more)  # type: ignore[arg-type]
 
 
 def choose(asked: Asked, *, before: Wish | None = None, completed: Completed = COMPLETED) -> Aim:
@@ -33,12 +34,12 @@ def begin(aim: Aim, *, revision: int, before: Wish | None, is_recalled: bool = F
 
 def test_without_an_order_the_spec_counts() -> None:
     """Whatever was wanted before."""
-    assert choose(Asked(hash="three"), before=make_wish(1, Cause.ROLLBACK, order=ORDERED)) == Aim(cause=Cause.SPEC)
+    assert choose(Asked(hash="three"), before=make_wish(1, Motive.ROLLBACK, order=ORDERED)) == Aim(motive=Motive.SPEC)
 
 
 def test_an_order_names_a_revision() -> None:
     """And counts for the definition beside which it stands."""
-    assert choose(Asked(hash="three", to_revision=1)) == Aim(cause=Cause.ROLLBACK, revision=1, order=ORDERED)
+    assert choose(Asked(hash="three", to_revision=1)) == Aim(motive=Motive.ROLLBACK, revision=1, order=ORDERED)
 
 
 @pytest.mark.parametrize(
@@ -54,15 +55,15 @@ def test_zero_means_the_last_that_completed_besides_the_one_in_the_spec(present:
 
 def test_an_order_is_settled_once() -> None:
     """What completes later does not change what was meant."""
-    before = make_wish(1, Cause.ROLLBACK, order=Order(stated=0, beside="three", revision=1))
+    before = make_wish(1, Motive.ROLLBACK, order=Order(stated=0, beside="three", revision=1))
     assert choose(Asked(hash="three", to_revision=0), before=before).revision == 1
 
 
 def test_a_later_definition_overrides_the_order() -> None:
     """And the same definition again brings it back."""
-    before = make_wish(1, Cause.ROLLBACK, order=ORDERED)
+    before = make_wish(1, Motive.ROLLBACK, order=ORDERED)
     later = choose(Asked(hash="a fourth", to_revision=1), before=before)
-    assert later == Aim(cause=Cause.SPEC, order=ORDERED)
+    assert later == Aim(motive=Motive.SPEC, order=ORDERED)
     after = begin(later, revision=4, before=before)
     assert choose(Asked(hash="three", to_revision=1), before=after).revision == 1
 
@@ -95,40 +96,40 @@ def test_an_order_that_cannot_be_obeyed_is_refused(to_revision: int, completed: 
 def test_a_failure_goes_back_to_what_was_reached_last(completed: Completed, expected: int) -> None:
     """Or to nothing."""
     aim = choose(Asked(hash="three", failure="web: broken"), before=make_wish(3), completed=completed)
-    assert aim == Aim(cause=Cause.AUTOMATIC, revision=expected, failed_hash="three", failure="web: broken")
+    assert aim == Aim(motive=Motive.AUTOMATIC, revision=expected, failed_hash="three", failure="web: broken")
 
 
 @pytest.mark.parametrize(
-    ("asked", "cause"),
+    ("asked", "motive"),
     [
-        (Asked(hash="three"), Cause.AUTOMATIC),
-        (Asked(hash=""), Cause.AUTOMATIC),
-        (Asked(hash="a fourth"), Cause.SPEC),
-        (Asked(hash="three", is_retried=True), Cause.SPEC),
+        (Asked(hash="three"), Motive.AUTOMATIC),
+        (Asked(hash=""), Motive.AUTOMATIC),
+        (Asked(hash="a fourth"), Motive.SPEC),
+        (Asked(hash="three", is_retried=True), Motive.SPEC),
     ],
     ids=["applied again", "unreadable for now", "changed", "a retry"],
 )
-def test_what_failed_is_not_tried_again_unasked(asked: Asked, cause: Cause) -> None:
+def test_what_failed_is_not_tried_again_unasked(asked: Asked, motive: Motive) -> None:
     """Only a change or a retry ends a rollback that nobody ordered."""
-    before = make_wish(2, Cause.AUTOMATIC, failed_hash="three", failure="web: broken")
-    assert choose(asked, before=before).cause is cause
+    before = make_wish(2, Motive.AUTOMATIC, failed_hash="three", failure="web: broken")
+    assert choose(asked, before=before).motive is motive
 
 
 def test_the_same_aim_is_the_same_wish() -> None:
     """With its time and its history."""
     before = make_wish(3, is_first=True, keeps=(1,))
-    assert begin(Aim(cause=Cause.SPEC), revision=3, before=before) == before
+    assert begin(Aim(motive=Motive.SPEC), revision=3, before=before) == before
 
 
 def test_a_retry_gives_the_wish_its_time_anew() -> None:
     """To the second, as a status tells it."""
-    assert begin(Aim(cause=Cause.SPEC), revision=3, before=make_wish(3), is_retried=True).since == 200.0
+    assert begin(Aim(motive=Motive.SPEC), revision=3, before=make_wish(3), is_retried=True).since == 200.0
 
 
 def test_only_the_very_first_wish_creates() -> None:
     """What comes after a rollback to nothing is an update."""
-    first = begin(Aim(cause=Cause.SPEC), revision=1, before=None)
-    again = begin(Aim(cause=Cause.SPEC), revision=1, before=make_wish(NOTHING, Cause.AUTOMATIC))
+    first = begin(Aim(motive=Motive.SPEC), revision=1, before=None)
+    again = begin(Aim(motive=Motive.SPEC), revision=1, before=make_wish(NOTHING, Motive.AUTOMATIC))
     assert (first.is_first, again.is_first) == (True, False)
 
 
@@ -144,14 +145,14 @@ def test_only_the_very_first_wish_creates() -> None:
 )
 def test_what_was_reached_last_is_held_back(before: Wish | None, is_recalled: bool, expected: tuple[int, ...]) -> None:
     """A wish of another process may have been reached unnoticed."""
-    assert begin(Aim(cause=Cause.SPEC), revision=3, before=before, is_recalled=is_recalled).keeps == expected
+    assert begin(Aim(motive=Motive.SPEC), revision=3, before=before, is_recalled=is_recalled).keeps == expected
 
 
 def test_what_is_held_back_stays_bounded() -> None:
     """However often the process dies in the midst of changes; what was surely reached is never dropped."""
     wish = make_wish(1, is_completed=True)
     for number in range(2, 60):
-        wish = begin(Aim(cause=Cause.SPEC), revision=number, before=wish, is_recalled=True)
+        wish = begin(Aim(motive=Motive.SPEC), revision=number, before=wish, is_recalled=True)
     assert (len(wish.keeps), wish.keeps[0], wish.keeps[-1]) == (KEPT_AT_MOST, 1, 58)
 
 
@@ -160,14 +161,14 @@ def test_what_is_held_back_stays_bounded() -> None:
     [
         make_wish(1, is_first=True),
         make_wish(2, is_completed=True, is_waived=True, keeps=(1, 4)),
-        make_wish(1, Cause.ROLLBACK, order=ORDERED),
-        make_wish(NOTHING, Cause.AUTOMATIC, failed_hash="three", failure="web: broken"),
+        make_wish(1, Motive.ROLLBACK, order=ORDERED),
+        make_wish(NOTHING, Motive.AUTOMATIC, failed_hash="three", failure="web: broken"),
     ],
     ids=["first", "flags", "ordered", "automatic"],
 )
 def test_a_status_remembers_a_wish_whole(wish: Wish) -> None:
     """Whoever reads it wants the same."""
-    assert wishes.read(wishes.write(wish)) == wish
+    assert wish_record.read(wish_record.write(wish)) == wish
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_a_status_remembers_a_wish_whole(wish: Wish) -> None:
 )
 def test_a_spoilt_memory_is_none(said: dict[str, object] | None) -> None:
     """Then the spec counts."""
-    assert wishes.read(said) is None
+    assert wish_record.read(said) is None
 
 
 def test_completed_remembers_two() -> None:

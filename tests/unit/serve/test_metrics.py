@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from prometheus_client import Metric
 
 from hearth.engine.ports import Observer
 from hearth.serve.metrics import Metrics
@@ -33,10 +37,27 @@ def test_metrics_are_what_the_layers_below_tell(metrics: Metrics) -> None:
 def test_requests_are_counted_by_verb_kind_and_code(metrics: Metrics) -> None:
     """Never by name: labels must not grow with the number of objects."""
     for code in (200, 200, 409):
-        metrics.on_request(verb="apply", kind="Deployment.apps", code=code)
+        metrics.on_request(verb="apply", kind="Deployment.apps", code=code, seconds=0.02)
 
     assert read(metrics, "hearth_requests_total", verb="apply", kind="Deployment.apps", code="200") == 2
     assert read(metrics, "hearth_requests_total", verb="apply", kind="Deployment.apps", code="409") == 1
+
+
+def test_requests_are_timed_by_verb_alone(metrics: Metrics) -> None:
+    """A histogram for each kind would be too many series for what they tell."""
+    metrics.on_request(verb="apply", kind="Deployment.apps", code=200, seconds=0.02)
+    metrics.on_request(verb="apply", kind="Service", code=0, seconds=0.2)
+
+    assert read(metrics, "hearth_request_duration_seconds_bucket", verb="apply", le="0.025") == 1
+    assert read(metrics, "hearth_request_duration_seconds_sum", verb="apply") == pytest.approx(0.22)
+
+
+def test_a_reaction_is_a_histogram_in_seconds(metrics: Metrics) -> None:
+    """From what was heard to the write."""
+    metrics.on_reaction(0.03)
+
+    assert read(metrics, "hearth_event_to_write_seconds_bucket", le="0.025") == 0
+    assert read(metrics, "hearth_event_to_write_seconds_bucket", le="0.05") == 1
 
 
 def test_restarts_are_counted(metrics: Metrics) -> None:
@@ -59,7 +80,9 @@ def test_lag_is_a_histogram_in_seconds(metrics: Metrics) -> None:
 def test_sizes_are_read_when_somebody_asks(metrics: Metrics) -> None:
     """They cost nothing meanwhile, and a kind that went is no longer shown."""
     cached = {"Pod": 3.0, "Service": 1.0}
-    metrics.sample(cached_objects=lambda: cached, stacks=lambda: {"CreateComplete": 2.0})
+    metrics.sample(
+        cached_objects=lambda: cached, stacks=lambda: {"CreateComplete": 2.0}, writes=lambda: {"queued": 7.0}
+    )
     assert read(metrics, "hearth_cached_objects", kind="Pod") == 3
 
     cached.pop("Pod")
@@ -67,6 +90,7 @@ def test_sizes_are_read_when_somebody_asks(metrics: Metrics) -> None:
     assert read(metrics, "hearth_cached_objects", kind="Pod") is None
     assert read(metrics, "hearth_cached_objects", kind="Service") == 1
     assert read(metrics, "hearth_stacks", phase="CreateComplete") == 2
+    assert read(metrics, "hearth_writes", state="queued") == 7
 
 
 def test_the_process_itself_is_shown(metrics: Metrics) -> None:
@@ -78,6 +102,44 @@ def test_the_process_itself_is_shown(metrics: Metrics) -> None:
     assert '\nhearth_build_info{version="' in text
 
 
+def test_the_table_for_users_tells_of_every_metric() -> None:
+    """With its type and labels, in docs/metrics.md."""
+    metrics = Metrics()
+    metrics.sample(cached_objects=lambda: {"Pod": 1.0}, stacks=lambda: {"Ready": 1.0}, writes=lambda: {"queued": 1.0})
+    metrics.on_pass(result="done", seconds=0.0)
+    metrics.on_request(verb="apply", kind="Pod", code=200, seconds=0.0)
+    metrics.on_watch_restart(kind="Pod", reason="ended")
+
+    assert read_table() == {
+        (TYPES.get(family.type, family.type), name, labels)
+        for family in metrics.registry.collect()
+        for name, labels in find_shown(family)
+    }
+
+
+TYPES = {"info": "gauge"}
+"""As the text format calls them, which has no others."""
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+
+
+def find_shown(family: Metric) -> set[tuple[str, frozenset[str]]]:
+    """The names of our metrics as they are shown, each with its labels."""
+    samples = [each for each in family.samples if not each.name.endswith("_created")]
+    shown = {(each.name, frozenset(each.labels) - {"le"}) for each in samples if each.name.startswith("hearth_")}
+    if family.type != "histogram":
+        return shown
+    return {(family.name, labels) for _, labels in shown}
+
+
+def read_table() -> set[tuple[str, str, frozenset[str]]]:
+    """Type, name and labels of each row."""
+    rows = [line.split("|") for line in DOCUMENT.read_text().splitlines() if line.startswith("| `hearth_")]
+    return {
+        (kind.strip(), name.strip(" `"), frozenset(re.findall(r"`(\w+)`", labels)))
+        for _, name, kind, labels, *_ in rows
+    }
+
+
 def test_two_sets_of_metrics_share_nothing() -> None:
     """No global registry, so that several operators fit into one process."""
     first, second = Metrics(), Metrics()
@@ -85,3 +147,12 @@ def test_two_sets_of_metrics_share_nothing() -> None:
     first.on_frame_restart()
 
     assert read(second, "hearth_frame_restarts_total") == 0
+
+
+def test_who_works_is_shown(metrics: Metrics) -> None:
+    """By the sum over all processes an alert sees that nobody does."""
+    assert read(metrics, "hearth_leader") == 0
+
+    metrics.on_leading()
+
+    assert read(metrics, "hearth_leader") == 1

@@ -10,7 +10,7 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Object
-from support import expectations, fake_world, story, story_runner, verification
+from support import expectations, fake_server, fake_world, story, story_runner, verification
 from support.expectations import Seen
 from support.fake_world import FakeWorld
 
@@ -210,6 +210,6 @@ def test_what_is_left_fails_a_story(tmp_path: Path) -> None:
         await play.perform()
 
     # The uid of the Stack that the story is about to make: the fake server counts them.
-    leftover = {names.LABEL_STACK_UID: "uid-000005", names.LABEL_RESOURCE: "forgotten"}
+    leftover = {names.LABEL_STACK_UID: fake_server.make_uid(5), names.LABEL_RESOURCE: "forgotten"}
     with pytest.raises(story_runner.StoryFailed, match="forgotten"):
         fake_world.run(perform)

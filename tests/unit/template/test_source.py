@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from hearth.model.errors import InvalidDefinition
-from hearth.template import source
+from hearth.template import compiler, source
+from hearth.template.blueprint import Definition
+from support import blueprints
 
 
 def test_a_template_is_read() -> None:
@@ -34,3 +38,16 @@ def test_what_is_no_template_is_refused_with_its_place(text: str, message: str) 
     [mistake] = caught.value.mistakes
     assert mistake.path == "(configmap/shop template.yaml)"
     assert message in mistake.message
+
+
+def test_a_template_that_many_stacks_name_is_read_once() -> None:
+    """And compiling it for one of them changes nothing for the others."""
+    text = "parameters: {value: {type: string}}\nresources: {a: {manifest: {apiVersion: v1, kind: ConfigMap}}}"
+    first = source.parse_template(text, place="(configmap/shared template.yaml)")
+    before = copy.deepcopy(first)
+
+    definition = Definition(template=first, parameters={"value": "one"})
+    compiler.compile_template(definition, stack=blueprints.STACK, kinds=blueprints.ServedKinds(blueprints.CONFIG_MAP))
+
+    assert source.parse_template(text, place="(configmap/shared template.yaml)") is first
+    assert first == before

@@ -1,0 +1,116 @@
+"""One Lease (coordination.k8s.io/v1): what it says, and the requests that read and change it.
+
+Every change states the version that was read, so that of two candidates one is refused. Must not know when a lease is
+to be taken or renewed: `hearth.kube.election` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hearth.kube import hash_key, requests
+from hearth.kube.sender import Sender
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+LEASE = Kind(group="coordination.k8s.io", version="v1", name="Lease", plural="leases", namespaced=True)
+LABELS = {"app.kubernetes.io/part-of": "hearth"}
+NOT_FOUND = 404
+CONFLICT = 409
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """What a Lease says in one state of it."""
+
+    holder: str
+    """Empty: nobody."""
+    seconds: float
+    """For which a renewal holds."""
+    transitions: int
+    """How often the holder was another one."""
+    version: int
+
+
+def parse_lease(raw: Object) -> Lease:
+    """What the object says; what it leaves out counts as nobody's."""
+    spec = raw.get("spec") or {}
+    return Lease(
+        holder=spec.get("holderIdentity") or "",
+        seconds=float(spec.get("leaseDurationSeconds") or 0),
+        transitions=spec.get("leaseTransitions") or 0,
+        version=int(raw["metadata"]["resourceVersion"]),
+    )
+
+
+class LeaseClient:
+    """The requests about one Lease. Each raises `Refused` or `Unreachable`."""
+
+    def __init__(
+        self, sender: Sender, *, namespace: str, name: str, labels: Mapping[str, str], patience: float
+    ) -> None:
+        """labels: that it is to carry; patience: seconds for one answer; a request that hangs must not use up the whole time for renewing."""
+        self._sender = sender
+        self._namespace = namespace
+        self._name = name
+        self._labels = {**LABELS, **labels}
+        self._patience = patience
+        self._path = requests.object_path(LEASE, namespace, name)
+
+    async def find(self) -> Lease | None:
+        """The Lease as it is now, if there is one."""
+        try:
+            return parse_lease(await self._limit(self._sender.send("get", LEASE, self._path)))
+        except errors.Refused as refused:
+            if refused.code != NOT_FOUND:
+                raise
+            return None
+
+    async def create(self, spec: Object) -> Lease | None:
+        """The new Lease; None where somebody else made one. Its namespace is made as well where it is missing."""
+        try:
+            return await self._create(spec)
+        except errors.Refused as refused:
+            if refused.code != NOT_FOUND:
+                raise
+        namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
+        await self._limit(hash_key.create(self._sender, hash_key.NAMESPACES, namespace))
+        return await self._create(spec)
+
+    async def change(self, lease: Lease, spec: Object) -> Lease | None:
+        """The Lease with these fields changed; None where it is no longer as it was read, or gone."""
+        body = {"metadata": {"resourceVersion": str(lease.version), "labels": self._labels}, "spec": spec}
+        try:
+            return parse_lease(await self._limit(self._sender.send("patch", LEASE, self._path, body=body)))
+        except errors.Refused as refused:
+            if refused.code not in (NOT_FOUND, CONFLICT):
+                raise
+            return None
+
+    async def _create(self, spec: Object) -> Lease | None:
+        body: Object = {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.name,
+            "metadata": {"name": self._name, "namespace": self._namespace, "labels": self._labels},
+            "spec": spec,
+        }
+        path = requests.collection_path(LEASE, self._namespace)
+        try:
+            return parse_lease(await self._limit(self._sender.send("create", LEASE, path, body=body)))
+        except errors.Refused as refused:
+            if refused.code != CONFLICT:
+                raise
+            return None
+
+    async def _limit(self, sending: Coroutine[Any, Any, Answer]) -> Answer:
+        try:
+            async with asyncio.timeout(self._patience):
+                return await sending
+        except TimeoutError as error:
+            raise errors.Unreachable(f"no answer about {self._path} within {self._patience:g} s") from error

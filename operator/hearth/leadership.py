@@ -1,0 +1,195 @@
+"""Whether this process may work: alone, or because it won an election that runs in a thread and event loop of its own.
+
+There renewals neither wait behind a long pass nor share the engine's connections; and a process that lost its lease ends
+even where the engine's loop hangs. Must not know what the work is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from hearth.kube.connection import Connection
+from hearth.kube.election import Election, LostLease, Terms
+
+if TYPE_CHECKING:
+    from hearth.kube.credentials import CredentialSource
+    from hearth.serve.metrics import Metrics
+    from hearth.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+RELEASE_TIMEOUT = 1.0
+"""Seconds for giving the lease back; where that takes longer it runs out."""
+JOIN_TIMEOUT = 1.5
+ENDED_BY_FORCE = 1
+
+
+class Leadership(Protocol):
+    """Whether to work."""
+
+    won: asyncio.Event
+    """This process is to work."""
+    lost: asyncio.Event
+    """It must stop at once."""
+    reason: str
+    """Why it was lost."""
+
+    def start(self) -> None:
+        """Stand for it; to be called in the loop that is to hear of it."""
+
+    async def stop(self) -> None:
+        """Give it back; the work must have ended."""
+
+    def find_unready(self) -> Sequence[str]:
+        """Why it cannot be said who works, a sentence each."""
+
+
+class Sole:
+    """There is nobody else."""
+
+    def __init__(self) -> None:
+        self.won = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.reason = ""
+
+    def start(self) -> None:
+        """Won at once."""
+        self.won.set()
+
+    async def stop(self) -> None:
+        """There is nothing to give back."""
+
+    def find_unready(self) -> Sequence[str]:
+        """That is always known."""
+        return ()
+
+
+class Elected:
+    """Stands for a Lease."""
+
+    def __init__(
+        self,
+        source: CredentialSource,
+        terms: Terms,
+        observer: Metrics,
+        *,
+        grace: float,
+        end_by_force: Callable[[int], object] = os._exit,
+    ) -> None:
+        """grace: seconds after a loss in which the work must have ended; then the process is ended by force."""
+        self.won = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.reason = ""
+        self._source = source
+        self._terms = terms
+        self._observer = observer
+        self._grace = grace
+        self._end_by_force = end_by_force
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._election: Election | None = None
+        self._inner: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="election", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Give the lease back and end; returns when that is done, or takes too long."""
+        self._stopping.set()
+        with self._lock:
+            if self._inner is not None:
+                loop, task = self._inner
+                loop.call_soon_threadsafe(task.cancel)
+        await asyncio.to_thread(self._thread.join, JOIN_TIMEOUT)
+
+    def find_unready(self) -> Sequence[str]:
+        """Why it cannot be said whose the lease is."""
+        trouble = self._election.trouble if self._election is not None else "has not asked for its lease yet"
+        return [trouble] if trouble else []
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except asyncio.CancelledError:
+            return
+        except LostLease as error:
+            self._lose(str(error))
+        except Exception as error:
+            log.exception("the election broke")
+            self._lose(repr(error))
+
+    def _lose(self, reason: str) -> None:
+        """Have the work ended, if need be by force: somebody else may begin it soon."""
+        if self._stopping.is_set():
+            return
+        self.reason = reason
+        end = threading.Timer(self._grace, self._end_by_force, args=(ENDED_BY_FORCE,))
+        end.daemon = True
+        end.start()
+        self._call(self.lost.set)
+
+    async def _live(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 -- it runs as one
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            self._inner = (asyncio.get_running_loop(), task)
+        try:
+            async with Connection(self._source) as connection:
+                await self._stand(Election(connection, self._terms, observer=self._observer))
+        finally:
+            with self._lock:
+                self._inner = None
+
+    async def _stand(self, election: Election) -> None:
+        self._election = election
+        try:
+            await election.win()
+            self._call(self.won.set)
+            await election.hold()
+        except asyncio.CancelledError:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RELEASE_TIMEOUT):
+                    await election.release()
+            raise
+
+    def _call(self, action: Callable[[], None]) -> None:
+        """Have the other loop do it, unless that has ended already."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(action)
+
+
+def make(settings: Settings, source: CredentialSource, observer: Metrics, *, grace: float) -> Leadership:
+    """What the settings ask for. grace: seconds that the end of the work may take."""
+    if not settings.leader_election:
+        return Sole()
+    spare = (settings.lease_duration - settings.renew_deadline).total_seconds()
+    return Elected(source, make_terms(settings), observer, grace=min(grace, spare))
+
+
+def make_terms(settings: Settings) -> Terms:
+    """Under which this process stands, by a name that no other has."""
+    return Terms(
+        name=settings.find_lease_name(),
+        group=settings.find_lease_group(),
+        share=settings.share,
+        namespace=settings.operator_namespace,
+        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+        duration=settings.lease_duration.total_seconds(),
+        deadline=settings.renew_deadline.total_seconds(),
+        retry=settings.retry_period.total_seconds(),
+    )

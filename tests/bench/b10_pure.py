@@ -1,0 +1,94 @@
+"""B10: what is decided, without any cluster: a template of 2,000 resources compiled, converged, and looked at again.
+
+It shows what deciding costs of CPU by itself; everything is measured in the processor time of this very process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import usage
+import workload
+from benchmark import Benchmark
+from figures import Phase
+from lab import Wish
+
+from hearth.template import compiler
+from hearth.template.blueprint import Blueprint, Definition
+from support import blueprints
+from support.blueprints import World
+
+OBJECTS, QUICK = 2000, 50
+ROUNDS = 5
+EVENTS = 500
+
+
+async def measure(wish: Wish, name: str) -> list[Phase]:
+    """A phase for each form of the template: flat, and in layers."""
+    count = QUICK if wish.quick else OBJECTS
+    flat = workload.make_flat_template(count)
+    layers = workload.make_layered_template(count // 10, width=10)
+    return [
+        make_phase(name, form, template["resources"], measure_template(template))
+        for form, template in (("flat", flat), ("layers of 10", layers))
+    ]
+
+
+def measure_template(template: dict[str, object]) -> dict[str, float]:
+    """Milliseconds of CPU: of compiling it, of all decisions until it is converged, of a pass over all, and of an event."""
+    definition = Definition(template=template, parameters={"value": "one"})
+    compiled: list[Blueprint] = []
+    world = World()
+
+    def compile_it() -> None:
+        compiled.append(compiler.compile_template(definition, stack=blueprints.STACK, kinds=workload.SomeKinds()))
+
+    compiling = find_cpu_ms(compile_it)
+    blueprint = compiled[0]
+    board = blueprints.make_board(blueprint)
+    converging = find_cpu_ms(lambda: world.settle(board))
+    looking = min(find_cpu_ms(lambda: world.refresh(board)) for _ in range(ROUNDS))
+    names = list(blueprint.resources)[:EVENTS]
+    hearing = find_cpu_ms(lambda: [world.refresh(board, each) for each in names]) / len(names)
+    return {
+        "compile ms": compiling,
+        "decide until converged ms": converging,
+        "pass over all ms": looking,
+        "one event ms": hearing,
+    }
+
+
+def find_cpu_ms(work: Callable[[], object]) -> float:
+    """Milliseconds of CPU that it takes."""
+    begun = time.process_time()
+    work()
+    return 1000 * (time.process_time() - begun)
+
+
+def make_phase(benchmark: str, form: str, resources: object, found: dict[str, float]) -> Phase:
+    """The figures, as those of other benchmarks are kept."""
+    objects = len(resources) if isinstance(resources, dict) else 0
+    seconds = sum(found.values()) / 1000
+    return Phase(
+        benchmark=benchmark,
+        name=form,
+        stacks=1,
+        objects=objects,
+        seconds=seconds,
+        operator_cpu=seconds,
+        control_plane_cpu=None,
+        others_share=0.0,
+        peak_rss=usage.read_peak_memory(usage.OURSELVES),
+        requests={},
+        found=found,
+    )
+
+
+BENCHMARKS = (
+    Benchmark(
+        id="B10",
+        work=f"a template of {OBJECTS:,} resources compiled, decided on until all is ready, and looked at again",
+        measure=measure,
+    ),
+)

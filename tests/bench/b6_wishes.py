@@ -1,0 +1,86 @@
+"""B6: while 2,000 objects are rolled out, the user changes his mind every two seconds, for a minute.
+
+It shows how much is written for wishes that nobody has any more, and how long the last one takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import bare_api
+import lab as lab_module
+import user
+import watches
+import workload
+from benchmark import Benchmark
+from figures import Phase
+from lab import Lab, Wish
+from workload import CONFIG_MAP, Workload
+
+from hearth.model.child import Object
+
+OBJECTS, QUICK = 2000, 40
+WISHES, QUICK_WISHES = 30, 3
+PAUSE = 2.0
+"""Seconds between two wishes."""
+
+
+class Waste:
+    """How many writes gave an object a value that nobody wanted any more."""
+
+    def __init__(self) -> None:
+        self.wanted = ""
+        self.writes = 0
+        self.wasted = 0
+
+    def take(self, event: Object) -> None:
+        """Hear of a change."""
+        if event["type"] in ("ADDED", "MODIFIED"):
+            self.writes += 1
+            self.wasted += event["object"]["data"]["value"] != self.wanted
+
+    @property
+    def share(self) -> float:
+        """Of all writes."""
+        return self.wasted / max(1, self.writes)
+
+
+async def measure(wish: Wish, name: str) -> list[Phase]:
+    """Two phases: one change of all objects, undisturbed; and one change after the other, each before the last is done."""
+    count, wishes = (QUICK, QUICK_WISHES) if wish.quick else (OBJECTS, WISHES)
+    work = Workload(template=workload.make_flat_template(count), stacks=1)
+    async with lab_module.opened(wish, name, kinds=work.kinds) as lab, lab.operator() as operator:
+        await user.create(lab, work)
+        await operator.wait_quiet()
+        undisturbed = await lab.measure(operator, "undisturbed", work, lambda: user.change(lab, work))
+        waste = Waste()
+        last: list[float] = []
+        async with watches.watching(lab.api, CONFIG_MAP, lab.namespace, waste.take):
+            disturbed = await lab.measure(operator, "disturbed", work, lambda: change_often(lab, waste, wishes, last))
+        await user.delete(lab, work)
+    found = {"wasted writes %": 100 * waste.share, "last wish / undisturbed": last[0] / undisturbed.seconds}
+    return [undisturbed, replace(disturbed, found=found)]
+
+
+async def change_often(lab: Lab, waste: Waste, wishes: int, last: list[float]) -> None:
+    """One wish after the other; `last` gets the seconds that the last one took."""
+    path = user.path_of(workload.make_stack("stack-0", lab.namespace, {}))
+    begun = 0.0
+    for number in range(wishes):
+        await asyncio.sleep(PAUSE if number else 0)
+        waste.wanted = f"wish-{number}"
+        begun = time.perf_counter()
+        await lab.api.send("PATCH", path, body=workload.make_change(waste.wanted), content_type=bare_api.MERGE)
+    await lab.stacks.wait_settled(1, generation=wishes + 2)
+    last.append(time.perf_counter() - begun)
+
+
+BENCHMARKS = (
+    Benchmark(
+        id="B6",
+        work=f"a change of {OBJECTS:,} objects, undisturbed; then {WISHES} of them, one every {PAUSE:.0f} s",
+        measure=measure,
+    ),
+)

@@ -1,0 +1,170 @@
+"""The denominator for many small Stacks: a bare loop that sends the same requests as the user and the operator do.
+
+It decides nothing, and waits for nothing but answers. Where the operator sends one status or Event more or less, as time
+allows, this sends the fewer, so that the ceiling is rather too high than too low.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import bare_api
+import ceiling
+import orjson
+import user
+import workload as workload_module
+from bare_api import BareApi
+from ceiling import ReadCpu
+from figures import Ceiling
+from workload import Target, Workload
+
+from hearth.engine.ports import Revision
+from hearth.kube import events, requests, revisions, stack_cache
+from hearth.kube.events import Occurrence
+from hearth.kube.revision_cache import CONTROLLER_REVISION
+from hearth.kube.stack_cache import STACK
+from hearth.model import names
+from hearth.model.child import Object
+
+TIMESTAMP = "2026-01-01T00:00:00Z"
+SAMPLE = 250
+"""Stacks that are enough to tell the pace; all would take as long as the benchmark itself."""
+CONDITIONS = ("Ready", "Reconciling", "Stalled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One Stack with its children, before the change and after it."""
+
+    stack: Object
+    first: Sequence[Target]
+    second: Sequence[Target]
+
+
+async def measure(api: BareApi, workload: Workload, *, namespace: str, read_cpu: ReadCpu) -> Ceiling:
+    """The pace of creating, changing and deleting Stacks with all that belongs to them, in children a second."""
+    sample = dataclasses.replace(workload, stacks=min(SAMPLE, workload.stacks))
+    parts, objects = list(make_parts(sample, namespace)), sample.objects
+
+    async def create(part: Part) -> None:
+        await create_stack(api, part)
+
+    async def change(part: Part) -> None:
+        await change_stack(api, part)
+
+    async def delete(part: Part) -> None:
+        await delete_stack(api, part)
+
+    return Ceiling(
+        created=await ceiling.find_pace(parts, create, read_cpu, objects=objects),
+        changed=await ceiling.find_pace(parts, change, read_cpu, objects=objects),
+        deleted=await ceiling.find_pace(parts, delete, read_cpu, objects=objects),
+    )
+
+
+def make_parts(workload: Workload, namespace: str) -> Iterator[Part]:
+    """Every Stack with what becomes of it."""
+    size = workload.objects // workload.stacks
+    first, second = (workload.make_children(namespace, value=value) for value in ("one", "two"))
+    for number, stack in enumerate(workload.make_stacks(namespace)):
+        its = slice(number * size, (number + 1) * size)
+        yield Part(stack=stack, first=first[its], second=second[its])
+
+
+async def create_stack(api: BareApi, part: Part) -> None:
+    """The user's request, up to five more about the Stack, and one for each child."""
+    namespace = part.stack["metadata"]["namespace"]
+    answer = await api.send("POST", requests.collection_path(STACK, namespace), body=part.stack)
+    if names.FINALIZER not in stack_cache.parse_stack(orjson.loads(answer)).finalizers:
+        answer = await put_finalizers(api, part, [names.FINALIZER])
+    await put_revision(api, part, answer, number=1)
+    await put_status(api, part, number=1, is_ready=False)
+    for child in part.first:
+        await api.apply(child.path, child.manifest)
+    await put_status(api, part, number=1, is_ready=True)
+    event = make_event(answer)
+    await api.send("POST", requests.collection_path(events.KIND, namespace), body=event)
+
+
+async def change_stack(api: BareApi, part: Part) -> None:
+    """The user's request, a revision, one for each child, and what came of it."""
+    change = workload_module.make_change("two")
+    answer = await api.send("PATCH", user.path_of(part.stack), body=change, content_type=bare_api.MERGE)
+    await put_revision(api, part, answer, number=2)
+    for child in part.second:
+        await api.apply(child.path, child.manifest)
+    await put_status(api, part, number=2, is_ready=True)
+
+
+async def delete_stack(api: BareApi, part: Part) -> None:
+    """The user's request, one for each child, a look at each kind whether anything is left, and the end."""
+    await api.send("DELETE", user.path_of(part.stack))
+    await put_status(api, part, number=2, is_ready=False)
+    for child in reversed(part.second):
+        await api.send("DELETE", f"{child.path}?propagationPolicy=Background")
+    for collection in dict.fromkeys(child.path.rpartition("/")[0] for child in part.second):
+        await api.send("GET", f"{collection}?labelSelector={names.LABEL_STACK_UID}%3D0")
+    await put_finalizers(api, part, [])
+
+
+async def put_finalizers(api: BareApi, part: Part, finalizers: list[str]) -> bytes:
+    """The Stack with these."""
+    change = {"metadata": {"finalizers": finalizers}}
+    return await api.send("PATCH", user.path_of(part.stack), body=change, content_type=bare_api.MERGE)
+
+
+async def put_revision(api: BareApi, part: Part, answer: bytes, *, number: int) -> None:
+    """The definition of a Stack that was just sent, stored."""
+    stack = stack_cache.parse_stack(orjson.loads(answer))
+    kinds = frozenset({"v1/ConfigMap", "v1/ServiceAccount"})
+    # The one of a Stack of that name that was there before may wait for the garbage collector.
+    revision = Revision(name=f"{stack.name}-{stack.uid}-{number}", number=number, hash=f"{number:040}", kinds=kinds)
+    spec = part.stack["spec"]
+    definition = {"template": spec["template"], "parameters": spec["parameters"]}
+    path = requests.collection_path(CONTROLLER_REVISION, stack.namespace)
+    await api.send("POST", path, body=revisions.make_revision(stack, revision, definition))
+
+
+async def put_status(api: BareApi, part: Part, *, number: int, is_ready: bool) -> None:
+    """A status like the operator's."""
+    status = make_status(len(part.first), number=number, is_ready=is_ready)
+    path = f"{user.path_of(part.stack)}/status"
+    await api.send("PATCH", path, body={"status": status}, content_type=bare_api.MERGE)
+
+
+def make_status(children: int, *, number: int, is_ready: bool) -> Object:
+    """What the operator says of a Stack on its way, or there."""
+    counts = dict.fromkeys(("failed", "obsolete", "progressing", "ready", "waiting"), 0)
+    return {
+        "phase": "CreateComplete" if is_ready else "CreateInProgress",
+        "observedGeneration": number,
+        "revision": number,
+        "lastCompletedRevision": number if is_ready else None,
+        "wish": {"cause": "Spec", "completed": is_ready, "first": True, "revision": number, "since": TIMESTAMP},
+        "conditions": [make_condition(name, number, is_ready=is_ready) for name in CONDITIONS],
+        "resources": {**counts, "total": children, "ready" if is_ready else "waiting": children},
+        "summary": f"{children if is_ready else 0}/{children}",
+        "problems": [],
+        "outputs": {},
+    }
+
+
+def make_condition(name: str, generation: int, *, is_ready: bool) -> Object:
+    """One of its conditions."""
+    return {
+        "type": name,
+        "status": str(is_ready is (name == "Ready")),
+        "reason": "Complete" if is_ready else "InProgress",
+        "message": "all 4 resources are ready" if is_ready else "none of 4 resources is ready",
+        "observedGeneration": generation,
+        "lastTransitionTime": TIMESTAMP,
+    }
+
+
+def make_event(answer: bytes) -> Object:
+    """The Event that says so."""
+    stack = stack_cache.parse_stack(orjson.loads(answer))
+    said = Occurrence(type_="Normal", reason="Complete", message="all 4 resources are ready")
+    return events.make_event(events.about_stack(stack), events.event_name(stack, said), said, TIMESTAMP)

@@ -1,0 +1,97 @@
+"""What one thing costs, and how much there is of it: the measured figures that the model and the simulation reckon with.
+
+Every figure names where it was measured. They are of one small machine (two cores for everything), so what follows from
+them is as good as a factor of two; which limit is reached first hardly changes with it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from support.traffic import WRITES
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+CHILDREN = frozenset({"apply", "delete"})
+REQUESTS_OF_STACK = 3
+"""Besides its statuses: its finalizer, its revision and an Event."""
+BARE = "a bare loop with 32 in flight on two free cores (`tests/bench/ceiling.py`)"
+WATCHED = "2,000 writes beside 0 and 100 watches, by turns; CPU of API server and etcd"
+FIVE_THOUSAND = "50 Stacks of 100 ConfigMaps beside 500 of 4 (`tests/bench/shards.py`)"
+PERFORMANCE = "B1 and B3-500 in [performance](performance.md)"
+
+
+def measured(value: float, says: str, source: str, *, unit: str = "s") -> Any:
+    """A figure. unit: `s`, `bytes`, or "" for a plain number."""
+    return dataclasses.field(default=value, metadata={"says": says, "source": source, "unit": unit})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Seconds and bytes. Those of the server are spread over its cores, but for the time of a request."""
+
+    cores: int = measured(2, "cores of the API server and its store", "chosen", unit="")
+    write: float = measured(1 / 900, "API server: a write", f"{BARE}: 930 ConfigMaps, 680 custom resources a second")
+    read: float = measured(1 / 1800, "API server: a read", "chosen: half a write")
+    list_object: float = measured(30e-6, "API server: an object in a list", "lists of 2,000 ConfigMaps: 25–35 µs")
+    offered: float = measured(1.6e-6, "API server: a change, for each watch that does not ask for it", WATCHED)
+    sent: float = measured(
+        45e-6,
+        "API server: a change of a Stack, for each watch that is sent it",
+        "60 writes beside 0 and 40 watches, by turns: 30–60 µs, once 400",
+    )
+    child_bytes: int = measured(1120, "a ConfigMap of three values as a child, JSON", "read back", unit="bytes")
+    child_stored: int = measured(
+        1390, "what the store grows by for it", "etcd's size in use before and after 2,000", unit="bytes"
+    )
+    stack_bytes: int = measured(2400, "a Stack by `templateRef` with its status, JSON", "read back", unit="bytes")
+    stack_stored: int = measured(
+        4100, "what the store grows by for each write of its status", "as above, 300 Stacks", unit="bytes"
+    )
+    revision_bytes: int = measured(1200, "a revision without its definition", "reckoned", unit="bytes")
+    resource_text: int = measured(
+        136, "a ConfigMap of three values in a template", "`workload.make_flat_template`", unit="bytes"
+    )
+    start: float = measured(2.4, "process: CPU to start with nothing to do", FIVE_THOUSAND)
+    apply: float = measured(1.9e-3, "process: CPU for a resource", PERFORMANCE)
+    stack: float = measured(7.1e-3, "process: CPU for a Stack besides", PERFORMANCE)
+    status: float = measured(1.0e-3, "process: CPU for one more status", "chosen: half a resource")
+    relist_child: float = measured(0.45e-3, "process: CPU for a child after a restart", FIVE_THOUSAND)
+    relist_stack: float = measured(0.8e-3, "process: CPU for a Stack after a restart", FIVE_THOUSAND)
+    other_stack: float = measured(
+        30e-6,
+        "process: CPU for an event about another's Stack",
+        "[decision 1](decisions/0001-engine-watches-stacks.md)",
+    )
+    process_memory: int = measured(111 * MIB, "process: memory with nothing to do", FIVE_THOUSAND, unit="bytes")
+    child_memory: float = measured(6.0 * KIB, "process: memory for a child", FIVE_THOUSAND, unit="bytes")
+    stack_memory: float = measured(12.8 * KIB, "process: memory for a Stack", FIVE_THOUSAND, unit="bytes")
+    other_memory: int = measured(400, "process: memory for another's Stack", "reckoned", unit="bytes")
+    watches: int = measured(8, "process: watches, of two kinds of children", "counted", unit="")
+
+    def of_server(self, verb: str) -> float:
+        """Seconds of the server for a request."""
+        return self.write if verb in WRITES or verb == "event" else self.read
+
+    def of_process(self, verb: str) -> float:
+        """CPU seconds of a process for all that leads to a request and follows from it."""
+        if verb in CHILDREN:
+            return self.apply
+        return self.status if verb == "status" else self.stack / REQUESTS_OF_STACK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """What there is to say of one of the costs."""
+
+    name: str
+    says: str
+    unit: str
+    source: str
+
+
+FIGURES: Sequence[Figure] = tuple(Figure(name=each.name, **each.metadata) for each in dataclasses.fields(Costs))

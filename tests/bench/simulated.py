@@ -1,0 +1,265 @@
+"""The engine itself on the fake cluster, in virtual time in which everything takes as long as was measured.
+
+One API server for all, which does one write after the other; a process of the operator for each share of the Stacks,
+which does one thing after the other as well. What is decided and sent is the engine's own doing: only time is made up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import usage
+import workload
+from measured_wire import MeasuredWire, Site, Tally
+from scale_costs import Costs
+from scale_model import Tree
+
+from hearth.engine import engine
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.model.shards import Share
+from support import fake_kinds, fake_world, virtual_time
+from support.fake_server import FakeServer
+from support.fake_wire import FakeWire
+from support.fake_world import Controller
+from support.traffic import WRITES, Traffic
+from support.virtual_time import VirtualClock
+
+NAMESPACE = "default"
+USER = "user"
+TOP = "tree"
+PHASES = ("created", "changed", "restarted", "deleted")
+QUIET = 3.0
+"""Virtual seconds without a request after which nothing more is to come: longer than statuses are held back."""
+TELL_EVERY = 5.0
+"""Real seconds between two words about how it goes."""
+API_VERSION = f"{names.GROUP}/{names.VERSION}"
+
+
+class Uneven(ValueError):
+    """A tree that has no such shape; the text says which would do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one phase took."""
+
+    phase: str
+    requests: dict[str, int]
+    """By verb."""
+    virtual_seconds: float
+    server_busy: float
+    """Of these, how long the API server had something to do."""
+    process_busy: float
+    """The same of the process that had most."""
+    cpu: float
+    """Real seconds of CPU that it took to run, engine and fake server together."""
+    memory: int
+    """Bytes of this very process after it."""
+    largest: dict[str, int]
+    """By kind the bytes of the largest object, as JSON."""
+
+    @property
+    def writes(self) -> int:
+        """Events included."""
+        return sum(count for verb, count in self.requests.items() if verb in WRITES or verb == "event")
+
+
+class Simulation:
+    """A tree, from its creation to its end; made in a virtual loop."""
+
+    def __init__(self, tree: Tree, *, shards: int, costs: Costs, say: Callable[[str], None]) -> None:
+        self._tree = tree
+        self._widths = find_widths(tree)
+        self._say = say
+        self._shares = [Share(index=index, count=shards) for index in range(shards)]
+        self.site = Site(costs)
+        self.traffic = Tally()
+        self.server = FakeServer(VirtualClock().now)
+        self.server.watchers.append(self._on_change)
+        self._controllers: list[Controller] = []
+        self._top: Object | None = None
+        self._changed = asyncio.Event()
+        self._told = time.monotonic()
+        self._begun = time.monotonic()
+        self._largest: dict[str, int] = {}
+
+    async def live(self, phases: Collection[str] = PHASES) -> list[Found]:
+        """Created, a field of each resource changed, the processes started anew, deleted: as much of it as is asked for."""
+        await self._start()
+        acts = dict(zip(PHASES, (self._create, self._change, self._restart, self._delete), strict=True))
+        found = []
+        for phase in PHASES:
+            if phase == PHASES[0] or phase in phases:
+                found.append(await self._measure(phase, acts[phase]))
+                self._say(f"{phase}: {found[-1].cpu:.0f} s of CPU, {found[-1].memory >> 20} MiB; {self._tell()}")
+        return found
+
+    # ------------------------------------------------------------ what happens
+
+    async def _create(self) -> None:
+        for level, width in enumerate(self._widths[:-1], 1):
+            self._keep_template(level, make_upper_template(width, below=level + 1))
+        self._keep_template(len(self._widths), workload.make_flat_template(self._widths[-1]))
+        self.server.create(make_stack(TOP, level=1, value="one", namespace=NAMESPACE), manager=USER)
+        await self._until(lambda: self._is_complete(generation=1))
+
+    def _keep_template(self, level: int, template: Object) -> None:
+        data = {"template.yaml": encode(template)}
+        metadata = {"name": name_template(level), "namespace": NAMESPACE}
+        self.server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, manager=USER)
+
+    async def _change(self) -> None:
+        kind = fake_kinds.STACK.kind
+        self.server.patch(kind, NAMESPACE, TOP, {"spec": {"parameters": {"value": "two"}}}, manager=USER)
+        await self._until(lambda: self._is_complete(generation=2))
+
+    async def _restart(self) -> None:
+        for each in self._controllers:
+            each.kill()
+        await self._start()
+
+    async def _delete(self) -> None:
+        self.server.delete(fake_kinds.STACK.kind, NAMESPACE, TOP)
+        await self._until(lambda: self._top is None)
+
+    async def _start(self) -> None:
+        self._controllers = [
+            Controller(self.server, self.traffic, share, concurrency=engine.CONCURRENCY, connect=self._connector(share))
+            for share in self._shares
+        ]
+        await asyncio.gather(*(each.start() for each in self._controllers))
+
+    def _connector(self, share: Share) -> Callable[[FakeServer, Traffic], FakeWire]:
+        return lambda server, traffic: MeasuredWire(server, traffic, site=self.site, share=share)
+
+    # ------------------------------------------------------------ what is seen
+
+    def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        raw = after if after is not None else before
+        if raw is None:
+            return
+        if kind == fake_kinds.STACK.kind and raw["metadata"]["name"] == TOP:
+            self._top = after
+            self._changed.set()
+        if after is not None and kind.name in ("Stack", "ControllerRevision", "ConfigMap"):
+            self._note_size(kind.name, after)
+        if time.monotonic() - self._told > TELL_EVERY:
+            self._told = time.monotonic()
+            self._say(self._tell())
+
+    def _note_size(self, kind: str, raw: Object) -> None:
+        """Once in a while would do, but the largest might be missed."""
+        if kind != "ConfigMap":
+            self._largest[kind] = max(self._largest.get(kind, 0), len(encode(raw)))
+
+    def _tell(self) -> str:
+        summary = ((self._top or {}).get("status") or {}).get("summary", "–")
+        done = self.traffic.counts
+        now = virtual_time.get_loop().time()
+        return (
+            f"{time.monotonic() - self._begun:.0f} s: virtual second {now:,.0f}, {done['apply']:,} applies, "
+            f"{done['delete']:,} deletions, {done['status']:,} statuses; at the top {summary}"
+        )
+
+    def _is_complete(self, *, generation: int) -> bool:
+        status = (self._top or {}).get("status") or {}
+        return status.get("observedGeneration") == generation and str(status.get("phase")).endswith("Complete")
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _measure(self, phase: str, act: Callable[[], Any]) -> Found:
+        before, loop = Counter(self.traffic.counts), virtual_time.get_loop()
+        begun, cpu, server = loop.time(), time.process_time(), self.site.api.busy
+        processes = self._read_processes()
+        await act()
+        taken = loop.time() - begun
+        if phase == "restarted":
+            processes = [0.0] * len(self._controllers)
+        await self._rest()
+        return Found(
+            phase=phase,
+            requests=dict(sorted((self.traffic.counts - before).items())),
+            virtual_seconds=taken,
+            server_busy=self.site.api.busy - server,
+            process_busy=max(now - then for now, then in zip(self._read_processes(), processes, strict=True)),
+            cpu=time.process_time() - cpu,
+            memory=usage.read_memory(usage.OURSELVES),
+            largest=dict(self._largest),
+        )
+
+    def _read_processes(self) -> list[float]:
+        wires = (each.wire for each in self._controllers)
+        return [wire.process.busy for wire in wires if isinstance(wire, MeasuredWire)]
+
+    async def _rest(self) -> None:
+        """Until nothing was sent for a while."""
+        seen = -1
+        while seen != self.traffic.counts.total():
+            seen = self.traffic.counts.total()
+            await asyncio.sleep(QUIET)
+
+
+def run(
+    tree: Tree, *, shards: int, costs: Costs, say: Callable[[str], None], phases: Collection[str] = PHASES
+) -> list[Found]:
+    """Run the engine on that tree. Raises InternalError where it logged one, Uneven where no tree has that shape."""
+    find_widths(tree)
+
+    async def in_loop() -> list[Found]:
+        return await Simulation(tree, shards=shards, costs=costs, say=say).live(phases)
+
+    with fake_world.diary() as mistakes:
+        found = virtual_time.run(in_loop)
+    if mistakes:
+        raise fake_world.InternalError("\n".join(mistakes))
+    return found
+
+
+def find_widths(tree: Tree) -> list[int]:
+    """How many children a Stack of each level has, the highest first. Raises Uneven where they do not all have as many."""
+    counts = [*tree.levels, tree.resources]
+    widths = [below // above for above, below in itertools.pairwise(counts)]
+    if any(above * width != below for above, below, width in zip(counts, counts[1:], widths, strict=False)):
+        raise Uneven(
+            f"{tree.resources:,} resources do not divide into Stacks of {tree.per_stack:,}, and these into Stacks of "
+            f"{tree.fan_out:,}; choose a product of these numbers"
+        )
+    return widths
+
+
+def name_template(level: int) -> str:
+    """The ConfigMap that holds the template of all Stacks of a level; the highest is 1."""
+    return f"level-{level}"
+
+
+def make_stack(name: str, *, level: int, value: str, namespace: str = "") -> Object:
+    """A Stack of that level, whose template all of its level share."""
+    metadata = {"metadata": {"name": name, "namespace": namespace}} if name else {}
+    spec = {
+        "templateRef": {"kind": "ConfigMap", "name": name_template(level), "key": "template.yaml"},
+        "parameters": {"value": value},
+    }
+    return {"apiVersion": API_VERSION, "kind": "Stack", **metadata, "spec": spec}
+
+
+def make_upper_template(width: int, *, below: int) -> Object:
+    """Stacks of the level below, each of which is given the value."""
+    inner = make_stack("", level=below, value="${params.value}")
+    return workload.make_template({f"part{number}": inner for number in range(width)})
+
+
+def encode(raw: Any) -> str:
+    """As JSON."""
+    return orjson.dumps(raw).decode()

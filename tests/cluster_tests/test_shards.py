@@ -1,0 +1,132 @@
+"""The Stacks divided among several operators on a real API server, as processes: each is worked on exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hearth.kube.revision_cache import CONTROLLER_REVISION
+from hearth.model import names
+from support import crew
+from support.crew import Crew, Watcher
+from support.operator_process import OperatorProcess
+from support.real_user import RealUser
+from support.world import Address
+
+STACKS = 24
+SIZE = 4
+"""Resources of each."""
+
+
+def make_stacks(user: RealUser, *, value: str = "value") -> list[dict[str, Any]]:
+    return [crew.make_stack(user.namespace, size=SIZE, name=f"s{number}", value=value) for number in range(STACKS)]
+
+
+async def hire(workers: Crew, count: int) -> list[OperatorProcess]:
+    """So many, each with its share."""
+    return await asyncio.gather(
+        *(workers.hire("--leader-election", f"--shards={count}", f"--shard={index}") for index in range(count))
+    )
+
+
+async def end(operators: list[OperatorProcess]) -> None:
+    """All of them, in order."""
+    for each in operators:
+        crew.end_in_order(each)
+    await asyncio.gather(*(each.process.wait() for each in operators if each.process is not None))
+
+
+async def count(operators: list[OperatorProcess], *, verb: str) -> list[float]:
+    """The requests of each."""
+    return [await asyncio.to_thread(crew.count_requests, each, verb=verb) for each in operators]
+
+
+async def count_own(operators: list[OperatorProcess]) -> list[float]:
+    """The Stacks that each works on."""
+    return [await asyncio.to_thread(each.read_metric, "hearth_stacks") for each in operators]
+
+
+@pytest.mark.parametrize("shards", [*(pytest.param(few, marks=pytest.mark.soak) for few in (1, 2)), 4])
+async def test_every_stack_is_worked_on_exactly_once(user: RealUser, workers: Crew, shards: int) -> None:
+    """As many applies, revisions and finalizers as one process would write, and each child is seen by one alone."""
+    watcher = Watcher(user)
+    watching = asyncio.create_task(watcher.watch())
+    operators = await hire(workers, shards)
+    stacks = make_stacks(user)
+
+    await asyncio.gather(*(user.create(stack) for stack in stacks))
+    await crew.wait_complete(user, *stacks)
+    applied, own = await count(operators, verb="apply"), await count_own(operators)
+    created = [
+        await asyncio.to_thread(crew.count_requests, each, verb="create", kind=CONTROLLER_REVISION.key)
+        for each in operators
+    ]
+    cached = [
+        await asyncio.to_thread(each.read_metric, "hearth_cached_objects", kind="ConfigMap") for each in operators
+    ]
+    watching.cancel()
+
+    print(f"Stacks {own}, applies {applied}")
+    assert sum(own) == STACKS
+    assert all(own)
+    assert applied == [SIZE * each for each in own]
+    assert created == own
+    assert cached == applied
+    assert [len(uids) for uids in watcher.made.values()] == [1] * STACKS * SIZE
+
+
+async def test_another_number_of_shards_writes_nothing_and_loses_nothing(user: RealUser, workers: Crew) -> None:
+    """From one to two, and to four beside them: the new ones wait for the old ones, and then go on where those were."""
+    stacks = make_stacks(user)
+    one = await hire(workers, 1)
+    await asyncio.gather(*(user.create(stack) for stack in stacks))
+    await crew.wait_complete(user, *stacks)
+    await end(one)
+
+    two = await hire(workers, 2)
+    await crew.wait_until(lambda: all(crew.is_leader(each) for each in two))
+    await crew.wait_until(lambda: sum(each.read_metric("hearth_stacks") for each in two) == STACKS)
+    four = await hire(workers, 4)
+    await asyncio.sleep(3)
+    assert not any([await asyncio.to_thread(crew.is_leader, each) for each in four])
+    assert await count(two, verb="apply") == [0, 0]
+    await end(two)
+    took = await crew.wait_until(lambda: all(crew.is_leader(each) for each in four))
+    await crew.wait_until(lambda: sum(each.read_metric("hearth_stacks") for each in four) == STACKS)
+
+    changed = make_stacks(user, value="another")
+    await asyncio.gather(*(user.replace_spec(Address.of(stack), stack["spec"]) for stack in changed))
+    await crew.wait_complete(user, *changed)
+    print(f"four work {took:.2f} s after the end of the two")
+    assert await count(four, verb="apply") == [SIZE * own for own in await count_own(four)]
+
+
+async def test_a_mark_is_heard_by_whoever_has_its_stack(user: RealUser, workers: Crew) -> None:
+    """And one that names a Stack that nobody has is answered once."""
+    await hire(workers, 4)
+    stacks = make_stacks(user)[:8]
+    await asyncio.gather(*(user.create(stack) for stack in stacks))
+    await crew.wait_complete(user, *stacks)
+
+    targets = [stack["metadata"]["name"] for stack in stacks]
+    marks = [make_mark(user, f"m{name}", stackName=name, resource="c0") for name in [*targets, "nowhere"]]
+    marks.append(make_mark(user, "by-object", target={"apiVersion": "v1", "kind": "ConfigMap", "name": "s0-c1"}))
+    await asyncio.gather(*(user.create(mark) for mark in marks))
+    async with asyncio.timeout(crew.PATIENCE):
+        while {await find_reason(user, mark) for mark in marks} != {"Replaced", "StackNotFound"}:  # noqa: ASYNC110 -- other processes decide, there is no event
+            await asyncio.sleep(0.1)
+
+    assert await find_reason(user, marks[-2]) == "StackNotFound"
+
+
+def make_mark(user: RealUser, name: str, **spec: Any) -> dict[str, Any]:
+    kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "HealthMark"}
+    return {**kind, "metadata": {"name": name, "namespace": user.namespace}, "spec": {"markUnhealthy": True, **spec}}
+
+
+async def find_reason(user: RealUser, mark: dict[str, Any]) -> str:
+    """What the status of a mark says."""
+    conditions = ((await user.find(Address.of(mark)) or {}).get("status") or {}).get("conditions") or [{}]
+    return str(conditions[0].get("reason"))

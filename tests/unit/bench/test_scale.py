@@ -1,0 +1,114 @@
+"""The model of very large trees reckons rightly, and the engine can be run beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import scale_model
+import scale_tables
+import simulated
+from scale_costs import FIGURES, Costs
+from scale_model import Tree
+
+COSTS = Costs()
+
+
+@pytest.mark.parametrize(
+    ("tree", "levels"),
+    [
+        pytest.param(Tree(resources=1_000_000), [1, 100, 10_000], id="three levels"),
+        pytest.param(Tree(resources=50, per_stack=50), [1], id="one Stack"),
+        pytest.param(Tree(resources=101, per_stack=10, fan_out=5), [1, 3, 11], id="not filled"),
+    ],
+)
+def test_the_levels_of_a_tree(tree: Tree, levels: list[int]) -> None:
+    """Each level holds the one below; everything but the Stack at the top is somebody's child."""
+    assert tree.levels == levels
+    assert tree.children == tree.resources + sum(levels) - 1
+
+
+def test_the_writes_of_a_small_stack() -> None:
+    """Each child once; the Stack's finalizer, revision and Event, and two statuses: what the benchmark B1 counts."""
+    assert scale_model.find_load(Tree(resources=4, per_stack=4), costs=COSTS).writes == 4 + 3 + 2
+
+
+def test_whoever_is_slower_says_how_long_it_takes() -> None:
+    """More processes help until the server is full; from then on they only make it send more."""
+    loads = [scale_model.find_load(Tree(resources=1_000_000), shards=shards, costs=COSTS) for shards in (1, 4, 100)]
+
+    assert [load.bottleneck for load in loads] == ["operator", "API server", "API server"]
+    assert loads[1].seconds < loads[0].seconds
+    assert loads[1].seconds < loads[2].seconds
+
+
+def test_statuses_take_no_more_than_their_writers_part() -> None:
+    """However many Stacks are under way, eight writers stand beside thirty-two."""
+    tree = Tree(resources=1_000_000, per_stack=10)
+
+    statuses = scale_model.count_statuses(tree, shards=1, costs=COSTS)
+
+    assert statuses == round(2 * tree.stacks + 0.25 * (tree.children + 5 * tree.stacks))
+
+
+def test_a_limit_is_reached_where_the_load_says_so() -> None:
+    """One resource fewer is still within it, as far as the search goes."""
+    limit = next(each for each in scale_model.LIMITS if each.name == "memory of a process")
+
+    found = scale_model.find_break(limit, shards=1, costs=COSTS)
+
+    def memory(resources: int) -> float:
+        return scale_model.find_load(Tree(resources=resources), costs=COSTS).process_memory
+
+    assert found is not None
+    assert memory(found - found // 500) <= limit.most < memory(found + found // 500)
+    assert scale_model.find_break(dataclasses.replace(limit, most=1e18), shards=1, costs=COSTS) is None
+
+
+def test_what_is_reached_first_stands_first() -> None:
+    """For each number of processes."""
+    found = list(scale_model.find_breaks(shards=10, costs=COSTS).values())
+
+    reached = [each for each in found if each is not None]
+    assert found == sorted(reached) + [None] * (len(found) - len(reached))
+
+
+def test_every_cost_is_explained() -> None:
+    """Where it was measured stands beside it in the table."""
+    assert [figure.name for figure in FIGURES] == [each.name for each in dataclasses.fields(Costs)]
+    assert all(figure.says and figure.source for figure in FIGURES)
+
+
+def test_the_engine_runs_a_small_tree() -> None:
+    """Through all phases, among two processes: each child is applied once a change, and a restart writes nothing."""
+    tree = Tree(resources=4, per_stack=2, fan_out=2)
+
+    phases = {each.phase: each for each in simulated.run(tree, shards=2, costs=COSTS, say=lambda text: None)}
+
+    assert tree.stacks == 3
+    assert [phases[phase].requests.get("apply") for phase in ("created", "changed")] == [tree.children, tree.children]
+    assert phases["created"].requests["finalizer"] == tree.stacks
+    assert phases["restarted"].writes == 0
+    assert phases["deleted"].requests["delete"] == tree.children
+    assert phases["created"].virtual_seconds > tree.children * COSTS.write
+
+
+def test_a_tree_that_is_not_even_is_not_run() -> None:
+    """The message says what would do."""
+    with pytest.raises(simulated.Uneven, match="1,003 resources do not divide into Stacks of 100"):
+        simulated.run(Tree(resources=1_003), shards=1, costs=COSTS, say=lambda text: None)
+
+
+def test_the_page_gets_its_tables() -> None:
+    """Between their marks; everything else stays."""
+    page = (
+        "# Scale\n\n<!-- What it comes to -->\nold\n<!-- end -->\n\nThe rest.\n<!-- Another -->\nkept\n<!-- end -->\n"
+    )
+    shown = scale_tables.make_all([], 1000, 100, 100, costs=COSTS)
+
+    filled = scale_tables.fill(page, shown)
+
+    assert "old" not in filled
+    assert "| writes to create it |" in filled
+    assert filled.endswith("The rest.\n<!-- Another -->\nkept\n<!-- end -->\n")
+    assert scale_tables.fill(filled, shown) == filled

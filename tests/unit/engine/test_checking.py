@@ -1,0 +1,126 @@
+"""A check costs a list a kind, is done anew by the next process, and only the last token of several is answered."""
+
+from __future__ import annotations
+
+from hearth.model import names
+from hearth.model.child import Object
+from support import expectations, fake_kinds, fake_world
+from support.fake_world import FakeWorld
+from support.traffic import Request
+from support.world import Address
+
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+MANY = 300
+"""Resources; more than a status or a page may hold."""
+
+
+def make_stack(resources: int) -> Object:
+    """ConfigMaps and one Secret."""
+    config: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
+    found: Object = {f"r{number}": {"manifest": config} for number in range(resources)}
+    found["key"] = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"word": "open"}}}
+    metadata = {"name": STACK.name, "namespace": STACK.namespace}
+    spec = {"template": {"resources": found}}
+    return {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
+
+
+async def find_nothing() -> list[str]:
+    """Nothing in particular is waited for."""
+    return []
+
+
+async def converge(world: FakeWorld, *, resources: int) -> None:
+    """A Stack that is as wanted, and an operator that has nothing more to do."""
+    await world.start_controller()
+    await world.user.create(make_stack(resources))
+    await world.wait_rest(find_nothing)
+
+
+async def ask(world: FakeWorld, token: str) -> None:
+    """Ask for a check."""
+    await world.user.patch(STACK, {"metadata": {"annotations": {names.VERB_CHECK: token}}})
+
+
+async def read(world: FakeWorld) -> tuple[str, str | None]:
+    """The phase, and the token that was obeyed last."""
+    status = expectations.status_of(await world.user.find(STACK))
+    return status["phase"], (status.get("handled") or {}).get("check")
+
+
+def test_a_check_costs_one_list_a_kind_however_many_objects_there_are() -> None:
+    """No request about a single object, one status, one Event."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, resources=MANY)
+        before = len(world.traffic.requests)
+        await ask(world, "1")
+        await world.wait_rest(find_nothing)
+        assert await read(world) == ("CheckComplete", "1")
+        assert dict(world.traffic.count(before)) == {"list": 2, "status": 1, "event": 1}
+
+    fake_world.run(story)
+
+
+def test_of_two_tokens_quickly_the_later_is_answered() -> None:
+    """By lists that began after it was written."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, resources=1)
+        before = len(world.traffic.events)
+        asked = []
+
+        def ask_again(request: Request) -> None:
+            if request.verb == "list" and not asked:
+                asked.append(len(world.traffic.requests))
+                patch = {"metadata": {"annotations": {names.VERB_CHECK: "2"}}}
+                world.server.patch(fake_kinds.STACK.kind, "default", "shop", patch, manager="kubectl-annotate")
+
+        world.traffic.listeners.append(ask_again)
+        await ask(world, "1")
+        await world.wait_rest(find_nothing)
+        assert await read(world) == ("CheckComplete", "2")
+        lists = [request for request in world.traffic.requests[asked[0] :] if request.verb == "list"]
+        assert len(lists) >= 2
+        assert [reason for _, _, reason, _ in world.traffic.events[before:]] == ["CheckComplete"]
+
+    fake_world.run(story)
+
+
+def test_a_check_that_was_under_way_is_done_anew() -> None:
+    """The operator dies with the first list on its way."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, resources=1)
+        before = len(world.traffic.requests)
+        deaths = []
+
+        def die(request: Request) -> None:
+            if request.verb == "list" and not deaths:
+                deaths.append(request)
+                world.traffic.kill()
+
+        world.traffic.listeners.append(die)
+        await ask(world, "1")
+        await world.wait_rest(find_nothing)
+        assert await read(world) == ("CheckComplete", "1")
+        count = world.traffic.count(before)
+        assert (count["list"], count["status"], count["apply"], len(deaths)) == (3, 1, 0, 1)
+
+    fake_world.run(story)
+
+
+def test_an_annotation_that_is_taken_away_asks_for_nothing() -> None:
+    """Also where its lists were refused until then: nobody is told of it any longer."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, resources=1)
+        world.traffic.denied.add(("list", "ConfigMap"))
+        await ask(world, "1")
+        await world.wait(5.0)
+        refused = expectations.find_condition(await world.user.find(STACK), "Checking")
+        await world.user.patch(STACK, {"metadata": {"annotations": {names.VERB_CHECK: None}}})
+        await world.wait_rest(find_nothing)
+        told = expectations.find_condition(await world.user.find(STACK), "Checking")
+        assert (refused["status"], told["status"], await read(world)) == ("True", "False", ("CreateComplete", None))
+
+    fake_world.run(story)

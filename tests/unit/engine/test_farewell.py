@@ -1,0 +1,39 @@
+"""The end of a Stack: its finalizer goes although its status is written at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hearth.model import names
+from support import fake_world, traffic
+from support.fake_world import FakeWorld
+from support.world import Address
+
+
+@pytest.mark.parametrize(
+    ("word", "slowest"),
+    [pytest.param("conflict", 0.5, id="the Stack changed"), pytest.param("webhook", 4.0, id="somebody says no")],
+)
+def test_a_finalizer_that_could_not_be_taken_away(word: str, slowest: float) -> None:
+    """At once again where the Stack only changed meanwhile; nobody is told of that."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
+        metadata = {"name": "shop", "namespace": "default"}
+        template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
+        address = Address.of(await world.user.create({**kind, "metadata": metadata, "spec": {"template": template}}))
+        await asyncio.sleep(5)
+        refusal = traffic.REFUSALS[word]
+        world.traffic.troubles.append(traffic.Trouble(refusal=refusal, verbs=frozenset({"finalizer"}), times=1))
+        begun = asyncio.get_running_loop().time()
+        await world.user.delete(address)
+        while await world.user.find(address) is not None:  # noqa: ASYNC110 -- in virtual time
+            await asyncio.sleep(0.01)
+        seconds = asyncio.get_running_loop().time() - begun
+        assert seconds < slowest
+        assert (word == "conflict") is (seconds < 1.0)
+
+    fake_world.run(story)

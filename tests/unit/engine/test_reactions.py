@@ -1,0 +1,42 @@
+"""The time from news to the write that they lead to, as it is told for metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.engine.reactions import Reactions
+from support import fake_world, story, story_runner
+from support.fake_world import SilentObserver
+
+
+def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:
+    """However often it was planned since, and once."""
+    told: list[float] = []
+    reactions = Reactions(now=lambda: 12.0, tell=told.append)
+    reactions.plan("s", ["a", "b"], since=10.0)
+    reactions.plan("s", ["a"], since=11.0)
+    reactions.plan("t", ["a"], since=11.5)
+    for stack in ("s", "t", "s"):
+        reactions.begin(stack, "a", is_wanted=True)
+    assert told == [2.0, 0.5]
+
+
+def test_what_nobody_wants_any_more_was_no_reaction() -> None:
+    """Nor does it count for the next write of the same resource."""
+    told: list[float] = []
+    reactions = Reactions(now=lambda: 12.0, tell=told.append)
+    reactions.plan("s", ["a"], since=10.0)
+    reactions.begin("s", "a", is_wanted=False)
+    reactions.plan("s", ["a"], since=11.0)
+    reactions.begin("s", "a", is_wanted=True)
+    assert told == [1.0]
+
+
+def test_every_write_of_a_story_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the clock of the world that it happens in, where nothing is in the way of a write."""
+    told: list[float] = []
+    monkeypatch.setattr(SilentObserver, "on_reaction", lambda _, seconds: told.append(seconds))
+    chain = story.load(story.FOLDER / "chain.yaml")
+    fake_world.run(lambda world: story_runner.Play(chain, world).perform())
+    assert len(told) >= 3
+    assert max(told) < 1.0

@@ -1,0 +1,162 @@
+"""What the API server answers to writes decides how many go next; a hold ends by itself. Played on the fake cluster."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hearth.engine.throttle import Throttle
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.plan.attempts import Server, Trouble
+from hearth.plan.steps import Apply
+from support import expectations, fake_kinds, fake_world, traffic, virtual_time
+from support.fake_world import FakeWorld
+from support.traffic import Request
+from support.virtual_time import VirtualClock
+from support.world import Address
+
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+SIZE = 100
+STEP = Apply(
+    resource="a",
+    kind=fake_kinds.CONFIG_MAP.kind,
+    ref=ObjectRef(group="", kind="ConfigMap", namespace="default", name="a"),
+    manifest={},
+    hash="h",
+    uid=None,
+)
+
+
+def make_stack(kinds: dict[str, int]) -> Object:
+    """A Stack of so many objects of each kind."""
+    resources = {
+        f"{kind.lower()}{number}": {"manifest": {"apiVersion": "v1", "kind": kind}}
+        for kind, count in kinds.items()
+        for number in range(count)
+    }
+    metadata = {"name": STACK.name, "namespace": STACK.namespace}
+    return {
+        "apiVersion": STACK.api_version,
+        "kind": STACK.kind,
+        "metadata": metadata,
+        "spec": {"template": {"resources": resources}},
+    }
+
+
+class Log:
+    """When each write of a child came."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        self.moments: list[tuple[float, Request]] = []
+        self._begun = asyncio.get_running_loop().time()
+        world.traffic.listeners.append(self._hear)
+
+    def _hear(self, request: Request) -> None:
+        if request.verb == "apply":
+            self.moments.append((asyncio.get_running_loop().time() - self._begun, request))
+
+    def count(self, since: float, until: float, kind: str = "ConfigMap") -> int:
+        """Writes of that kind in that time."""
+        return sum(since <= moment < until for moment, request in self.moments if request.kind.name == kind)
+
+
+async def wait_complete(world: FakeWorld) -> float:
+    """Until the Stack is complete; the seconds of it."""
+
+    async def check() -> list[str]:
+        phase = str(expectations.status_of(await world.user.find(STACK)).get("phase"))
+        return [] if phase == "CreateComplete" else [phase]
+
+    begun = asyncio.get_running_loop().time()
+    assert await world.wait_until(check) == []
+    return asyncio.get_running_loop().time() - begun
+
+
+def test_a_busy_server_is_left_alone_for_as_long_as_it_asks_for() -> None:
+    """Those under way when it said so are refused, nobody else; then all go on."""
+
+    async def story(world: FakeWorld) -> None:
+        log = Log(world)
+        await world.start_controller()
+        world.traffic.troubles.append(traffic.Trouble(refusal=traffic.REFUSALS["busy"], times=4))
+        await world.user.create(make_stack({"ConfigMap": SIZE}))
+        seconds = await wait_complete(world)
+
+        first = log.moments[0][0]
+        assert log.count(0, first + 2.0) == 4
+        assert log.count(first + 2.0, first + 2.5) == SIZE
+        assert seconds < first + 3.5
+        assert len(log.moments) == SIZE + 4
+
+    fake_world.run(story)
+
+
+def test_a_server_that_is_busy_for_long_is_asked_once_in_a_while() -> None:
+    """A thousand resources do not each burn an attempt."""
+
+    async def story(world: FakeWorld) -> None:
+        log = Log(world)
+        await world.start_controller()
+        busy = traffic.Trouble(refusal=traffic.REFUSALS["busy"])
+        world.traffic.troubles.append(busy)
+        await world.user.create(make_stack({"ConfigMap": SIZE}))
+        await asyncio.sleep(60)
+        assert len(log.moments) <= 4 + 2 + 60 / 2
+        busy.times = 0
+        assert await wait_complete(world) < 5
+
+    fake_world.run(story)
+
+
+@pytest.mark.parametrize("word", ["not-now", "internal", "unavailable", "quota"])
+def test_what_one_kind_is_refused_for_holds_nothing_else_back(word: str) -> None:
+    """Also where a webhook answers in the words of the server's flow control."""
+
+    async def story(world: FakeWorld) -> None:
+        log = Log(world)
+        await world.start_controller()
+        world.traffic.troubles.append(traffic.Trouble(refusal=traffic.REFUSALS[word], kind="Secret", times=8))
+        await world.user.create(make_stack({"Secret": 8, "ConfigMap": SIZE}))
+        await wait_complete(world)
+
+        first = log.moments[0][0]
+        assert log.count(0, first + 0.5) == SIZE
+
+    fake_world.run(story)
+
+
+def test_a_hold_ends_by_itself() -> None:
+    """Once, when the last of those who were turned away at the same time may come again."""
+
+    async def story() -> None:
+        loop, woken = asyncio.get_running_loop(), list[float]()
+        throttle = Throttle(most=32, clock=VirtualClock())
+        for after in (2.0, 3.0, 1.0):
+            trouble = Trouble(reason="Unavailable", message="busy", after=after, server=Server.BUSY)
+            throttle.hear(STEP, trouble, begun=0.0, in_flight=4, wake=lambda: woken.append(loop.time()))
+        assert throttle.find_room() == 0
+        await asyncio.sleep(10)
+        assert woken == [3.0]
+        assert throttle.find_room() == throttle.limit == 2
+
+    virtual_time.run(story)
+
+
+def test_what_waits_is_told() -> None:
+    """For whoever looks at the metrics of a process."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        engine = world.controllers[0].engine
+        assert engine.count_writes() == {"allowed": 4, "in_flight": 0, "queued": 0}
+        world.traffic.troubles.append(traffic.Trouble(refusal=traffic.REFUSALS["busy"], times=4))
+        await world.user.create(make_stack({"ConfigMap": SIZE}))
+        await asyncio.sleep(1)
+        assert engine.count_writes() == {"allowed": 2, "in_flight": 0, "queued": SIZE - 4}
+        await wait_complete(world)
+        assert engine.count_writes()["queued"] == 0
+
+    fake_world.run(story)

@@ -1,0 +1,278 @@
+"""The election: one works at a time, and its successor begins as soon as that is safe. In virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+
+from hearth.kube.connection import Connection
+from hearth.kube.election import Election, LostLease, Terms
+from support import virtual_time
+from support.fake_leases import LeaseConnection, LeaseServer
+
+
+class Candidate:
+    """One process that stands for the lease."""
+
+    def __init__(self, server: LeaseServer, name: str) -> None:
+        self.connection = LeaseConnection(server)
+        terms = Terms(name="hearth", namespace="ops", identity=name)
+        self.election = Election(cast(Connection, self.connection), terms)
+        self.won = asyncio.Event()
+        self.won_at = self.lost_at = -1.0
+        self.reason = ""
+        self.task = asyncio.create_task(self._run())
+
+    @property
+    def works(self) -> bool:
+        """Whether it holds the lease as far as it knows."""
+        return self.won_at >= 0 and self.lost_at < 0
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        await self.election.win()
+        self.won_at = loop.time()
+        self.won.set()
+        try:
+            await self.election.hold()
+        except LostLease as error:
+            self.reason = str(error)
+            self.lost_at = loop.time()
+
+    async def kill(self) -> None:
+        """It is gone, and told nobody."""
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+
+    async def end(self) -> None:
+        """It ends in order."""
+        await self.kill()
+        await self.election.release()
+
+
+@contextlib.asynccontextmanager
+async def two() -> AsyncIterator[tuple[LeaseServer, Candidate, Candidate]]:
+    """One that works, and one that stands by since."""
+    server = LeaseServer()
+    first = Candidate(server, "first")
+    await first.won.wait()
+    second = Candidate(server, "second")
+    await asyncio.sleep(30)
+    assert (first.works, second.works) == (True, False)
+    yield server, first, second
+    await first.kill()
+    await second.kill()
+
+
+def test_whoever_is_alone_begins_at_once() -> None:
+    """A look at its lease and, before and after it takes it, at those who may divide the Stacks otherwise; no watch."""
+
+    async def story() -> None:
+        server = LeaseServer()
+        only = Candidate(server, "only")
+        await asyncio.wait_for(only.won.wait(), 0.1)
+        assert only.connection.asked == ["GET", "LIST", "POST", "LIST"]
+        assert server.lease is not None
+        assert server.lease["spec"]["leaseDurationSeconds"] == 15
+        assert server.lease["spec"]["renewTime"].endswith("Z")
+        await only.kill()
+
+    virtual_time.run(story)
+
+
+def test_the_namespace_is_made_where_it_is_missing() -> None:
+    """As that of the hash key."""
+
+    async def story() -> None:
+        only = Candidate(LeaseServer(has_namespace=False), "only")
+        await asyncio.wait_for(only.won.wait(), 0.1)
+        await only.kill()
+
+    virtual_time.run(story)
+
+
+def test_the_holder_writes_every_two_seconds_and_the_other_nothing() -> None:
+    """Who stands by has one look and one stream, whatever the time that passes."""
+
+    async def story() -> None:
+        async with two() as (_, first, second):
+            before = len(first.connection.asked)
+            await asyncio.sleep(60)
+            assert set(first.connection.asked[before:]) == {"PATCH"}
+            assert 29 <= len(first.connection.asked) - before <= 30
+            assert second.connection.asked == ["GET", "WATCH"]
+
+    virtual_time.run(story)
+
+
+def test_after_a_kill_the_other_begins_when_the_lease_has_run_out() -> None:
+    """Counted from the last renewal that it saw."""
+
+    async def story() -> None:
+        async with two() as (server, first, second):
+            await first.kill()
+            killed = asyncio.get_running_loop().time()
+            await second.won.wait()
+            assert 13 <= second.won_at - killed <= 15.1
+            assert server.held == ["first", "second"]
+            assert server.lease is not None
+            assert server.lease["spec"]["leaseTransitions"] == 1
+
+    virtual_time.run(story)
+
+
+def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
+    """In the time of a few requests."""
+
+    async def story() -> None:
+        async with two() as (server, first, second):
+            await first.end()
+            given_back = asyncio.get_running_loop().time()
+            await second.won.wait()
+            assert second.won_at - given_back < 0.1
+            assert server.held == ["first", "", "second"]
+
+    virtual_time.run(story)
+
+
+def test_a_deleted_lease_stays_with_whoever_is_quicker() -> None:
+    """And the other one stops."""
+
+    async def story() -> None:
+        async with two() as (server, first, second):
+            server.delete()
+            await second.won.wait()
+            await first.task
+            assert first.lost_at - second.won_at < 2.1
+            assert first.reason == "lease/hearth is held by second now"
+
+    virtual_time.run(story)
+
+
+def test_a_holder_that_is_cut_off_stops_before_the_other_begins() -> None:
+    """Two must not work at the same time."""
+
+    async def story() -> None:
+        async with two() as (_, first, second):
+            first.connection.is_cut = True
+            cut = asyncio.get_running_loop().time()
+            await first.task
+            assert 8 <= first.lost_at - cut <= 10
+            assert not second.works
+            await second.won.wait()
+            assert second.won_at - first.lost_at > 4
+            assert first.reason.startswith("lease/hearth could not be renewed for 10 s: ")
+
+    virtual_time.run(story)
+
+
+def test_a_short_fault_costs_nobody_the_lease() -> None:
+    """Neither one without answers, nor one whose answers are lost after they took effect."""
+
+    async def story() -> None:
+        async with two() as (server, first, _):
+            first.connection.is_refused = True
+            await asyncio.sleep(6)
+            first.connection.is_refused = False
+            await asyncio.sleep(20)
+            first.connection.loses_answers = 2
+            await asyncio.sleep(60)
+            assert first.works
+            assert server.held == ["first"]
+
+    virtual_time.run(story)
+
+
+def test_a_lease_that_was_touched_stays_with_its_holder() -> None:
+    """A label, say: it changed, and is ours all the same."""
+
+    async def story() -> None:
+        async with two() as (server, first, _):
+            assert server.lease is not None
+            server.write(server.lease["spec"])
+            await asyncio.sleep(20)
+            assert first.works
+            assert server.held == ["first"]
+
+    virtual_time.run(story)
+
+
+def test_who_stands_by_without_hearing_anything_takes_nothing() -> None:
+    """A stream that is silent looks like a holder that is dead; the version that is stated tells them apart."""
+
+    async def story() -> None:
+        async with two() as (server, first, second):
+            server.watchers.clear()
+            await asyncio.sleep(60)
+            assert first.works
+            assert not second.works
+            assert server.held == ["first"]
+
+    virtual_time.run(story)
+
+
+def test_hearing_of_an_old_renewal_again_is_no_sign_of_life() -> None:
+    """A stream that begins anew shows the lease as it is; a holder that died has not renewed it by that."""
+
+    async def story() -> None:
+        async with two() as (server, first, second):
+            await first.kill()
+            killed = asyncio.get_running_loop().time()
+            for _ in range(4):
+                await asyncio.sleep(5)
+                server.show()
+            assert second.works
+            assert second.won_at - killed <= 15.1
+
+    virtual_time.run(story)
+
+
+def test_of_many_one_wins() -> None:
+    """All at the same moment."""
+
+    async def story() -> None:
+        server = LeaseServer()
+        candidates = [Candidate(server, f"c{number}") for number in range(5)]
+        for count in range(5):
+            await asyncio.sleep(1)
+            (holder,) = [each for each in candidates if each.works]
+            assert len(server.held) == 2 * count + 1
+            await holder.end()
+            candidates.remove(holder)
+
+    virtual_time.run(story)
+
+
+def test_a_candidate_that_may_not_look_says_so_and_goes_on_trying() -> None:
+    """As soon as it may it stands."""
+
+    async def story() -> None:
+        only = Candidate(LeaseServer(), "only")
+        only.connection.is_refused = True
+        await asyncio.sleep(60)
+        assert only.election.trouble == "cannot look at lease/hearth in namespace ops: leases is forbidden"
+        only.connection.is_refused = False
+        await asyncio.wait_for(only.won.wait(), 3)
+        assert only.election.trouble == ""
+        await only.kill()
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize("spec", [{}, {"holderIdentity": ""}], ids=["empty", "no holder"])
+def test_a_lease_that_names_nobody_is_free(spec: dict[str, str]) -> None:
+    """Whoever wrote it."""
+
+    async def story() -> None:
+        server = LeaseServer()
+        server.write(spec)
+        only = Candidate(server, "only")
+        await asyncio.wait_for(only.won.wait(), 0.1)
+        await only.kill()
+
+    virtual_time.run(story)

@@ -1,0 +1,209 @@
+"""What a check finds on a board that has looked at everything, how long that stands, and what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hearth.model import names, phases
+from hearth.model.child import Object
+from hearth.model.phases import Phase
+from hearth.plan import check, conditions, problems, report
+from hearth.plan.board import Board
+from hearth.plan.check import Outcome
+from hearth.plan.headline import Refusal, Subject
+from hearth.plan.steps import Apply
+from hearth.plan.wish import Motive, Wish
+from hearth.plan.world import Memory
+from support import blueprints
+from support.blueprints import World
+
+REACHED = Wish(revision=1, motive=Motive.SPEC, since=0.0, is_first=True, is_completed=True)
+CLEAN = Outcome(at=1_000.0, objects=2, found=0, stands=True)
+ENTRY = {"resource": "a", "kind": "ConfigMap", "name": "shop-a", "reason": "Missing", "message": "is not there"}
+FOUND = Outcome(at=1_000.0, objects=2, found=1, problems=(ENTRY,), stands=True)
+
+
+def make(*resources: str, settled: bool = True) -> tuple[World, Board]:
+    """A world and its board, everything ready unless it is not settled."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({name: [] for name in resources}))
+    if settled:
+        world.settle(board)
+    else:
+        world.refresh(board)
+    return world, board
+
+
+def conclude(board: Board) -> Outcome:
+    """The outcome at a fixed time."""
+    return check.conclude(board, objects=2, now=1_000.7, is_reached=True)
+
+
+def build(board: Board, **subject: object) -> Object:
+    """The status, at a fixed time."""
+    described = dataclasses.replace(Subject(generation=1, wish=REACHED), **subject)  # type: ignore[arg-type]
+    return report.build(described, board, memory=Memory(), before={}, now=1_000.0, monotonic=0.0)
+
+
+def test_where_all_is_ready_nothing_is_found() -> None:
+    """And that is what the phase says."""
+    _, board = make("a", "b")
+    outcome = conclude(board)
+    assert outcome == CLEAN
+    status = build(board, check=outcome)
+    assert (status["phase"], conditions.find(status, "Ready")["status"]) == ("CheckComplete", "True")
+    assert "the last check looked at 2 objects and found nothing wrong" in conditions.find(status, "Ready")["message"]
+    assert status["check"] == {"checkedAt": "1970-01-01T00:16:40Z", "objects": 2, "found": 0}
+
+
+def test_what_is_not_there_is_found() -> None:
+    """It is called missing, not what is about to be done about it."""
+    _, board = make("a", settled=False)
+    assert isinstance(board.frontier["a"], Apply)
+    outcome = conclude(board)
+    assert [(entry["resource"], entry["reason"], entry["message"]) for entry in outcome.problems] == [
+        ("a", "Missing", "is not there")
+    ]
+
+
+def test_a_mark_is_found_also_on_what_waits() -> None:
+    """Nobody judges the object meanwhile, but somebody has spoken about it."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}))
+    world.settle(board)
+    (child,) = world.of("b")
+    metadata = {**child.fields["metadata"]}
+    metadata["annotations"] = {**metadata.get("annotations", {}), names.ANNOTATION_UNHEALTHY: "answers 500"}
+    world.children["b"] = [dataclasses.replace(child, fields={**child.fields, "metadata": metadata})]
+    del world.children["a"]
+    world.refresh(board, "a", "b")
+    found = {name: (standing.reason, standing.message) for name, standing in check.find(board)}
+    assert found == {"a": ("Missing", "is not there"), "b": ("Unhealthy", "is marked unhealthy: answers 500")}
+
+
+def test_the_list_is_bounded_and_the_count_is_not() -> None:
+    """No list in a status grows with the stack, and a message names the first few."""
+    _, board = make(*(f"r{number}" for number in range(50)), settled=False)
+    outcome = conclude(board)
+    assert (outcome.found, len(outcome.problems)) == (50, problems.AT_MOST)
+    assert check.tell(outcome).count("is not there") == 5
+    assert check.tell(outcome).endswith("; and 45 more")
+
+
+def test_an_outcome_is_read_as_it_was_written() -> None:
+    """So that a restart changes nothing of what is said."""
+    for outcome in (CLEAN, FOUND):
+        status = {"phase": "CheckFailed", **check.write(outcome)}
+        assert check.read(status) == outcome
+        assert check.read({**status, "phase": "UpdateComplete"}) == dataclasses.replace(outcome, stands=False)
+
+
+@pytest.mark.parametrize("said", [None, {}, {"objects": 1}, {"checkedAt": "never", "objects": 1, "found": 0}])
+def test_what_makes_no_sense_tells_nothing(said: object) -> None:
+    """Somebody has written into the status."""
+    assert check.read({"phase": "CheckComplete", "check": said}) is None
+
+
+def test_what_was_found_stands_until_nothing_of_the_kind_is_left() -> None:
+    """And a clean bill until anything is not as wanted."""
+    world, board = make("a", settled=False)
+    assert check.still_stands(FOUND, board, is_complete=False)
+    assert not check.still_stands(CLEAN, board, is_complete=False)
+    world.settle(board)
+    assert not check.still_stands(FOUND, board, is_complete=True)
+    assert check.still_stands(CLEAN, board, is_complete=True)
+
+
+def test_an_outcome_is_told_by_its_numbers() -> None:
+    """The words of a status may hide something."""
+    hidden = {**ENTRY, "message": "(sensitive)"}
+    status = check.write(dataclasses.replace(FOUND, problems=(hidden,)))
+    assert check.is_told(FOUND, status)
+    assert not check.is_told(CLEAN, status)
+    assert not check.is_told(FOUND, {})
+
+
+def test_no_word_of_a_check_covers_what_was_not_reached() -> None:
+    """Whatever nobody has looked at since."""
+    wishes = [dataclasses.replace(REACHED, is_completed=False), None]
+    subjects = [Subject(generation=1, wish=wish, check=CLEAN) for wish in wishes]
+    subjects += [Subject(generation=1, wish=REACHED, check=CLEAN, is_deleting=True)]
+    subjects += [Subject(generation=1, wish=REACHED, check=CLEAN, is_recorded=False)]
+    subjects += [Subject(generation=1, wish=REACHED, check=CLEAN, refusal=Refusal(reason="SourceMissing", message=""))]
+    assert [subject.checked for subject in subjects] == [None] * 5
+
+
+def test_what_does_not_stand_is_told_beside_the_phase_of_the_action() -> None:
+    """The list stays in the status all the same."""
+    _, board = make("a")
+    status = build(board, check=dataclasses.replace(FOUND, stands=False))
+    assert (status["phase"], status["check"]["found"]) == ("CreateComplete", 1)
+
+
+def test_a_check_is_no_failure_of_the_revision() -> None:
+    """Nothing was tried."""
+    _, board = make("a")
+    status = build(board, check=FOUND)
+    assert (status["phase"], "lastFailedRevision" in status) == ("CheckFailed", False)
+    assert [conditions.find(status, type_)["status"] for type_ in ("Ready", "Reconciling", "Stalled")] == ["False"] * 3
+
+
+def test_a_clean_bill_is_no_success_of_what_was_given_up() -> None:
+    """After an automatic rollback whoever waits must not take it for one."""
+    _, board = make("a")
+    wish = dataclasses.replace(REACHED, motive=Motive.AUTOMATIC, failure="it broke")
+    status = build(board, wish=wish, check=CLEAN)
+    ready, stalled = conditions.find(status, "Ready"), conditions.find(status, "Stalled")
+    assert (status["phase"], ready["status"], ready["reason"], stalled["status"]) == (
+        "CheckComplete", "False", "RolledBack", "True"
+    )  # fmt: skip
+
+
+def test_a_refused_definition_is_said_before_anything() -> None:
+    """Its phase is no check's."""
+    _, board = make("a")
+    refusal = Refusal(reason="InvalidTemplate", message="a mistake")
+    status = build(board, refusal=refusal, check=dataclasses.replace(CLEAN, stands=False))
+    assert (status["phase"], conditions.find(status, "Ready")["reason"]) == ("UpdateFailed", "InvalidTemplate")
+
+
+def test_a_check_that_cannot_be_done_says_why() -> None:
+    """And the phase stays what it is."""
+    _, board = make("a")
+    status = build(board, unchecked="the check '1' cannot list ConfigMap objects: no")
+    assert status["phase"] == "CreateComplete"
+    assert conditions.find(status, "Checking")["message"] == "the check '1' cannot list ConfigMap objects: no"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "event"),
+    [
+        pytest.param({}, {"handled": {"check": "1"}, **check.write(CLEAN)}, ("Normal", "CheckComplete"), id="clean"),
+        pytest.param({}, {"handled": {"check": "1"}, **check.write(FOUND)}, ("Warning", "CheckFailed"), id="found"),
+        pytest.param({"handled": {"check": "1"}}, {"handled": {"check": "1"}, **check.write(CLEAN)}, None, id="told"),
+        pytest.param({}, {"handled": {"retry": "1"}}, None, id="no check"),
+    ],
+)
+def test_each_check_is_announced_once(before: Object, after: Object, event: tuple[str, str] | None) -> None:
+    """By its token."""
+    said = check.announce(before, after)
+    assert (said[:2] if said else None) == event
+
+
+def test_an_announcement_names_the_action_that_goes_on() -> None:
+    """Where the phase does not tell of the check."""
+    after = {"phase": "UpdateInProgress", "handled": {"check": "1"}, **check.write(FOUND)}
+    said = check.announce({}, after)
+    assert said is not None
+    assert said[2] == (
+        "the check '1' looked at 2 objects and found 1 problem: a (configmap/shop-a): is not there; meanwhile the Stack is "
+        "UpdateInProgress"
+    )
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if not phase.startswith("Delete")])
+def test_a_check_may_follow_and_be_followed_by_all_but_a_deletion(phase: Phase) -> None:
+    """Whatever came in between may not have been written."""
+    assert phases.is_legal(phase, Phase.CHECK_COMPLETE)
+    assert phases.is_legal(Phase.CHECK_FAILED, phase)
+    assert not phases.is_legal(Phase.DELETE_IN_PROGRESS, Phase.CHECK_COMPLETE)

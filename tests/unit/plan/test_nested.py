@@ -1,0 +1,112 @@
+"""A Stack within a Stack, from its parent's side: who waits within it, and what it is given of the environment."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from hearth.engine import continuing
+from hearth.model import names
+from hearth.model.kinds import Kind
+from hearth.plan import environment, waits
+from hearth.plan.board import Board
+from hearth.plan.gates import Gates
+from hearth.plan.standing import State
+from hearth.plan.steps import Apply, subject
+from support import blueprints
+from support.blueprints import ServedKinds, World
+
+NESTED = Kind(group=names.GROUP, version=names.VERSION, name=names.STACK, plural="stacks", namespaced=True)
+DEEP = {"resource": "deep/db", "hook": "PreCreate", "kind": "Probe", "name": "x", "stack": "shop-cache-deep"}
+
+
+def make_board(*breakpoints: dict[str, Any]) -> Board:
+    """A board with one nested Stack, `cache`, under these entries."""
+    blueprint = blueprints.make_blueprint({"cache": []}, kind=NESTED)
+    cache = dataclasses.replace(blueprint.resources["cache"], is_stack=True)
+    blueprint = dataclasses.replace(blueprint, resources={"cache": cache})
+    board = blueprints.make_board(blueprint, kinds=ServedKinds(NESTED))
+    heed(board, *breakpoints)
+    return board
+
+
+def heed(board: Board, *breakpoints: dict[str, Any]) -> None:
+    """Hold the board by these entries from now on."""
+    board.heed(Gates(rules=environment.parse({"breakpoints": [*breakpoints]}), revision=1))
+
+
+def take(board: Board, world: World) -> Apply | None:
+    """What is applied for `cache` now, if anything."""
+    world.refresh(board)
+    step = board.take("cache")
+    assert step is None or isinstance(step, Apply)
+    return step
+
+
+def make_stopped() -> tuple[Board, World]:
+    """A board whose `cache` says that `deep/db` waits within it, and nothing else moves there."""
+    board, world = make_board(), World()
+    step = take(board, world)
+    assert step is not None
+    condition = {"type": "Ready", "status": "False", "reason": "Stopped", "message": "db waits"}
+    world.carry_out(step, status={"observedGeneration": 1, "conditions": [condition], "breakpoints": [DEEP]})
+    world.refresh(board)
+    return board, world
+
+
+def test_who_waits_within_is_told_by_path_with_whom_to_annotate() -> None:
+    """So the parent is stopped as well: no time runs for it, and nobody takes it for busy."""
+    board, world = make_stopped()
+    assert (board.standings["cache"].state, waits.is_stopped(board, world.memory)) == (State.STOPPED, True)
+    assert waits.list_waits(board) == [{**DEEP, "resource": "cache/deep/db"}]
+    said = waits.explain(board)
+    assert "cache/deep/db (probe/x) before its creation" in said
+    assert "annotate Stack shop-cache-deep with hearth.dev/continue: db/PreCreate" in said
+
+
+def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
+    """It is not passed on: nothing goes on here, and nothing is noted as passed."""
+    board, _ = make_stopped()
+    for order in ("cache/deep/db", "cache/deep/db/PreCreate@2"):
+        answer = continuing.answer(order, board)
+        assert answer.passed is None
+        assert (
+            "the nested Stack shop-cache-deep; annotate that one with hearth.dev/continue: db/PreCreate"
+            in answer.message
+        )
+    other = continuing.answer("cache/other", board)
+    assert (other.passed, "if other waits within stack.hearth.dev/shop-cache" in other.message) == (None, True)
+
+
+def test_what_is_given_is_written_once_and_taken_out_once() -> None:
+    """Nothing is written for a rule that leads elsewhere."""
+    board, world = make_board(), World()
+    first = take(board, world)
+    assert first is not None
+    world.carry_out(first)
+    heed(board, {"resource": "cache/db", "at": ["PreUpdate"]})
+    given = take(board, world)
+    assert given is not None
+    assert given.manifest["spec"]["environment"] == {"breakpoints": [{"resource": "db", "at": ["PreUpdate"]}]}
+    assert given.hash == first.hash
+    assert subject(given) != subject(first)
+    world.carry_out(given)
+    assert take(board, world) is None
+    heed(board, {"resource": "cache/db", "at": ["PreUpdate"]}, {"resource": "a/b", "at": ["PreUpdate"]})
+    assert take(board, world) is None
+    heed(board)
+    taken = take(board, world)
+    assert taken is not None
+    assert "spec" not in taken.manifest
+    world.carry_out(taken)
+    assert take(board, world) is None
+
+
+def test_what_is_given_is_no_update_of_the_nested_stack() -> None:
+    """A breakpoint of its own stops a change of its definition alone."""
+    board, world = make_board({"resource": "cache", "at": ["PreUpdate"]}), World()
+    first = take(board, world)
+    assert first is not None
+    world.carry_out(first)
+    heed(board, {"resource": "cache", "at": ["PreUpdate"]}, {"resource": "c*/db", "at": ["PreUpdate"]})
+    assert take(board, world) is not None

@@ -1,0 +1,89 @@
+"""When a suspended object that cannot have its definition runs on as it was."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hearth.model import child, names
+from hearth.model.kinds import Kind
+from hearth.plan import restoring
+from hearth.plan.attempts import Attempt
+from hearth.plan.standing import Standing, State
+from hearth.plan.steps import Delete, Purpose, Suspend
+from hearth.plan.world import Memory
+
+DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
+
+
+def make(record: str | None) -> child.Child:
+    """A Deployment that remembers so."""
+    annotations = {names.ANNOTATION_SUSPENDED: record} if record is not None else {}
+    metadata = {"name": "web", "namespace": "n", "uid": "u", "resourceVersion": "1", "annotations": annotations}
+    return child.parse_child(
+        {"metadata": metadata, "spec": {"replicas": 0}}, kind=DEPLOYMENT, paths=[("spec", "replicas")]
+    )
+
+
+ASLEEP = make('{"ours":{"spec.replicas":2},"theirs":{"spec.mode":"x"}}')
+AWAKE = make('{"ours":{"spec.replicas":2},"awake":true}')
+FAILED = Standing(state=State.FAILED, reason="Broken", message="", is_settled=True)
+GOING = Standing(state=State.PROGRESSING, reason="Resuming", message="")
+
+
+def settle(state: State, found: child.Child | None, *others: Standing, reason: str = "Waiting") -> Standing:
+    """The standing that comes of it."""
+    standing = Standing(state=state, reason=reason, message="", child=found)
+    return restoring.settle("web", standing, others, memory=Memory(), now=10.0)
+
+
+@pytest.mark.parametrize(
+    ("standing", "is_restored"),
+    [
+        pytest.param(settle(State.FAILED, ASLEEP), True, id="it failed itself"),
+        pytest.param(settle(State.STOPPED, ASLEEP), True, id="it is stopped"),
+        pytest.param(settle(State.WAITING, ASLEEP, FAILED), True, id="what it waits for failed"),
+        pytest.param(settle(State.WAITING, ASLEEP, reason=restoring.MISSING), True, id="a value will not come"),
+        pytest.param(settle(State.RETRYING, ASLEEP), False, id="another try may do"),
+        pytest.param(settle(State.WAITING, ASLEEP, FAILED, GOING), False, id="something is on its way yet"),
+        pytest.param(settle(State.WAITING, ASLEEP, reason="KindNotAvailable"), False, id="nobody can tell yet"),
+        pytest.param(settle(State.FAILED, AWAKE), False, id="it runs already"),
+        pytest.param(settle(State.FAILED, make(None)), False, id="it never was suspended"),
+        pytest.param(settle(State.WAITING, None, FAILED), False, id="there is no object"),
+    ],
+)
+def test_what_is_stuck_is_restored(standing: Standing, is_restored: bool) -> None:
+    """Once, and only where waiting is of no use."""
+    assert isinstance(standing.restores, Suspend) is is_restored
+    if is_restored:
+        assert not standing.is_settled
+
+
+@pytest.mark.parametrize("found", [AWAKE, make(None), None], ids=["restored", "never suspended", "no object"])
+def test_those_above_follow_once_it_runs(found: child.Child | None) -> None:
+    """In the order in which all is resumed."""
+    assert settle(State.FAILED, found).is_settled
+    assert settle(State.WAITING, found, FAILED).is_settled
+    assert not settle(State.RETRYING, found).is_settled
+
+
+def test_what_is_restored_says_how_it_was_and_remembers_it() -> None:
+    """So that its definition can take it back later."""
+    step = settle(State.FAILED, ASLEEP).restores
+    assert isinstance(step, Suspend)
+    assert step.purpose is Purpose.RESTORE
+    assert step.manifest["spec"] == {"replicas": 2, "mode": "x"}
+    assert '"awake":true' in step.manifest["metadata"]["annotations"][names.ANNOTATION_SUSPENDED]
+
+
+def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
+    """One step a resource at a time."""
+    planned = Standing(state=State.FAILED, reason="x", message="", child=ASLEEP, step=Delete(child=ASLEEP))
+    assert restoring.settle("web", planned, (), memory=Memory(), now=10.0) is planned
+    memory = Memory()
+    attempt = Attempt(subject="u/restore", failures=1, next_try=20.0, reason="Denied", message="no", is_final=False)
+    memory.attempts["u"] = attempt
+    failed = dataclasses.replace(planned, step=None, wake_at=30.0)
+    standing = restoring.settle("web", failed, (), memory=memory, now=10.0)
+    assert (standing.restores, standing.wake_at, standing.reason) == (None, 20.0, "x")

@@ -1,0 +1,119 @@
+"""What is written to suspend one object and to let it go again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from hearth.model import child, names
+from hearth.model.child import Child, Object
+from hearth.model.kinds import Kind
+from hearth.plan import health, suspending
+from hearth.plan.ownership import Finding, Lost
+from hearth.plan.suspend_rules import SuspendRule
+
+DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
+REPLICAS = ("spec", "replicas")
+LOST = Lost(place=REPLICAS, text="spec.replicas")
+
+
+def rule() -> SuspendRule:
+    """That of Deployments."""
+    found = health.USUAL.find_suspension(DEPLOYMENT)
+    assert found is not None
+    return found
+
+
+def make(replicas: int, *, holder: str = "hearth:n/shop", record: Any = None) -> Child:
+    """A Deployment whose replica count is held by somebody. record: what it remembers."""
+    annotations = {names.ANNOTATION_SUSPENDED: record if isinstance(record, str) else orjson.dumps(record).decode()}
+    entries = [
+        {"manager": "hearth:n/shop", "operation": "Apply", "fieldsV1": {"f:spec": {"f:paused": {}}}},
+        {"manager": holder, "operation": "Apply", "fieldsV1": {"f:spec": {"f:paused": {}, "f:replicas": {}}}},
+    ]
+    raw = {
+        "metadata": {
+            "name": "web",
+            "namespace": "n",
+            "uid": "u1",
+            "resourceVersion": "1",
+            "annotations": annotations if record is not None else {},
+            "managedFields": entries[1:] if holder.startswith("hearth:") else entries,
+        },
+        "spec": {"replicas": replicas},
+    }
+    return child.parse_child(raw, kind=DEPLOYMENT, paths=[REPLICAS])
+
+
+def read_said(manifest: Object) -> Any:
+    """What a step has the object remember."""
+    return orjson.loads(manifest["metadata"]["annotations"][names.ANNOTATION_SUSPENDED])
+
+
+def test_a_step_states_what_suspends_and_nothing_else() -> None:
+    """Of that very object."""
+    step = suspending.suspend(make(2), rule())
+    metadata = {key: value for key, value in step.manifest["metadata"].items() if key != "annotations"}
+    assert metadata == {"name": "web", "namespace": "n", "uid": "u1"}
+    assert step.manifest["spec"] == {"replicas": 0}
+    assert step.repairs == ""
+
+
+@pytest.mark.parametrize(
+    ("holder", "expected"),
+    [("hearth:n/shop", {"ours": {"spec.replicas": 5}}), ("hpa", {"theirs": {"spec.replicas": 5}})],
+    ids=["the definition puts it back", "nobody else would"],
+)
+def test_what_is_not_the_definitions_is_remembered(holder: str, expected: object) -> None:
+    """By whom it is held when it is suspended."""
+    assert read_said(suspending.suspend(make(5, holder=holder), rule()).manifest) == expected
+
+
+def test_what_somebody_starts_meanwhile_is_not_taken_for_how_it_was() -> None:
+    """The first record stays, and the step says what it is for."""
+    step = suspending.suspend(make(9, holder="kubectl", record={"theirs": {"spec.replicas": 5}}), rule())
+    assert read_said(step.manifest) == {"theirs": {"spec.replicas": 5}}
+    assert step.repairs == "spec.replicas"
+
+
+def test_what_was_somebody_elses_is_put_back_and_the_rest_let_go() -> None:
+    """By an apply that states no more than that: the server takes away what is stated no more."""
+    assert suspending.resume(make(0, holder="x", record={"theirs": {"spec.replicas": 5}})).manifest["spec"] == {
+        "replicas": 5
+    }
+    step = suspending.resume(make(0, holder="x", record={"theirs": {"spec.suspend": None}}))
+    assert step.manifest.keys() == {"apiVersion", "kind", "metadata"}
+    assert "annotations" not in step.manifest["metadata"]
+
+
+@pytest.mark.parametrize("record", ["{", "[]", '"x"', '{"theirs": 3}', '{"ours": [1]}', "{}"])
+def test_a_spoilt_record_still_says_that_it_is_suspended(record: str) -> None:
+    """So that it is let go, and nothing is put back."""
+    found = make(0, holder="x", record=record)
+    assert suspending.is_suspended(found)
+    assert suspending.read_record(found) == suspending.Record()
+
+
+def test_what_an_apply_takes_back_as_a_whole_needs_no_second_one() -> None:
+    """The definition's own apply says so then."""
+    found = make(0, holder=names.SUSPENDER, record={"ours": {"spec.replicas": 5}})
+    manifest = {"metadata": {"annotations": {}}, "spec": {"replicas": 2}}
+    said = suspending.awaken(manifest, found, Finding(taken=(LOST,)))
+    assert said["metadata"]["annotations"] == {names.ANNOTATION_SUSPENDED: "false"}
+    assert manifest["metadata"]["annotations"] == {}
+    assert suspending.awaken(manifest, found, Finding(left=(LOST,))) is manifest
+    unstated = {"metadata": {"annotations": {}}, "spec": {}}
+    assert suspending.awaken(unstated, found, Finding()) is unstated
+    assert not suspending.is_suspended(make(2, record="false"))
+
+
+def test_what_suspending_took_is_no_one_elses() -> None:
+    """However the resource treats what others take; what was theirs before is."""
+    ours = make(0, holder=names.SUSPENDER, record={"ours": {"spec.replicas": 5}})
+    theirs = make(0, holder=names.SUSPENDER, record={"theirs": {"spec.replicas": 5}})
+    assert suspending.reclaim(ours, Finding(left=(LOST,))) == Finding(taken=(LOST,))
+    assert suspending.reclaim(theirs, Finding(left=(LOST,))) == Finding(left=(LOST,))
+    assert ours.ownership is not None
+    assert ours.ownership.is_scaled

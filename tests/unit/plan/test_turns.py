@@ -1,0 +1,94 @@
+"""How suspending and resuming go into a wish."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hearth.plan import turns, wish_record
+from hearth.plan import wish as wishes
+from hearth.plan.wish import Aim, Circumstances, Motive, Turn, Wish
+
+WISH = Wish(revision=3, motive=Motive.SPEC, since=100.0, is_completed=True)
+SUSPENDING = Turn(is_suspended=True, since=200.0)
+SUSPENDED = dataclasses.replace(SUSPENDING, is_reached=True)
+RESUMING = Turn(is_suspended=False, since=200.0)
+RESUMED = dataclasses.replace(RESUMING, is_reached=True)
+
+
+def having(turn: Turn | None, **more: object) -> Wish:
+    """The wish with that turn."""
+    return dataclasses.replace(WISH, turn=turn, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("turn", "is_suspended", "expected"),
+    [
+        pytest.param(None, False, None, id="never suspended"),
+        pytest.param(None, True, SUSPENDING, id="suspended now"),
+        pytest.param(SUSPENDED, True, SUSPENDED, id="suspended before"),
+        pytest.param(SUSPENDED, False, RESUMING, id="resumed now"),
+        pytest.param(SUSPENDING, False, RESUMING, id="taken back half-way"),
+        pytest.param(RESUMED, False, RESUMED, id="resumed before"),
+        pytest.param(RESUMED, True, SUSPENDING, id="suspended again"),
+    ],
+)
+def test_the_turn_follows_the_spec(turn: Turn | None, is_suspended: bool, expected: Turn | None) -> None:
+    """And keeps its time while that says the same."""
+    assert turns.follow(having(turn), is_suspended=is_suspended, now=200.7).turn == expected
+
+
+def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
+    """One that was reached before is resumed like anything."""
+    ordered = having(SUSPENDED, motive=Motive.ROLLBACK, is_completed=False)
+    assert turns.follow(ordered, is_suspended=False, now=300.0).turn is None
+    assert turns.follow(ordered, is_suspended=False, now=300.0).since == 300.0
+    reached = having(SUSPENDED, motive=Motive.ROLLBACK)
+    assert turns.follow(reached, is_suspended=False, now=200.0).turn == RESUMING
+
+
+@pytest.mark.parametrize(
+    ("turn", "is_completed", "expected"),
+    [
+        pytest.param(None, False, 100.0, id="the wish itself"),
+        pytest.param(None, True, None, id="nothing"),
+        pytest.param(SUSPENDING, True, 200.0, id="suspending"),
+        pytest.param(SUSPENDED, False, None, id="suspended: no time runs for what waits"),
+        pytest.param(RESUMING, False, 200.0, id="resuming, the wish with it"),
+        pytest.param(RESUMED, True, None, id="resumed"),
+    ],
+)
+def test_what_is_being_done_has_its_own_time(turn: Turn | None, is_completed: bool, expected: float | None) -> None:
+    """So a timeout never counts what was suspended."""
+    assert having(turn, is_completed=is_completed).begun == expected
+
+
+@pytest.mark.parametrize(
+    ("turn", "motive", "expected"),
+    [
+        pytest.param(SUSPENDED, Motive.SPEC, SUSPENDED, id="an edit while suspended"),
+        pytest.param(SUSPENDED, Motive.ROLLBACK, SUSPENDED, id="an order while suspended"),
+        pytest.param(RESUMING, Motive.SPEC, RESUMING, id="an edit while it is resumed"),
+        pytest.param(RESUMING, Motive.AUTOMATIC, None, id="a rollback while it is resumed"),
+        pytest.param(RESUMED, Motive.SPEC, None, id="an edit later"),
+    ],
+)
+def test_what_another_wish_keeps_of_it(turn: Turn, motive: Motive, expected: Turn | None) -> None:
+    """What is called Resume ends so, unless it goes back."""
+    begun = wishes.begin(Aim(motive=motive), revision=4, before=having(turn), given=Circumstances(now=300.0))
+    assert begun.turn == expected
+
+
+@pytest.mark.parametrize("turn", [None, SUSPENDING, SUSPENDED, RESUMED])
+def test_the_status_tells_all_of_it(turn: Turn | None) -> None:
+    """Whoever reads it knows as much."""
+    assert wish_record.read(wish_record.write(having(turn))) == having(turn)
+
+
+def test_time_begins_anew_for_what_is_being_done_alone() -> None:
+    """After a pause."""
+    restarted = turns.restart(having(SUSPENDING), now=500.0)
+    assert (restarted.since, restarted.turn) == (100.0, dataclasses.replace(SUSPENDING, since=500.0))
+    assert turns.restart(having(SUSPENDED), now=500.0) == having(SUSPENDED)
+    assert turns.restart(having(None, is_completed=False), now=500.0).since == 500.0

@@ -1,0 +1,83 @@
+"""The election beside the work: how the one hears of the other, and what happens where it breaks. In real time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from hearth import leadership
+from hearth.kube.credentials import Credentials, NoCredentials
+from hearth.kube.election import Terms
+from hearth.leadership import Elected, Sole
+from hearth.serve.metrics import Metrics
+from hearth.settings import Settings
+
+TERMS = Terms(name="hearth", namespace="ops", identity="me")
+GRACE = 0.05
+
+
+class Source:
+    """Credentials for a server that is not there, or none at all."""
+
+    def __init__(self, *, is_broken: bool = False) -> None:
+        self.is_broken = is_broken
+
+    def load(self) -> Credentials:
+        """As told."""
+        if self.is_broken:
+            raise NoCredentials("the kubeconfig is gone")
+        return Credentials(server="http://127.0.0.1:9")
+
+
+async def test_whoever_is_alone_works_at_once() -> None:
+    """Nothing is asked, and nothing can be lost."""
+    leader = leadership.make(Settings(), Source(is_broken=True), Metrics(), grace=GRACE)
+    leader.start()
+
+    assert isinstance(leader, Sole)
+    assert leader.won.is_set()
+    assert not leader.lost.is_set()
+    assert leader.find_unready() == ()
+    await leader.stop()
+
+
+async def test_a_candidate_that_reaches_nobody_says_so_and_ends_when_told() -> None:
+    """Not ready, yet alive: it goes on trying."""
+    leader = leadership.make(Settings(leader_election=True), Source(), Metrics(), grace=GRACE)
+    leader.start()
+    async with asyncio.timeout(10):
+        while not any("cannot look at lease/hearth" in each for each in leader.find_unready()):  # noqa: ASYNC110 -- it runs in another thread
+            await asyncio.sleep(0.01)
+    assert not leader.won.is_set()
+    await leader.stop()
+
+    assert not leader.lost.is_set()
+    assert "election" not in {each.name for each in threading.enumerate()}
+
+
+async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> None:
+    """Whatever broke the election: another process may begin."""
+    forced = threading.Event()
+    codes: list[int] = []
+
+    def end_by_force(code: int) -> None:
+        codes.append(code)
+        forced.set()
+
+    leader = Elected(Source(is_broken=True), TERMS, Metrics(), grace=GRACE, end_by_force=end_by_force)
+    leader.start()
+    async with asyncio.timeout(10):
+        await leader.lost.wait()
+    # Here the work would end. It does not.
+    assert await asyncio.to_thread(forced.wait, 10)
+
+    assert codes == [1]
+    assert "the kubeconfig is gone" in leader.reason
+
+
+def test_no_two_processes_stand_under_one_name() -> None:
+    """Two on one machine are two; the time that is left to a leader that lost is shorter than its successor waits."""
+    first, second = (leadership.make_terms(Settings(leader_election=True)) for _ in range(2))
+
+    assert first.identity != second.identity
+    assert (first.duration, first.deadline, first.retry) == (15, 10, 2)
