@@ -7,6 +7,9 @@ INSTALLED := $(VENV)/.installed
 EXAMPLE ?= manifests/examples/guestbook.yaml
 # More than there are cores: whoever waits for a real server leaves them to the others.
 PYTEST_ARGS ?= --numprocesses 9 --dist worksteal
+# What a busy machine made late is told from what is broken by a second try, which the report shows with its failure;
+# more than a few of them fail all the same.
+SECOND_TRIES ?= --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 
 CONTROLPLANE := $(BIN)/python tests/cluster/controlplane.py
 
@@ -47,7 +50,7 @@ kind: $(INSTALLED) ## The same on a kind cluster, where Docker is
 ## ---- know that it works
 
 test: check ## All checks, then all tests, those on the local control plane included
-	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest $(PYTEST_ARGS)
+	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest $(PYTEST_ARGS) $(SECOND_TRIES)
 
 test-fast: check ## All checks, then the tests that need no control plane
 	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster"

@@ -64,15 +64,19 @@ class World:
                 raise
 
     async def list(self, kind: Kind, namespace: str = "", **query: str) -> list[Any]:
-        """Objects of a kind; none where it is no longer served."""
-        try:
-            answer = await self._connection.request("GET", requests.collection_path(kind, namespace), query=query)
-        except errors.Refused as refused:
-            if refused.code not in (404, 405):
-                raise
-            return []
-        items: list[Any] = answer["items"]
-        return items
+        """Objects of a kind; none where it is no longer served. What came this very moment is asked for again."""
+        while True:
+            try:
+                answer = await self._connection.request("GET", requests.collection_path(kind, namespace), query=query)
+            except errors.Refused as refused:
+                if refused.code in (404, 405):
+                    return []
+                if refused.code != 429:
+                    raise
+                await asyncio.sleep(refused.retry_after or LOOK)
+            else:
+                items: list[Any] = answer["items"]
+                return items
 
     async def give_address(self, service: Any) -> None:
         """Let a load balancer have one."""
