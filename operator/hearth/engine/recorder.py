@@ -27,6 +27,8 @@ RETRY = 2.0
 PACE = 50_000
 """Bytes of a Stack's spec for each second between two statuses that tell of nothing but progress. The API server looks at
 the whole Stack whatever is written of it: for one of 2,000 resources that was nearly half a second of CPU."""
+TURNS = 10
+"""Stacks that tell of nothing but progress in a second: among thousands nobody reads along, and the server has better to do."""
 
 STATUS = "status"
 """The one key of each Stack in the queue of writes."""
@@ -63,6 +65,9 @@ class Recorder:
         """By Stack when its status was written last, in monotonic seconds."""
         self._looked: dict[str, float] = {}
         """The same of the last look at what it would be, written or put off."""
+        self._turns: dict[str, float] = {}
+        """By Stack when it may tell of its progress, in monotonic seconds."""
+        self._next_turn = 0.0
         self._planned: dict[str, Planned] = {}
         self._blockages: dict[str, Blockage] = {}
         """By Stack what holds up its deletion."""
@@ -99,6 +104,7 @@ class Recorder:
         """The Stack is gone."""
         self._written.pop(stack_uid, None)
         self._looked.pop(stack_uid, None)
+        self._turns.pop(stack_uid, None)
         self._blockages.pop(stack_uid, None)
         planned = self._planned.pop(stack_uid, None)
         if planned is not None:
@@ -139,6 +145,7 @@ class Recorder:
         await self._warn(stack, status)
         patch = report.find_changes(before, status)
         if not patch:
+            self._turns.pop(stack_uid, None)
             runner.note_written(status)
             return
         # A look at thousands of resources is not for every pass either.
@@ -146,6 +153,7 @@ class Recorder:
         if not runner.is_urgent and (wait := self._find_wait(stack, before, status)) > 0:
             self.touch(stack_uid, delay=wait)
             return
+        self._turns.pop(stack_uid, None)
         self._written[stack_uid] = self._looked[stack_uid]
         try:
             await self._home.write_status(stack, patch)
@@ -161,11 +169,16 @@ class Recorder:
         await self._tell(stack, before, status)
 
     def _find_wait(self, stack: StackObject, before: Mapping[str, Any], status: Mapping[str, Any]) -> float:
-        """Seconds until what is new is worth a write of so large a Stack."""
+        """Seconds until what is new is worth a write of so large a Stack, or of one among so many."""
         if not report.is_progress(before, status):
             return 0.0
-        last = self._written.get(stack.uid, float("-inf"))
-        return last + len(stack.packed_spec) / PACE - self._clock.monotonic()
+        now = self._clock.monotonic()
+        if stack.uid not in self._turns:
+            # Turns of a second may come at once. Who had other news never took his: what counts is how many wait.
+            turn = max(now - 1, min(self._next_turn, now + (len(self._turns) + 1) / TURNS))
+            self._turns[stack.uid], self._next_turn = turn, turn + 1 / TURNS
+        paced = self._written.get(stack.uid, float("-inf")) + len(stack.packed_spec) / PACE
+        return max(paced, self._turns[stack.uid]) - now
 
     async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:
         """An Event where the same things have held up the deletion for a while."""

@@ -137,3 +137,45 @@ def test_of_a_large_stack_progress_is_told_less_often_and_news_as_soon_as_ever()
         await recorder.stop()
 
     virtual_time.run(story)
+
+
+class Crowd:
+    """A home of many Stacks, which takes every status at once."""
+
+    def __init__(self, count: int) -> None:
+        self.stacks = {str(number): dataclasses.replace(STACK, uid=str(number)) for number in range(count)}
+        self.writes = 0
+
+    def find_stack(self, uid: str) -> StackObject:
+        """As the port says."""
+        return self.stacks[uid]
+
+    async def write_status(self, stack: StackObject, status: Object) -> None:
+        """As the port says."""
+        self.writes += 1
+        self.stacks[stack.uid] = dataclasses.replace(stack, packed_status=orjson.dumps(stack.status | status))
+
+    async def emit_event(self, stack: StackObject, **_: Any) -> None:
+        """As the port says."""
+
+
+def test_among_many_progress_is_told_less_often_and_in_the_end_all_of_it() -> None:
+    """The server has better to do than to keep thousands of counts fresh."""
+
+    async def story(count: int, seconds: int) -> Crowd:
+        home, told = Crowd(count), Told("0")
+        services: Any = SimpleNamespace(home=home, clock=VirtualClock())
+        recorder = Recorder(services, find_runner=lambda _uid: told, interval=1.0)
+        recorder.start()
+        for second in range(seconds):
+            told.message = str(second)
+            for uid in home.stacks:
+                recorder.touch(uid)
+            await asyncio.sleep(1.01)
+        await asyncio.sleep(count / recorder_module.TURNS + 1)
+        assert {stack.status["conditions"][0]["message"] for stack in home.stacks.values()} == {told.message}
+        await recorder.stop()
+        return home
+
+    assert virtual_time.run(lambda: story(2, 30)).writes == 2 * 30
+    assert virtual_time.run(lambda: story(300, 30)).writes <= 300 * (1 + 1) + 30 * recorder_module.TURNS
