@@ -11,10 +11,8 @@ from dataclasses import dataclass
 
 from scale_costs import GIB, MIB, Costs
 
-IN_FLIGHT = 32
-"""Writes of children that a process has under way at most."""
-STATUS_WRITERS = 8
-"""Writes of statuses, likewise."""
+from hearth.engine.recorder import TURNS
+
 STATUSES = 2
 """Of a Stack that is created in less than a second: the wish, and the end."""
 OTHER_WRITES = 3
@@ -156,14 +154,13 @@ def find_load(tree: Tree, *, shards: int = 1, costs: Costs) -> Load:
 def count_statuses(tree: Tree, *, shards: int, costs: Costs) -> int:
     """How many statuses are written while everything is created.
 
-    The Stacks take turns, so all are under way for most of the time, and each that is writes once a second. There are
-    only so many writers of statuses beside those of children, which bounds their part of all writes.
+    The Stacks take turns, so all are under way for most of the time, and each that is would tell of its progress once a
+    second; of each process only so many may.
     """
     basic = tree.children + (OTHER_WRITES + STATUSES) * tree.stacks
     seconds = max(basic * costs.write, (tree.children * costs.apply + tree.stacks * costs.stack) / shards)
     wanted = tree.stacks * max(0.0, seconds - 1)
-    most = basic * STATUS_WRITERS / IN_FLIGHT
-    return round(STATUSES * tree.stacks + min(wanted, most))
+    return round(STATUSES * tree.stacks + min(wanted, TURNS * shards * seconds))
 
 
 def find_watch_seconds(tree: Tree, stack_events: int, *, shards: int, costs: Costs) -> float:
