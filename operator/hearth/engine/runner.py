@@ -238,14 +238,13 @@ class Runner:
         step = self.board.take(key)
         if step is not None:
             self._checking.give_way()
-            self.memory.in_flight.add(key)
-            self.memory.making[key] = steps.find_required(step)
+            self.memory.in_flight[key] = step
         return step
 
     def finish(self, key: str, step: Step, result: execution.Result) -> None:
         """Remember what came of a step, and look again."""
         self.books.take_down(key, step, result)
-        used = self.memory.making.pop(key, ())
+        used = steps.find_required(step)
         held = (uid for each in used for uid in self.board.cleanup.at(each)) if self.board is not None else ()
         for what in (key, *steps.touches(step), *held):
             self._services.inbox.mark(self.uid, what)

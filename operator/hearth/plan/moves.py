@@ -49,6 +49,11 @@ def to_delete(subject: Subject, child: Child, message: str) -> Standing:
     return _when_due(subject, standing, Delete(child=child))
 
 
+def to_await(child: Child) -> Standing:
+    """The standing of a resource whose object is wanted again while its deletion, or its release, is on its way."""
+    return readiness.stand(child, State.PROGRESSING, "Terminating", "may be gone: its deletion is on its way")
+
+
 def to_resume(subject: Subject, child: Child) -> Standing:
     """The standing of a resource whose object has its definition, and is still suspended."""
     standing = readiness.stand(child, State.PROGRESSING, "Resuming", "is being resumed")

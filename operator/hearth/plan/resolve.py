@@ -174,6 +174,9 @@ class Resolver:
             return moves.to_apply(subject, desired, None)
         if child.deleting:
             return decide.judge_child(subject, child)
+        if subject.memory.is_leaving(child):
+            # It was not wanted a moment ago. Whoever took it for ready now would be made of what is gone.
+            return moves.to_await(child)
         finding = drift.find(child, desired, subject.memory)
         judge = decide.decide if child.mark is None else curing.cure
         standing = judge(subject, child, desired, finding)

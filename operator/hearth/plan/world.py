@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hearth.model.child import Child, Object
-from hearth.plan import attempts
+from hearth.plan import attempts, steps
 from hearth.plan.attempts import Attempt
 from hearth.plan.causes import Cause
 from hearth.plan.contests import Contest
 from hearth.plan.healing import Spell
 from hearth.plan.ownership import Finding, Lost
+from hearth.plan.steps import Delete, Release, Step
 
 
 class Children(Protocol):
@@ -41,12 +42,10 @@ class Memory:
 
     attempts: dict[str, Attempt] = field(default_factory=dict)
     """Failures, by the key of the step that failed."""
-    in_flight: set[str] = field(default_factory=set)
-    """Keys of steps that are being taken now."""
+    in_flight: dict[str, Step] = field(default_factory=dict)
+    """Steps that are being taken now, by their keys; no cache may know yet of what they come to."""
     missed: dict[str, set[Cause]] = field(default_factory=dict)
     """By key what changed while its step was on its way, which may have been too late for it."""
-    making: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By such a key the places that the object which is being written is made of; no cache may know of it yet."""
     whole: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """By UID the definition's hash and the digest of our ownership when nothing of it was to be taken back."""
     left: dict[str, Finding] = field(default_factory=dict)
@@ -86,7 +85,12 @@ class Memory:
 
     def is_being_used(self, place: str) -> bool:
         """Whether something is being written at this moment that is made of what is there."""
-        return any(place in required for required in self.making.values())
+        return any(place in steps.find_required(step) for step in self.in_flight.values())
+
+    def is_leaving(self, child: Child) -> bool:
+        """Whether somebody is asked at this moment to delete or release that object."""
+        found = (self.in_flight.get(child.uid), self.in_flight.get(child.resource))
+        return any(isinstance(step, Delete | Release) and step.child.uid == child.uid for step in found)
 
     def succeed(self, key: str, subject: str) -> None:
         """What was tried under that key came to pass: earlier failures at it are forgotten."""
@@ -109,7 +113,7 @@ class Memory:
 
     def land(self, key: str) -> set[Cause]:
         """A step is on its way no longer: what changed meanwhile."""
-        self.in_flight.discard(key)
+        self.in_flight.pop(key, None)
         return self.missed.pop(key, set())
 
     def begin(self, wanted: Container[str]) -> None:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Child, Ownership
-from hearth.plan import cleanup, ownership
+from hearth.plan import ownership
 from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
 from hearth.plan.standing import State
-from hearth.plan.steps import Apply, Delete
+from hearth.plan.steps import Apply, Delete, touches
 from hearth.template.blueprint import Blueprint
 from support import blueprints
 from support.blueprints import Constant, Reading, ServedKinds, World
@@ -218,14 +218,34 @@ def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> N
 
 def test_what_is_being_made_holds_what_it_is_made_of() -> None:
     """The object may be there already, though no cache shows it; the answer to its apply frees what it is made of."""
-    world, _ = settled(CHAIN)
+    world, board = settled(CHAIN)
     gone = only(world.of("a"))
     world.children["b"] = world.children["c"] = []
-    world.memory.making["b"] = (cleanup.place(gone),)
+    assert world.refresh(board, "b", "c") == ["b"]
+    step = board.take("b")
+    assert isinstance(step, Apply)
+    world.memory.in_flight["b"] = step
     board = blueprints.make_board(blueprints.make_blueprint({}))
     assert world.refresh(board) == []
-    del world.memory.making["b"]
+    del world.memory.in_flight["b"]
     assert world.refresh(board, gone.uid) == [gone.uid]
+
+
+def test_what_is_wanted_again_counts_once_its_deletion_was_answered() -> None:
+    """Whoever is made of it meanwhile would be made of what is gone."""
+    world, _ = settled(CHAIN)
+    kept = only(world.of("a"))
+    world.children["b"] = world.children["c"] = []
+    board = blueprints.make_board(blueprints.make_blueprint({}))
+    assert world.refresh(board) == [kept.uid]
+    step = board.take(kept.uid)
+    assert step == Delete(child=kept)
+    world.memory.in_flight[kept.uid] = step
+    board = blueprints.make_board(CHAIN)
+    assert world.refresh(board) == []
+    assert states(board) == {"a": State.PROGRESSING, "b": State.WAITING, "c": State.WAITING}
+    world.memory.land(kept.uid)
+    assert world.refresh(board, *touches(step)) == ["b"]
 
 
 def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
@@ -282,8 +302,9 @@ def test_a_step_in_flight_is_not_planned_twice() -> None:
     """Whatever else happens meanwhile."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.refresh(board)
-    board.take("a")
-    world.memory.in_flight.add("a")
+    step = board.take("a")
+    assert step is not None
+    world.memory.in_flight["a"] = step
     assert world.refresh(board) == []
 
 

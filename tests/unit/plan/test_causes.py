@@ -8,6 +8,7 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan import attempts, causes, refusals
 from hearth.plan.attempts import Attempt, Patience, Trouble
 from hearth.plan.causes import Cause, What
+from hearth.plan.steps import Apply
 from hearth.plan.world import Memory
 
 WEB = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
@@ -118,7 +119,7 @@ def test_a_server_that_asked_for_patience_is_given_it() -> None:
 def test_news_while_a_step_is_on_its_way_are_kept_for_it() -> None:
     """They may have come too late for it."""
     memory = Memory()
-    memory.in_flight.add("web")
+    memory.in_flight["web"] = Apply(resource="web", kind=WEB, ref=ref_of(WEB), manifest={}, hash="1", uid=None)
     memory.hear(LIMITS, now=1.0)
-    assert (memory.land("web"), memory.in_flight) == ({LIMITS}, set())
+    assert (memory.land("web"), memory.in_flight) == ({LIMITS}, {})
     assert memory.land("web") == set()
