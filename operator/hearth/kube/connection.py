@@ -66,14 +66,14 @@ class Connection:
         """Read the credentials; nothing is sent yet. What was open before is ended. Raises `NoCredentials`."""
         await self.close()
         credentials, context = await asyncio.to_thread(load, self._source)
-        self._wire = Wire(credentials, wire_module.make_session(credentials, context))
+        self._wire = wire_module.make_wire(credentials, context)
         self._check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL
 
     async def close(self) -> None:
         """End everything at once; whoever still waits for an answer gets `Unreachable`."""
         wire, self._wire = self._wire, None
         if wire is not None:
-            await wire.session.close()
+            await wire.close()
 
     @property
     def credentials(self) -> Credentials:
@@ -183,7 +183,7 @@ class Connection:
         self._generation += 1
         old = self._get_wire()
         if not old.adopt(credentials):
-            self._wire = Wire(credentials, wire_module.make_session(credentials, context))
+            self._wire = wire_module.make_wire(credentials, context)
             await old.retire()
 
 

@@ -1,6 +1,7 @@
-"""One HTTP session under one set of credentials, and its answers in the words of `hearth.model.errors`.
+"""What speaks HTTP under one set of credentials, and its answers in the words of `hearth.model.errors`.
 
-Knows aiohttp and TLS; must not know when credentials change or requests are repeated: `hearth.kube.connection` does.
+Streams, and all that goes through a proxy, go through aiohttp; requests through a pool of our own, which takes a quarter of
+the CPU. Must not know when credentials change or requests are repeated: `hearth.kube.connection` does.
 """
 
 from __future__ import annotations
@@ -19,100 +20,129 @@ import yarl
 
 import hearth
 from hearth.kube.credentials import Credentials, NoCredentials
+from hearth.kube.http_pool import CONNECT_TIMEOUT, KEEP_ALIVE, Pool
 from hearth.model import errors
 from hearth.model.child import Object
 
-KEEP_ALIVE = 60.0
-"""Seconds; below the API server's own 90, so that it is not the server who closes first."""
-CONNECT_TIMEOUT = 10.0
-"""Seconds, TLS included; a server that is up needs milliseconds."""
+AGENT = f"hearth/{hearth.__version__}"
 EXCERPT_LENGTH = 200
 NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
+UNSENT = (*NO_ANSWER, ValueError)
+"""ValueError: of what cannot be sent, as a malformed URL."""
 
 
 class Wire:
-    """A client session and what goes into each of its requests; once retired it closes when its last user leaves."""
+    """Two clients and what goes into each of their requests; once retired they close when the last user leaves."""
 
-    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession) -> None:
+    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession, pool: Pool | None) -> None:
+        """pool: None where there is a proxy."""
         self.credentials = credentials
         self.session = session
+        self._pool = pool
         self._users = 0
         self._is_retired = False
         self._limits: dict[float, aiohttp.ClientTimeout] = {}
 
     def adopt(self, credentials: Credentials) -> bool:
-        """Use these from now on, if the session can stay: when only the token is another one."""
+        """Use these from now on, if the connections can stay: when only the token is another one."""
         if without_token(credentials) != without_token(self.credentials):
             return False
         self.credentials = credentials
         return True
 
     async def retire(self) -> None:
-        """Close the session as soon as nobody uses it."""
+        """Close as soon as nobody uses it."""
         self._is_retired = True
         if not self._users:
-            await self.session.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """End everything at once; whoever still waits for an answer gets `Unreachable`."""
+        if self._pool is not None:
+            self._pool.close()
+        await self.session.close()
 
     async def send(
         self, method: str, target: str, *, headers: dict[str, str], data: bytes | None, seconds: float
     ) -> Object:
         """The parsed answer."""
-        async with self._answer(method, target, headers, data, self._get_limits(seconds)) as response:
-            try:
-                raw = await response.read()
-            except NO_ANSWER as error:
-                raise unreachable(method, target, error) from error
-            return parse_answer(raw, method=method, target=target)
+        self._users += 1
+        try:
+            if self._pool is None:
+                code, retry_after, raw = await self._send_by_session(method, target, headers, data, seconds)
+            else:
+                self._log_in(headers)
+                if method == "GET":
+                    # Lists are long; of what is written the answer is short, or the server's CPU is worth more.
+                    headers["Accept-Encoding"] = "gzip"
+                answer = await self._pool.send(method, target, headers=headers, body=data, seconds=seconds)
+                code, retry_after, raw = answer.code, answer.fields.get("retry-after", ""), answer.body
+        except UNSENT as error:
+            raise unreachable(method, target, error) from error
+        finally:
+            await self._leave()
+        if code >= 300:
+            raise refused(code, retry_after, raw)
+        return parse_answer(raw, method=method, target=target)
+
+    async def _send_by_session(
+        self, method: str, target: str, headers: dict[str, str], data: bytes | None, seconds: float
+    ) -> tuple[int, str, bytes]:
+        """Code, `Retry-After` and body of the answer."""
+        response = await self._begin(method, target, headers, data, self._get_limits(seconds))
+        async with response:
+            return response.status, response.headers.get("Retry-After", ""), await response.read()
 
     @contextlib.asynccontextmanager
     async def watch(self, target: str, *, accept: str, idle_timeout: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """The pieces of an answer as they come."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
-        async with self._answer("GET", target, {"Accept": accept}, None, limits) as response:
-            yield read_pieces(response, target)
-
-    @contextlib.asynccontextmanager
-    async def _answer(
-        self, method: str, target: str, headers: dict[str, str], data: bytes | None, limits: aiohttp.ClientTimeout
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A response that is 2xx."""
-        if self.credentials.authorization is not None:
-            headers["Authorization"] = self.credentials.authorization
         self._users += 1
         try:
-            response = await self._begin(method, target, headers, data, limits)
+            response = await self._open(target, accept, limits)
             try:
-                yield response
+                yield read_pieces(response, target)
             finally:
-                # Gives the connection back to the pool where the body was read to its end, else closes it.
+                # Gives the connection back where the body was read to its end, else closes it.
                 response.release()
         finally:
-            self._users -= 1
-            if self._is_retired and not self._users:
-                await self.session.close()
+            await self._leave()
+
+    async def _open(self, target: str, accept: str, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        """A response that is 2xx."""
+        try:
+            response = await self._begin("GET", target, {"Accept": accept}, None, limits)
+            if response.status < 300:
+                return response
+            async with response:
+                raise refused(response.status, response.headers.get("Retry-After", ""), await response.read())
+        except UNSENT as error:
+            raise unreachable("GET", target, error) from error
+
+    async def _leave(self) -> None:
+        self._users -= 1
+        if self._is_retired and not self._users:
+            await self.close()
+
+    def _log_in(self, headers: dict[str, str]) -> None:
+        if self.credentials.authorization is not None:
+            headers["Authorization"] = self.credentials.authorization
 
     async def _begin(
         self, method: str, target: str, headers: dict[str, str], data: bytes | None, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        try:
-            response = await self.session.request(
-                method,
-                # Already quoted by whoever made the path; parsing it anew would cost more than all the rest here.
-                yarl.URL(self.credentials.server + target, encoded=True),
-                headers=headers,
-                data=data,
-                timeout=limits,
-                server_hostname=self.credentials.server_name,
-                # A token must never follow a redirect to another host; the API server does not redirect.
-                allow_redirects=False,
-            )
-            if response.status < 300:
-                return response
-            async with response:
-                raise refused(response, await response.read())
-        # aiohttp speaks of a malformed URL by ValueError.
-        except (*NO_ANSWER, ValueError) as error:
-            raise unreachable(method, target, error) from error
+        self._log_in(headers)
+        return await self.session.request(
+            method,
+            # Already quoted by whoever made the path; parsing it anew would cost more than all the rest here.
+            yarl.URL(self.credentials.server + target, encoded=True),
+            headers=headers,
+            data=data,
+            timeout=limits,
+            server_hostname=self.credentials.server_name,
+            # A token must never follow a redirect to another host; the API server does not redirect.
+            allow_redirects=False,
+        )
 
     def _get_limits(self, seconds: float) -> aiohttp.ClientTimeout:
         """One value for each length in use, since making it is not cheap."""
@@ -128,12 +158,19 @@ def without_token(credentials: Credentials) -> Credentials:
     return replace(credentials, authorization=None, expires_at=None, files={})
 
 
+def make_wire(credentials: Credentials, context: ssl.SSLContext | None) -> Wire:
+    """Nothing is sent yet. context: for HTTPS."""
+    server, name = credentials.server, credentials.server_name
+    pool = Pool(server, context=context, server_name=name, agent=AGENT) if credentials.proxy is None else None
+    return Wire(credentials, make_session(credentials, context), pool)
+
+
 def make_session(credentials: Credentials, context: ssl.SSLContext | None) -> aiohttp.ClientSession:
     """A session without a limit of its own: streams would use it up."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=context or True, keepalive_timeout=KEEP_ALIVE),
         cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"User-Agent": f"hearth/{hearth.__version__}"},
+        headers={"User-Agent": AGENT},
         proxy=credentials.proxy,
     )
 
@@ -177,19 +214,18 @@ def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
     return answer
 
 
-def refused(response: aiohttp.ClientResponse, raw: bytes) -> errors.Refused:
-    """The error for an answer other than 2xx."""
+def refused(code: int, retry_after: str, raw: bytes) -> errors.Refused:
+    """The error for an answer other than 2xx. retry_after: the header, "" where there is none."""
     try:
         body: Any = orjson.loads(raw)
     except orjson.JSONDecodeError:
         body = None
     status = body if isinstance(body, dict) and body.get("kind") == "Status" else None
-    return errors.Refused(code=response.status, status=status, retry_after=find_delay(response, status))
+    return errors.Refused(code=code, status=status, retry_after=find_delay(retry_after, status))
 
 
-def find_delay(response: aiohttp.ClientResponse, status: Object | None) -> float | None:
+def find_delay(header: str, status: Object | None) -> float | None:
     """After how many seconds the server wants to be asked again, where it says so."""
-    header = response.headers.get("Retry-After", "")
     if header.isascii() and header.isdigit():
         return float(header)
     seconds = ((status or {}).get("details") or {}).get("retryAfterSeconds")

@@ -129,6 +129,18 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
             await connection.request("GET", "/x")
 
 
+async def test_a_proxy_is_asked_in_the_server_s_stead() -> None:
+    """With the same answers as without one."""
+    async with run_stub(says('{"kind": "Pong"}'), says("busy", code=429, headers={"Retry-After": "7"})) as stub:
+        source = FixedSource([Credentials(server="http://elsewhere.invalid", proxy=stub.url)])
+        async with Connection(source) as connection:
+            assert await connection.request("PATCH", "/x", body={"kind": "Ping"}) == {"kind": "Pong"}
+            with pytest.raises(errors.Refused) as caught:
+                await connection.request("GET", "/x")
+    assert [request.headers["Host"] for request in stub.requests] == ["elsewhere.invalid"] * 2
+    assert (stub.bodies[0], caught.value.code, caught.value.retry_after) == (b'{"kind":"Ping"}', 429, 7.0)
+
+
 async def test_an_answer_that_takes_too_long_is_unreachable() -> None:
     """The timeout is the request's own."""
     gate = asyncio.Event()

@@ -1,0 +1,152 @@
+"""The answer to one HTTP/1.1 request, read off its bytes.
+
+Pure: bytes in, an answer out; must not know connections, requests or what an answer means.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+HEAD_END = b"\r\n\r\n"
+LINE_END = b"\r\n"
+LONGEST_HEAD = 64 * 1024
+"""Bytes; that of an API server has less than one thousand."""
+WITHOUT_BODY = frozenset({204, 304})
+GZIP = 16 + zlib.MAX_WBITS
+"""What zlib calls the format."""
+
+
+class Malformed(ConnectionError):
+    """What came is no answer in HTTP, or not the whole of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    code: int
+    fields: Mapping[str, str]
+    """The header, by names in lower case."""
+    body: bytes
+    may_go_on: bool
+    """Whether the connection serves another request."""
+
+
+class Reader:
+    """Gathers the bytes of one answer."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        """Whether anything came."""
+        self._rest = bytearray()
+        """What was not read yet."""
+        self._head: tuple[int, dict[str, str]] | None = None
+        self._length: int | None = None
+        """Bytes of the body; None where it says itself where it ends, or ends with the connection."""
+        self._is_chunked = False
+        self._chunks: list[bytes] = []
+
+    def feed(self, piece: bytes) -> Answer | None:
+        """The answer, once it is whole. Raises `Malformed`."""
+        self.has_begun = True
+        self._rest += piece
+        while self._head is None:
+            end = self._rest.find(HEAD_END)
+            if end < 0:
+                if len(self._rest) > LONGEST_HEAD:
+                    raise Malformed(f"the head of the answer has more than {LONGEST_HEAD} bytes")
+                return None
+            self._take_head(bytes(self._rest[:end]))
+            del self._rest[: end + len(HEAD_END)]
+        if self._is_chunked:
+            return self._end(b"".join(self._chunks)) if self._take_chunks() else None
+        if self._length is None or len(self._rest) < self._length:
+            return None
+        body = bytes(self._rest[: self._length])
+        del self._rest[: self._length]
+        return self._end(body)
+
+    def finish(self) -> Answer:
+        """The answer that ends with the connection. Raises `Malformed` where one that is whole would have ended before."""
+        if self._head is None or self._is_chunked or self._length is not None:
+            raise Malformed("the connection was closed in the middle of the answer" if self.has_begun else "no answer")
+        return self._end(bytes(self._rest))
+
+    def _take_head(self, head: bytes) -> None:
+        first, *lines = head.decode("latin-1").split("\r\n")
+        version, _, rest = first.partition(" ")
+        code = rest[:3]
+        if version not in ("HTTP/1.1", "HTTP/1.0") or not (code.isascii() and code.isdigit() and len(code) == 3):
+            raise Malformed(f"the answer is not HTTP: {first[:50]!r}")
+        if code[0] == "1":
+            # Something to be known meanwhile; the answer is still to come.
+            return
+        fields = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            fields[name.lower()] = value.strip()
+        if version == "HTTP/1.0":
+            fields.setdefault("connection", "close")
+        self._head = int(code), fields
+        self._is_chunked = fields.get("transfer-encoding", "").lower() == "chunked"
+        length = fields.get("content-length")
+        if self._head[0] in WITHOUT_BODY:
+            self._is_chunked, self._length = False, 0
+        elif length is not None and not self._is_chunked:
+            if not (length.isascii() and length.isdigit()):
+                raise Malformed(f"the answer has a length of {length[:50]!r}")
+            self._length = int(length)
+
+    def _take_chunks(self) -> bool:
+        """Whether all are there."""
+        while True:
+            end = self._rest.find(LINE_END)
+            if end < 0:
+                return False
+            size = parse_size(bytes(self._rest[:end]))
+            if not size:
+                return self._take_trailer(end)
+            begin = end + len(LINE_END)
+            if len(self._rest) < begin + size + len(LINE_END):
+                return False
+            self._chunks.append(bytes(self._rest[begin : begin + size]))
+            del self._rest[: begin + size + len(LINE_END)]
+
+    def _take_trailer(self, begin: int) -> bool:
+        """Whether the end is there, behind which nobody reads the fields that may stand there. begin: of the line end."""
+        end = self._rest.find(HEAD_END, begin)
+        if end < 0:
+            return False
+        del self._rest[: end + len(HEAD_END)]
+        return True
+
+    def _end(self, body: bytes) -> Answer:
+        assert self._head is not None  # noqa: S101 -- it comes before the body
+        code, fields = self._head
+        is_bounded = self._is_chunked or self._length is not None
+        may_go_on = is_bounded and not self._rest and fields.get("connection", "").lower() != "close"
+        return Answer(code, fields, decode(body, fields.get("content-encoding", "")), may_go_on)
+
+
+def parse_size(line: bytes) -> int:
+    """How long a chunk is. Raises `Malformed`."""
+    digits = line.partition(b";")[0].strip()
+    try:
+        # Python would take a sign, too.
+        return int(digits, 16) if digits.isalnum() else int("")
+    except ValueError as error:
+        raise Malformed(f"the answer has a chunk of the size {line[:50]!r}") from error
+
+
+def decode(body: bytes, encoding: str) -> bytes:
+    """The body as it was meant. Raises `Malformed`."""
+    if encoding.lower() in ("", "identity") or not body:
+        return body
+    if encoding.lower() != "gzip":
+        raise Malformed(f"the answer is encoded as {encoding[:50]!r}, which was not asked for")
+    try:
+        return zlib.decompress(body, GZIP)
+    except zlib.error as error:
+        raise Malformed(f"the answer is no gzip: {error}") from error

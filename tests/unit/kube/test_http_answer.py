@@ -1,0 +1,113 @@
+"""Answers in HTTP/1.1, however their bytes come."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from hearth.kube.http_answer import Answer, Malformed, Reader
+
+CHUNKS = b'4\r\n{"a"\r\n3;name=value\r\n:1}\r\n'
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def head(*lines: str, code: str = "200 OK", version: str = "HTTP/1.1") -> bytes:
+    """The beginning of an answer."""
+    return "\r\n".join([f"{version} {code}", *lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "code", "body"),
+    [
+        pytest.param(head("Content-Length: 2") + b"{}", 200, b"{}", id="of a stated length"),
+        pytest.param(head("content-length:2") + b"{}", 200, b"{}", id="names in any case"),
+        pytest.param(CHUNKED + CHUNKS + b"0\r\n\r\n", 200, b'{"a":1}', id="in chunks"),
+        pytest.param(CHUNKED + CHUNKS + b"0\r\nChecksum: x\r\n\r\n", 200, b'{"a":1}', id="fields behind the chunks"),
+        pytest.param(CHUNKED + b"0\r\n\r\n", 200, b"", id="no chunk at all"),
+        pytest.param(head("Content-Length: 0", code="409 Conflict"), 409, b"", id="empty"),
+        pytest.param(head(code="204 No Content"), 204, b"", id="no body"),
+        pytest.param(head("Content-Length: 9", code="304 Not Modified"), 304, b"", id="the length of what is not sent"),
+        pytest.param(head("Content-Length: 2", code="429") + b"no", 429, b"no", id="no words behind the code"),
+        pytest.param(
+            head(code="103 Early Hints") + head("Content-Length: 2") + b"{}", 200, b"{}", id="hints before it"
+        ),
+        pytest.param(
+            head("Content-Encoding: gzip", f"Content-Length: {len(gzip.compress(b'{}', mtime=0))}")
+            + gzip.compress(b"{}", mtime=0),
+            200,
+            b"{}",
+            id="compressed",
+        ),
+    ],
+)
+def test_an_answer_is_whole_with_its_last_byte(raw: bytes, code: int, body: bytes) -> None:
+    """Not before, and it is the same whether it comes at once or byte by byte."""
+    reader = Reader()
+    pieces = [reader.feed(raw[at : at + 1]) for at in range(len(raw))]
+    at_once = Reader().feed(raw)
+    assert pieces[:-1] == [None] * (len(raw) - 1)
+    assert pieces[-1] == at_once
+    assert at_once is not None
+    assert (at_once.code, at_once.body, at_once.may_go_on) == (code, body, True)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(head("Connection: close", "Content-Length: 2") + b"{}", id="the server says so"),
+        pytest.param(head("Content-Length: 2", version="HTTP/1.0") + b"{}", id="an old server"),
+        pytest.param(head("Content-Length: 2") + b"{}HTTP", id="more came than was asked for"),
+    ],
+)
+def test_a_connection_is_of_no_more_use(raw: bytes) -> None:
+    """The answer counts all the same."""
+    answer = Reader().feed(raw)
+    assert answer is not None
+    assert (answer.body, answer.may_go_on) == (b"{}", False)
+
+
+def test_an_answer_may_end_with_its_connection() -> None:
+    """Where it says nothing of its length."""
+    reader = Reader()
+    assert reader.feed(head("Retry-After: 7", code="503 Busy") + b"later") is None
+    assert reader.finish() == Answer(503, {"retry-after": "7"}, b"later", may_go_on=False)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"HTTP/1.1 20", id="in the head"),
+        pytest.param(head("Content-Length: 3") + b"{}", id="in the body"),
+        pytest.param(CHUNKED + b"4\r\n{", id="in a chunk"),
+        pytest.param(CHUNKED + CHUNKS, id="between chunks"),
+        pytest.param(CHUNKED + CHUNKS + b"0\r\n", id="before the very end"),
+    ],
+)
+def test_an_answer_that_was_cut_is_none(raw: bytes) -> None:
+    """Half an object must never count as one."""
+    reader = Reader()
+    assert reader.feed(raw) is None
+    with pytest.raises(Malformed):
+        reader.finish()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"SSH-2.0-OpenSSH\r\n\r\n", id="another protocol"),
+        pytest.param(head(code="2x0 OK"), id="no code"),
+        pytest.param(head("Content-Length: -1"), id="a length below nothing"),
+        pytest.param(CHUNKED + b"+2\r\n{}\r\n0\r\n\r\n", id="a size with a sign"),
+        pytest.param(CHUNKED + b"four\r\n", id="a chunk of no size"),
+        pytest.param(CHUNKED + b"\r\n", id="a chunk that says nothing"),
+        pytest.param(head("Content-Encoding: br", "Content-Length: 2") + b"{}", id="an encoding that nobody asked for"),
+        pytest.param(head("Content-Encoding: gzip", "Content-Length: 2") + b"{}", id="compressed, and yet not"),
+        pytest.param(b"x" * 70_000, id="a head without an end"),
+    ],
+)
+def test_what_is_no_answer_is_refused(raw: bytes) -> None:
+    """Rather than waited for."""
+    with pytest.raises(Malformed):
+        Reader().feed(raw)

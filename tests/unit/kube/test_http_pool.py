@@ -1,0 +1,200 @@
+"""Requests over kept connections, to a server that misbehaves on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from hearth.kube.http_answer import Answer, Malformed
+from hearth.kube.http_pool import Pool, Unheard
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+LAST = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
+
+
+@dataclass
+class Server:
+    """Answers the requests of each connection with what the test says, and closes it at None; [] is silence."""
+
+    plans: list[list[bytes | None]]
+    """A connection's each; the last serves all further ones."""
+    heard: list[bytes] = field(default_factory=list)
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        plan = list(self.plans[min(len(self.writers), len(self.plans) - 1)])
+        self.writers.append(writer)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.heard.append(head)
+                self.asked.set()
+                answer = plan.pop(0) if plan else b""
+                if answer is None:
+                    break
+                writer.write(answer)
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def run(*plans: list[bytes | None], path: str = "") -> AsyncIterator[tuple[Server, Pool]]:
+    """A server, and a pool of connections to it."""
+    server = Server(list(plans))
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    pool = Pool(f"http://127.0.0.1:{port}{path}", context=None, server_name=None, agent="test/1")
+    try:
+        yield server, pool
+    finally:
+        pool.close()
+        listening.close()
+
+
+async def send(pool: Pool, method: str = "GET", *, seconds: float = 5.0, **headers: str) -> Answer:
+    """One request."""
+    return await pool.send(method, "/x?y=z", headers=headers, body=None, seconds=seconds)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait, turn by turn of the loop, until the condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 -- the condition is the state of sockets, which set no event
+            await asyncio.sleep(0)
+
+
+async def test_a_request_is_written_out() -> None:
+    """With the path of the server before its own."""
+    async with run([OK], path="/prefix") as (server, pool):
+        await pool.send("PATCH", "/x?y=z", headers={"Accept": "a"}, body=b"", seconds=5)
+        host = pool._common.split("\r\n")[0]
+        assert server.heard == [
+            f"PATCH /prefix/x?y=z HTTP/1.1\r\n{host}\r\nUser-Agent: test/1\r\nAccept: a\r\nContent-Length: 0\r\n\r\n".encode()
+        ]
+        assert host.startswith("Host: 127.0.0.1:")
+
+
+async def test_a_connection_is_used_again() -> None:
+    """One after the other."""
+    async with run([OK, OK]) as (server, pool):
+        assert [(await send(pool)).body, (await send(pool)).body] == [b"{}", b"{}"]
+        assert len(server.writers) == 1
+
+
+async def test_requests_at_once_have_connections_of_their_own() -> None:
+    """An answer is never taken for another one's."""
+    async with run([OK, OK]) as (server, pool):
+        await asyncio.gather(*(send(pool) for _ in range(3)))
+        assert len(server.writers) == 3
+
+
+async def test_a_connection_that_the_server_ends_is_not_used_again() -> None:
+    """Whether it said so or not."""
+    async with run([LAST], [OK, None], [OK]) as (server, pool):
+        await send(pool)
+        await send(pool)
+        assert len(server.writers) == 2
+        server.writers[1].close()
+        await until(lambda: not any(link.is_open for link in pool._links))
+        await send(pool, "PATCH")
+        assert len(server.writers) == 3
+
+
+async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server may be about to close it."""
+    monkeypatch.setattr("hearth.kube.http_pool.KEEP_ALIVE", -1.0)
+    async with run([OK, OK]) as (server, pool):
+        await send(pool)
+        await send(pool)
+        assert len(server.writers) == 2
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_what_may_be_repeated_is_where_an_idle_connection_turns_out_closed(method: str) -> None:
+    """On another connection, since nothing was heard of it."""
+    async with run([OK, None], [OK]) as (server, pool):
+        await send(pool)
+        assert (await send(pool, method)).code == 200
+        assert len(server.writers) == 2
+
+
+async def test_a_write_is_not_repeated() -> None:
+    """It may have been done."""
+    async with run([OK, None], [OK]) as (server, pool):
+        await send(pool)
+        with pytest.raises(Unheard):
+            await send(pool, "PATCH")
+        assert len(server.writers) == 1
+
+
+async def test_a_fresh_connection_without_an_answer_is_not_repeated() -> None:
+    """Else a server that closes every connection would be asked for ever."""
+    async with run([None]) as (server, pool):
+        with pytest.raises(Unheard):
+            await send(pool)
+        assert len(server.writers) == 1
+
+
+@pytest.mark.parametrize("answer", [OK[:-1], b"HTTP/2 200\r\n\r\n"], ids=["cut", "malformed"])
+async def test_half_an_answer_is_none(answer: bytes) -> None:
+    """And it is not asked for again, since something was heard."""
+    async with run([answer, None], [OK]) as (server, pool):
+        sending = asyncio.ensure_future(send(pool))
+        await server.asked.wait()
+        await until(lambda: sending.done() or pool._links != set())
+        server.writers[0].close()
+        with pytest.raises(Malformed):
+            await sending
+        assert len(server.writers) == 1
+
+
+async def test_a_late_answer_is_nobodys() -> None:
+    """Whoever gives up waiting takes the connection with him."""
+    async with run([b""], [OK]) as (server, pool):
+        with pytest.raises(TimeoutError):
+            await send(pool, seconds=0.05)
+        server.writers[0].write(OK.replace(b"200 OK", b"500 No"))
+        assert (await send(pool)).code == 200
+        assert len(server.writers) == 2
+
+
+async def test_what_nobody_asked_for_ends_the_connection() -> None:
+    """It must not be the answer to the next request."""
+    async with run([OK + OK.replace(b"200 OK", b"500 No")], [OK]) as (_, pool):
+        await send(pool)
+        assert (await send(pool)).code == 200
+    async with run([OK], [OK]) as (server, pool):
+        await send(pool)
+        server.writers[0].write(OK.replace(b"200 OK", b"500 No"))
+        await until(lambda: not any(link.is_open for link in pool._links))
+        assert (await send(pool)).code == 200
+
+
+async def test_who_waits_is_told_when_the_pool_is_closed() -> None:
+    """And nothing is sent after that, nor repeated."""
+    async with run([OK, b""], [OK]) as (server, pool):
+        await send(pool)
+        server.asked.clear()
+        sending = asyncio.ensure_future(send(pool))
+        await server.asked.wait()
+        pool.close()
+        with pytest.raises(ConnectionError):
+            await sending
+        with pytest.raises(ConnectionError):
+            await send(pool)
+        assert len(server.heard) == 2
+
+
+async def test_a_header_cannot_hold_another_one() -> None:
+    """What comes from outside (a token, an account's name) stays what it is."""
+    async with run([OK]) as (server, pool):
+        with pytest.raises(ValueError, match="line"):
+            await send(pool, Accept="a\r\nImpersonate-User: admin")
+        with pytest.raises(ValueError, match="line"):
+            await pool.send("GET", "/x HTTP/1.1\r\n", headers={}, body=None, seconds=1)
+        assert server.heard == []
