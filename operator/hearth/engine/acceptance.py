@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
-from hearth.engine import recording, sources
+from hearth.engine import recording, shared_blueprints, sources
 from hearth.engine.ports import Cluster, Home, Revision, StackObject
+from hearth.engine.shared_blueprints import SharedBlueprints
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, MissingSource, Refused
@@ -43,6 +44,7 @@ class Acceptor:
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ACCEPTED_AT_ONCE))
     """For definitions that are being accepted: where a thousand Stacks are made at once, neither writes of children nor
     statuses queue up behind their revisions."""
+    shared: SharedBlueprints = field(default_factory=SharedBlueprints)
 
     async def get_definition(self, namespace: str, spec: Object) -> Definition:
         """What the spec of a Stack in that namespace wants. Raises MissingSource or InvalidDefinition."""
@@ -91,12 +93,21 @@ class Acceptor:
 
     async def compile(self, definition: Definition, stack: StackObject) -> Blueprint:
         """The blueprint, typed against the cluster's schemas. Raises InvalidDefinition."""
-        kinds = self.cluster.kinds
+        kinds, identity = self.cluster.kinds, identify(stack)
         pairs = compiler.find_kinds(definition)
         await self.cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
-        blueprint = await share(compiler.compile_in_pieces(definition, stack=identify(stack), kinds=kinds))
         # Always as the live spec says, whichever definition runs.
-        return dataclasses.replace(blueprint, adopts=bool(policies.adopts(stack.spec.get("adoptionPolicy"))))
+        adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
+        digest = shared_blueprints.find_digest(definition, adopts=adopts, generation=kinds.generation)
+        known = self.shared.find(digest, identity)
+        if known is not None:
+            return known
+        generation = kinds.generation
+        made = await share(compiler.compile_in_pieces(definition, stack=identity, kinds=kinds))
+        blueprint = dataclasses.replace(made, adopts=adopts)
+        if kinds.generation == generation:
+            self.shared.keep(digest, identity, blueprint)
+        return blueprint
 
     async def get_last_wish(self, stack: StackObject) -> Blueprint:
         """What a Stack that is being deleted wants: nothing, except that objects are kept.

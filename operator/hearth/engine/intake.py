@@ -5,7 +5,7 @@ Knows nothing of children; a definition that cannot be accepted leaves running w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 import structlog
@@ -74,7 +74,7 @@ class Intake:
     """Sensitive texts of this definition and of those before it, which may still stand in some child's status."""
     is_outdated: bool = True
     """Whether something besides the spec changed that the definition or the wish depends on."""
-    _names: dict[int, frozenset[str]] = field(default_factory=dict)
+    _names: dict[int, Set[str]] = field(default_factory=dict)
     """By number the resources of the present revision, and of those whose objects it holds back."""
     _present: int | None = None
     """The revision that the spec holds, where that is one that was accepted before."""
@@ -224,10 +224,10 @@ class Intake:
             if kept not in self._names and (names := await self._read_names(stack, kept)) is not None:
                 self._names[kept] = names
         self._names = {each: names for each, names in self._names.items() if each in wish.keeps}
-        self._names[number] = frozenset(blueprint.resources)
+        self._names[number] = blueprint.resources.keys()
         self._install(stack, blueprint, revision=revision)
 
-    async def _read_names(self, stack: StackObject, number: int) -> frozenset[str] | None:
+    async def _read_names(self, stack: StackObject, number: int) -> Set[str] | None:
         """The resources of a revision that is kept; None where nobody knows any more."""
         if number == NOTHING:
             return frozenset()
@@ -235,7 +235,7 @@ class Intake:
             stored = await self._compile_stored(stack, number)
         except (InvalidDefinition, MissingSource):
             return None
-        return frozenset(stored.blueprint.resources)
+        return stored.blueprint.resources.keys()
 
     async def _refuse(self, stack: StackObject, refusal: Refusal) -> None:
         """Keep what runs; after a restart that is the revision that the wish names."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hearth.graph import order
 from hearth.model import names
 from hearth.model.kinds import ObjectRef
-from hearth.template import conditions, secrecy
+from hearth.template import conditions, reaching, secrecy
 from hearth.template.binding import Binder, Test
 from hearth.template.blueprint import Blueprint, Evaluable, ResourceBlueprint, StackIdentity
 from hearth.template.conditions import Decided
@@ -79,6 +79,7 @@ def assemble(
         reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
         retained=frozenset(draft.source.name for draft in resources if draft.source.is_retained),
         hidden=hidden,
+        reach=max(binder.reach, reaching.of_names(map(find_naming, present.values()))),
     )
 
 
@@ -197,6 +198,13 @@ def refuse_duplicates(present: Iterable[Bound], binder: Binder, stack: StackIden
         if owner != name:
             place = f"{path}.manifest.metadata.name"
             binder.note(place, f"names {ref}, as the resource '{owner}' does; give one of them another name")
+
+
+def find_naming(bound: Bound) -> reaching.Naming:
+    """How the resource's object comes by its name."""
+    stated = bound.draft.source.manifest.get("metadata") or {}
+    is_placed = stated.get("namespace") is not None
+    return reaching.Naming(bound.draft.group, bound.draft.kind, stated.get("name") is not None, is_placed)
 
 
 def find_object(bound: Bound, stack: StackIdentity) -> ObjectRef | None:

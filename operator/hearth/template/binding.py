@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model.problems import Mistake
-from hearth.template import expressions, hints, manifest, values
-from hearth.template.blueprint import Broken, Known, Outcome, Values
+from hearth.template import expressions, hints, manifest, reaching, values
+from hearth.template.blueprint import Broken, Known, Outcome, Reach, Values
 from hearth.template.expressions import Expression, Reads
 from hearth.template.manifest import Constant, Dissection, Document, Keys, Mark, Part
 from hearth.template.secrecy import Secrecy
@@ -58,6 +58,8 @@ class Binder:
     fields: Mapping[str, Collection[str]] = field(default_factory=dict)
     """By resource the fields that its kind has, where they are known."""
     mistakes: list[Mistake] = field(default_factory=list)
+    reach: Reach = Reach.ANY
+    """For which Stacks all that was bound so far holds."""
 
     def note(self, path: str, message: str) -> None:
         """Remember a mistake."""
@@ -65,6 +67,7 @@ class Binder:
 
     def bind(self, sound: Sound, *, path: str) -> Expression | Constant | None:
         """The expression, or its value where that is known already, or None where that was a mistake."""
+        self.reach = max(self.reach, reaching.of_expression(sound.parsed))
         expression = expressions.bind(
             sound.parsed,
             path=path,

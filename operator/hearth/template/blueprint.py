@@ -75,6 +75,15 @@ class DriftPolicy(enum.Enum):
     IGNORE = "Ignore"
 
 
+class Reach(enum.IntEnum):
+    """For which Stacks a blueprint holds whose definition is the same: told by what of a Stack's identity went into it."""
+
+    ANY = 0
+    NAMESPACE = 1
+    """Those of one namespace."""
+    ONE = 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceBlueprint:
     """One resource that is there under these parameters (`when` is true)."""
@@ -116,7 +125,7 @@ class ResourceBlueprint:
     """Texts that must not be shown; None where its manifest holds nothing sensitive, so that it may be quoted freely."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Blueprint:
     """A definition, compiled."""
 
@@ -134,6 +143,8 @@ class Blueprint:
     """Whether every object is kept: the Stack goes without them."""
     hidden: frozenset[str] = field(default=frozenset(), repr=False)
     """Sensitive texts, which nothing that people read may hold."""
+    reach: Reach = Reach.ONE
+    """Which Stacks of this definition may share it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
