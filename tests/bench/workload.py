@@ -14,7 +14,8 @@ from hearth.kube import requests
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.desired import Standpoint, Wanted
+from hearth.plan import desired
+from hearth.plan.desired import Standpoint
 from hearth.plan.hashing import Hasher
 from hearth.template import compiler
 from hearth.template.blueprint import Definition, Known, ResourceBlueprint, StackIdentity
@@ -193,5 +194,5 @@ def write_out(resource: ResourceBlueprint, stack: StackIdentity, written: Mappin
     assert isinstance(outcome, Known), outcome
     requires = tuple(f"{name}/1" for name in resource.requires)
     whose = Standpoint(stack=stack, resource=resource.name, requires=requires)
-    child = Wanted(kind=kind, manifest=outcome.value, hash=HASHES.hash(outcome.value), whose=whose).at(1)
+    child = desired.want(outcome.value, kind=kind, hash_=HASHES.hash(outcome.value), whose=whose).at(1)
     return Target(path=requests.object_path(kind, child.ref.namespace, child.ref.name), manifest=child.manifest)

@@ -10,7 +10,7 @@ from typing import Any
 from hearth.model import names
 from hearth.model.child import Child, Object, Path, parse_child
 from hearth.model.kinds import Kind
-from hearth.plan import health, ownership
+from hearth.plan import health
 from hearth.plan.board import Board
 from hearth.plan.hashing import Hasher
 from hearth.plan.steps import Apply
@@ -139,7 +139,7 @@ class World:
         old = [child for child in self.of(step.resource) if child.ref == step.ref]
         uid = old[0].uid if old else f"uid-{self.count}"
         child = make_child(step.manifest, kind=step.kind, uid=uid, version=self.count, status=status)
-        self.memory.whole[uid] = (step.hash, ownership.digest(child.ownership))
+        self.memory.whole[uid] = (step.hash, child.ownership)
         others = [each for each in self.of(step.resource) if each.ref != step.ref]
         self.children[step.resource] = [*others, child]
         return child

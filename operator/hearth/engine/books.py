@@ -45,7 +45,7 @@ class Books:
             case execution.Done(child, left), Apply() if child is not None:
                 self.memory.succeed(key, steps.subject(step))
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
-                seen = (step.hash, ownership.digest(child.ownership))
+                seen = (step.hash, child.ownership)
                 self.memory.keep(child.uid, seen, ownership.Finding(left=left))
                 if step.uid is None and not child.is_adopted:
                     self.memory.made.add(child.uid)

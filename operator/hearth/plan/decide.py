@@ -125,6 +125,8 @@ def find_immutable(subject: Subject, child: Child, finding: Finding) -> str | No
     refused = subject.memory.immutable.get(child.uid)
     if refused is not None and refused[0] == subject.wanted.hash:
         return refused[1]
+    if not subject.resource.replace_on:
+        return None
     manifest = fields.without(subject.wanted.manifest, [lost.place for lost in finding.left])
     return replacing.find_replaced_field(subject.resource, child, manifest)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hearth.model import names, shards
+import orjson
+
+from hearth.model import names, packing, shards
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.inheritance import Inheritance
@@ -37,16 +39,36 @@ class Standpoint:
 class Desired:
     """What one resource's child is to be, as one of its incarnations."""
 
-    kind: Kind
+    wanted: Wanted = field(repr=False)
     ref: ObjectRef
     incarnation: int
-    manifest: Object = field(repr=False)
-    """Complete: shared by every pass, never changed in place."""
-    hash: str
-    statement: Statement | None = None
-    """What others may keep of it; None where nothing."""
-    inherited: Inheritance | None = None
-    """What of the manifest comes from the parent's environment; None where nothing."""
+    is_adopted: bool = False
+    """Whether it was somebody else's before, and goes on to say so."""
+
+    @property
+    def manifest(self) -> Object:
+        """Complete; made anew at every call, as nobody asks for it while nothing changes."""
+        return complete(self)
+
+    @property
+    def kind(self) -> Kind:
+        """Of the child."""
+        return self.wanted.kind
+
+    @property
+    def hash(self) -> str:
+        """Of the definition."""
+        return self.wanted.hash
+
+    @property
+    def statement(self) -> Statement | None:
+        """What others may keep of it; None where nothing."""
+        return self.wanted.statement
+
+    @property
+    def inherited(self) -> Inheritance | None:
+        """What of the manifest comes from the parent's environment; None where nothing."""
+        return self.wanted.inherited
 
     @property
     def record(self) -> str:
@@ -54,13 +76,17 @@ class Desired:
         return self.statement.record if self.statement is not None else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Wanted:
-    """An evaluated definition, whichever incarnation comes to carry it."""
+    """An evaluated definition, whichever incarnation comes to carry it; made by `want`, and not changed since."""
 
     kind: Kind
-    manifest: Object = field(repr=False)
-    """As the user means it: nothing of ours in it. Shared, never changed in place."""
+    packed: bytes = field(repr=False)
+    """JSON of a list whose only entry is the manifest as the user means it: nothing of ours in it."""
+    name: str | None
+    """The one that is stated."""
+    namespace: str
+    """Where the child is to be; "" for cluster scope."""
     hash: str
     """Of the manifest: our labels and a name of ours name the wish, and a change of theirs alone is no reason to write."""
     whose: Standpoint
@@ -70,20 +96,59 @@ class Wanted:
     """Whether the object is to say that it outlives its wish."""
     inherited: Inheritance | None = None
     """What the object is given of the parent's environment besides; None where that is nothing."""
-    _incarnations: dict[tuple[int, bool], Desired] = field(default_factory=dict, repr=False)
+    _incarnation: int = 0
+    """That of `_ref`."""
+    _ref: ObjectRef | None = field(default=None, repr=False)
+    """As it was asked for last, which is mostly how it is asked for next."""
+
+    @property
+    def manifest(self) -> Object:
+        """As the user means it, made anew at every call."""
+        found: list[Object] = orjson.loads(self.packed)
+        return found[0]
 
     @property
     def is_name_pinned(self) -> bool:
         """Whether every incarnation has the same name."""
-        return bool((self.manifest.get("metadata") or {}).get("name"))
+        return bool(self.name)
 
     def at(self, incarnation: int, *, is_adopted: bool = False) -> Desired:
-        """The complete object of that incarnation. is_adopted: it was somebody else's before, and goes on to say so."""
-        found = self._incarnations.get((incarnation, is_adopted))
-        if found is None:
-            found = complete(self, incarnation=incarnation, is_adopted=is_adopted)
-            self._incarnations[incarnation, is_adopted] = found
-        return found
+        """That incarnation. is_adopted: it was somebody else's before, and goes on to say so."""
+        return Desired(wanted=self, ref=self.ref_at(incarnation), incarnation=incarnation, is_adopted=is_adopted)
+
+    def ref_at(self, incarnation: int) -> ObjectRef:
+        """Where that incarnation is to be."""
+        if self._ref is None or self._incarnation != incarnation:
+            kind, name = self.kind, make_name(self, incarnation=incarnation)
+            self._ref = ObjectRef(group=kind.group, kind=kind.name, namespace=self.namespace, name=name)
+            self._incarnation = incarnation
+        return self._ref
+
+
+def want(  # noqa: PLR0913 -- each is something else that the object is to show
+    manifest: Object,
+    *,
+    kind: Kind,
+    hash_: str,
+    whose: Standpoint,
+    packed: bytes | None = None,
+    statement: Statement | None = None,
+    is_retained: bool = False,
+    inherited: Inheritance | None = None,
+) -> Wanted:
+    """What is wanted by an evaluated manifest. packed: the same as `Wanted.packed` has it, where somebody keeps that anyway."""
+    metadata = manifest.get("metadata") or {}
+    return Wanted(
+        kind=kind,
+        packed=packing.pack([manifest]) if packed is None else packed,
+        name=metadata.get("name"),
+        namespace=metadata.get("namespace", whose.stack.namespace) if kind.namespaced else "",
+        hash=hash_,
+        whose=whose,
+        statement=statement,
+        is_retained=is_retained,
+        inherited=inherited,
+    )
 
 
 def hash_wish(manifest: Object, *, is_retained: bool, hashes: Hashes) -> str:
@@ -94,39 +159,32 @@ def hash_wish(manifest: Object, *, is_retained: bool, hashes: Hashes) -> str:
     return hashes.hash([manifest, names.RETAIN]) if is_retained else hashes.hash(manifest)
 
 
-def complete(wanted: Wanted, *, incarnation: int, is_adopted: bool) -> Desired:
+def complete(desired: Desired) -> Object:
     """The object to apply."""
-    kind, whose = wanted.kind, wanted.whose
-    metadata = dict(wanted.manifest.get("metadata") or {})
-    namespace = metadata.setdefault("namespace", whose.stack.namespace) if kind.namespaced else ""
-    name = metadata.setdefault("name", make_name(whose, incarnation=incarnation, namespace=namespace))
-    ref = ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=name)
-    sign(metadata, wanted, ref=ref, incarnation=incarnation)
-    manifest = {**wanted.manifest, "metadata": metadata}
+    wanted, ref = desired.wanted, desired.ref
+    manifest = wanted.manifest
+    metadata = manifest["metadata"] = manifest.get("metadata") or {}
+    if wanted.kind.namespaced:
+        metadata["namespace"] = ref.namespace
+    metadata["name"] = ref.name
+    sign(metadata, wanted, ref=ref, incarnation=desired.incarnation)
     if wanted.inherited is not None:
         manifest = wanted.inherited.lay_over(manifest)
-    if is_adopted:
-        manifest = adopted(manifest)
-    return Desired(
-        kind=kind,
-        ref=ref,
-        incarnation=incarnation,
-        manifest=manifest,
-        hash=wanted.hash,
-        statement=wanted.statement,
-        inherited=wanted.inherited,
-    )
+    return adopted(manifest) if desired.is_adopted else manifest
 
 
-def make_name(whose: Standpoint, *, incarnation: int, namespace: str) -> str:
-    """The name of a child whose manifest does not state one."""
+def make_name(wanted: Wanted, *, incarnation: int) -> str:
+    """The name of a child: the one that is stated, else one of ours."""
+    if wanted.name is not None:
+        return wanted.name
+    whose = wanted.whose
     return names.child_name(
         stack=whose.stack.name,
         stack_namespace=whose.stack.namespace,
         stack_uid=whose.stack.uid,
         resource=whose.resource,
         incarnation=incarnation,
-        namespace=namespace,
+        namespace=wanted.namespace,
     )
 
 

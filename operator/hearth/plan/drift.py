@@ -56,7 +56,7 @@ def find(child: Child, desired: Desired, memory: Memory) -> Finding:
 
 def look(child: Child, desired: Desired, memory: Memory) -> Finding:
     """What was lost of an object that has this very definition; remembered while its ownership stays the same."""
-    seen = (desired.hash, ownership.digest(child.ownership))
+    seen = (desired.hash, child.ownership)
     if memory.whole.get(child.uid) == seen:
         return memory.left.get(child.uid, NOTHING)
     finding = compare(child, desired)
@@ -116,19 +116,20 @@ def tell(
     """What the Stack's owner is to know of the fields that are left to others."""
     if resource.drift_policy is not DriftPolicy.REPORT or not finding.left:
         return ()
-    reported = tuple(lost for lost in finding.left if not is_agreed(lost.place, resource, child, desired))
+    manifest = desired.manifest
+    reported = tuple(lost for lost in finding.left if not is_agreed(lost.place, resource, child, manifest))
     if not reported:
         return ()
-    holder = name_holder(resource.name, Question(child=child, lost=reported, manifest=desired.manifest), memory)
+    holder = name_holder(resource.name, Question(child=child, lost=reported, manifest=manifest), memory)
     message = f"{resource.name} ({child.ref}): {describe(reported)}, {holder}; it is left so, as driftPolicy is Report"
     return (Remark(type="Drifted", reason="FieldsTaken", message=message),)
 
 
-def is_agreed(place: Place, resource: ResourceBlueprint, child: Child, desired: Desired) -> bool:
+def is_agreed(place: Place, resource: ResourceBlueprint, child: Child, manifest: Object) -> bool:
     """Whether the definition itself leaves the field to others, so that there is nothing to tell."""
     if place == stated.REPLICAS and child.ownership is not None and child.ownership.is_scaled:
         return True
-    return any(fields.covers(pattern, place, desired.manifest) for pattern in resource.ignore_fields)
+    return any(fields.covers(pattern, place, manifest) for pattern in resource.ignore_fields)
 
 
 def tell_contest(name: str, contest: Contest | None, question: Question, memory: Memory) -> tuple[Remark, ...]:

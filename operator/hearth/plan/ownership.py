@@ -6,7 +6,6 @@ Compares no values, so that defaults, other spellings and mutating webhooks neve
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,8 +40,6 @@ NOTHING: tuple[object, ...] = (None, [])
 """Stated values that nobody can own, so that they cannot be lost; maps without any other value are nothing, too."""
 WHOLE_ENTRY = "metadata.managedFields"
 """What is said to be lost where our entry is gone and the manifest states nothing else that could be named."""
-DIGEST_SIZE = 16
-"""Bytes; a chance equality would hide a drift, and is out of the question at 128 bits."""
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -63,18 +60,6 @@ class Finding:
     """What others keep: no apply states it."""
     taken: tuple[Lost, ...] = ()
     """What the next apply states, and thereby takes back."""
-
-
-def digest(ownership: Ownership | None) -> bytes:
-    """Equal for equal ownership: what was found whole once, for the same manifest, needs no second walk."""
-    if ownership is None:
-        return b""
-    found = hashlib.blake2b(ownership.fields, digest_size=DIGEST_SIZE)
-    for path in ownership.collapsed:
-        found.update("\0".join(path).encode() + b"\1")
-    if ownership.is_scaled:
-        found.update(b"\2")
-    return found.digest()
 
 
 def find_lost(manifest: Mapping[str, Any], ownership: Ownership | None) -> str | None:

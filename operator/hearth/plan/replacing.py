@@ -40,7 +40,7 @@ def find_policy(resource: ResourceBlueprint, wanted: Wanted) -> Replacement:
 
 def find_candidates(children: Iterable[Child], wanted: Wanted) -> list[Child]:
     """The objects that can stand for the resource as it is wanted now: of its kind, and where it is to be."""
-    return [child for child in children if child.is_identified and is_at(child, wanted.at(child.incarnation).ref)]
+    return [child for child in children if child.is_identified and is_at(child, wanted.ref_at(child.incarnation))]
 
 
 def is_at(child: Child, ref: ObjectRef) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.plan import curing, decide, drift, gates, inheritance, moves, replacing, restoring, stated, stops
-from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish
+from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish, want
 from hearth.plan.gates import Gates
 from hearth.plan.healing import Ward
 from hearth.plan.health import Rulebook
@@ -140,11 +140,12 @@ class Resolver:
             return outcome
         requires = tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires)
         whose = Standpoint(stack=self._stack, resource=resource.name, requires=requires)
-        wanted = Wanted(
+        wanted = want(
+            outcome.value,
             kind=kind,
-            manifest=outcome.value,
-            hash=hash_wish(outcome.value, is_retained=resource.is_retained, hashes=self._hashes),
+            hash_=hash_wish(outcome.value, is_retained=resource.is_retained, hashes=self._hashes),
             whose=whose,
+            packed=resource.constant,
             is_retained=resource.is_retained,
             inherited=inherited,
             statement=stated.make_statement(

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from hearth.model import fields, names
+import orjson
+
+from hearth.model import fields, names, packing
 from hearth.model.child import Child, Object
 from hearth.model.fields import Pattern, Place
 from hearth.plan import ownership
@@ -42,8 +44,8 @@ class Hashes(Protocol):
 class Statement:
     """What one manifest states, for a resource of which others may keep something."""
 
-    manifest: Object
-    """As the user means it."""
+    packed: bytes = field(repr=False)
+    """JSON of the manifest as the user means it."""
     whole: bool
     """Whether others may keep whatever they take."""
     ignored: tuple[Pattern, ...]
@@ -54,16 +56,24 @@ class Statement:
     record: str
     """As the annotation says it; equal for equal statements."""
 
+    @property
+    def manifest(self) -> Object:
+        """As the user means it, made anew at every call: nobody asks while nothing is taken."""
+        found: Object = orjson.loads(self.packed)
+        return found
+
     def may_stay(self, place: Place, *, is_scaled: bool) -> bool:
         """Whether others may keep what they took there. is_scaled: the replica count is set by way of its subresource."""
         if self.whole or (is_scaled and place == REPLICAS):
             return True
-        return any(fields.covers(pattern, place, self.manifest) for pattern in self.ignored)
+        manifest = self.manifest
+        return any(fields.covers(pattern, place, manifest) for pattern in self.ignored)
 
     def is_recorded(self, place: Place, record: str) -> bool:
         """Whether an earlier record holds what is stated at and below a place as it is stated now."""
         known = split(record)
-        leaves = find_leaves(fields.read(self.manifest, place), find_address(self.manifest, place))
+        manifest = self.manifest
+        leaves = find_leaves(fields.read(manifest, place), find_address(manifest, place))
         return all(digest(each, value, owner=self.owner, hashes=self.hashes) in known for each, value in leaves)
 
 
@@ -82,7 +92,7 @@ def make_statement(
     }
     prefix = hashes.hash(owner).partition(":")[0]
     return Statement(
-        manifest=manifest,
+        packed=packing.pack(manifest),
         whole=whole,
         ignored=ignored,
         owner=owner,

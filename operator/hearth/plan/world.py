@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hearth.model.child import Child, Object
+from hearth.model.child import Child, Object, Ownership
 from hearth.plan import attempts, steps
 from hearth.plan.attempts import Attempt
 from hearth.plan.causes import Cause
@@ -46,8 +46,8 @@ class Memory:
     """Steps that are being taken now, by their keys; no cache may know yet of what they come to."""
     missed: dict[str, set[Cause]] = field(default_factory=dict)
     """By key what changed while its step was on its way, which may have been too late for it."""
-    whole: dict[str, tuple[str, bytes]] = field(default_factory=dict)
-    """By UID the definition's hash and the digest of our ownership when nothing of it was to be taken back."""
+    whole: dict[str, tuple[str, Ownership | None]] = field(default_factory=dict)
+    """By UID the definition's hash and our ownership when nothing of it was to be taken back."""
     left: dict[str, Finding] = field(default_factory=dict)
     """By UID what was left to others then, where that is anything."""
     contests: dict[str, Contest] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Memory:
     ready: set[str] = field(default_factory=set)
     """UIDs of those among them that have been ready."""
 
-    def keep(self, uid: str, seen: tuple[str, bytes], finding: Finding) -> None:
+    def keep(self, uid: str, seen: tuple[str, Ownership | None], finding: Finding) -> None:
         """Nothing but what is left to others is lost of an object while `seen` stays the same (see `whole`)."""
         self.whole[uid] = seen
         if finding.left:

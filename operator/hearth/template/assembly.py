@@ -171,6 +171,7 @@ def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependen
         kind=draft.kind,
         manifest=bound.document,
         is_constant=bound.document.is_constant,
+        constant=bound.document.raw if bound.document.is_constant else None,
         is_name_pinned=metadata.get("name") is not None,
         requires=tuple(requires),
         dependents=tuple(sorted(dependents)),

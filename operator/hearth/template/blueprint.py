@@ -99,6 +99,8 @@ class ResourceBlueprint:
     """Gives the manifest as the user means it: no name, namespace or labels of ours added yet."""
     is_constant: bool
     """Whether the manifest reads no other resource, so that one evaluation serves for ever."""
+    constant: bytes | None = field(default=None, repr=False)
+    """JSON of a list whose only entry is the manifest, where somebody keeps that of a constant one anyway."""
     is_name_pinned: bool
     """Whether the manifest states `metadata.name`."""
     requires: tuple[str, ...]

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Child, Ownership
-from hearth.plan import ownership
 from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
 from hearth.plan.standing import State
@@ -92,7 +91,7 @@ def test_what_our_own_answer_lacks_is_no_drift() -> None:
     """The digest of the answer is what later events are held against."""
     world, board = settled(CHAIN)
     child = dataclasses.replace(only(world.of("a")), ownership=Ownership(fields=b"{}"), resource_version=99)
-    world.memory.whole[child.uid] = (child.hash, ownership.digest(child.ownership))
+    world.memory.whole[child.uid] = (child.hash, child.ownership)
     world.children["a"] = [child]
     assert world.refresh(board, "a") == []
 
@@ -270,7 +269,7 @@ def test_an_object_whose_resource_is_renamed_is_kept() -> None:
     world.children["old"] = []
     relabelled = blueprints.make_child(step.manifest, uid=uid, version=99)
     world.children["new"] = [relabelled]
-    world.memory.whole[uid] = (step.hash, ownership.digest(relabelled.ownership))
+    world.memory.whole[uid] = (step.hash, relabelled.ownership)
     assert world.refresh(board, "new") == []
     assert board.is_complete
 

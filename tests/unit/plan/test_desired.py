@@ -9,6 +9,7 @@ import pytest
 
 from hearth.model import names
 from hearth.model.kinds import Kind
+from hearth.plan import desired
 from hearth.plan.desired import Desired, Standpoint, Wanted
 from support.blueprints import CONFIG_MAP, HASHER, STACK
 
@@ -20,7 +21,7 @@ ROLE = Kind(
 def want(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP) -> Wanted:
     """For the resource `webConfig`, which requires `db`."""
     whose = Standpoint(stack=STACK, resource="webConfig", requires=("db/2",))
-    return Wanted(kind=kind, manifest=manifest, hash=HASHER.hash(manifest), whose=whose)
+    return desired.want(manifest, kind=kind, hash_=HASHER.hash(manifest), whose=whose)
 
 
 def complete(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP, incarnation: int = 1) -> Desired:

@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from hearth.model.child import Child, Object
-from hearth.plan import ownership, replacing, steps
+from hearth.plan import desired, replacing, steps
 from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
-from hearth.plan.desired import Standpoint, Wanted
+from hearth.plan.desired import Standpoint
 from hearth.plan.standing import State
 from hearth.plan.steps import Apply, Delete
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
@@ -163,7 +163,7 @@ def fail(world: World, board: Board, *, failures: int, is_known: bool = True) ->
     assert desired is not None
     step = Apply(resource="a", kind=GADGET, ref=desired.ref, manifest=desired.manifest, hash=desired.hash, uid=None)
     child = world.carry_out(step, status=FAILED)
-    world.memory.whole[child.uid] = (step.hash, ownership.digest(child.ownership))
+    world.memory.whole[child.uid] = (step.hash, child.ownership)
     world.memory.failed.add(child.uid)
     if is_known:
         world.memory.made.add(child.uid)
@@ -253,7 +253,7 @@ def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expe
     """By a table."""
     whose = Standpoint(stack=STACK, resource="a", requires=())
     served = dataclasses.replace(CONFIG_MAP, name=kind)
-    wanted = Wanted(kind=served, manifest={}, hash=HASHER.hash({}), whose=whose)
+    wanted = desired.want({}, kind=served, hash_=HASHER.hash({}), whose=whose)
     assert replacing.find_policy(one("x").resources["a"], wanted) is expected
 
 
