@@ -135,7 +135,7 @@ class KubeMachine:
     def count_stacks(self) -> Mapping[str, float]:
         """By phase."""
         found = (self._home.find_stack(uid) for uid in self._home.stacks())
-        return collections.Counter(str(stack.status.get("phase", "")) for stack in found if stack is not None)
+        return collections.Counter(stack.phase for stack in found if stack is not None)
 
     def count_writes(self) -> Mapping[str, float]:
         """Of children, by what becomes of them."""

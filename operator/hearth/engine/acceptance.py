@@ -26,6 +26,8 @@ from hearth.template.work import Pieces, Result
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
 """What a Stack that is being deleted wants."""
+NONE: frozenset[ObjectRef] = frozenset()
+"""One for all: an empty set takes as much memory as one of four."""
 DEFAULT_KEY = "template.yaml"
 FORBIDDEN = 403
 ACCEPTED_AT_ONCE = 16
@@ -172,7 +174,9 @@ def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
     """The objects besides the spec that the definition is read from."""
     reference = spec.get("templateRef")
     found = {each.ref for each in sources.find_references(namespace, spec)}
-    return frozenset(found | {locate_source(namespace, reference)} if reference is not None else found)
+    if reference is not None:
+        found.add(locate_source(namespace, reference))
+    return frozenset(found) if found else NONE
 
 
 def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:

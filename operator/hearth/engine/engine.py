@@ -72,6 +72,8 @@ class Engine:
         self._loop: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._awaited: set[Cause] = set()
+        self._unsettled: dict[str, Runner] = {}
+        """Those that may wait for a kind or a cause, so that nobody else need be asked: a thousand others are at rest."""
 
     async def start(self) -> None:
         """Begin: every Stack that is known gets a first pass."""
@@ -98,6 +100,7 @@ class Engine:
         for each in self._runners.values():
             each.close()
         self._runners.clear()
+        self._unsettled.clear()
 
     async def _run(self) -> None:
         inbox, passes, seconds = self._services.inbox, 0, 0.0
@@ -143,12 +146,17 @@ class Engine:
             result = "error"
             logger.exception("internal error in a pass", stack=f"{stack.namespace}/{stack.name}")
             self._services.mark_later(runner.INTERNAL_ERROR_RETRY, uid, EVERYTHING)
+        if each.is_unsettled:
+            self._unsettled[uid] = each
+        else:
+            self._unsettled.pop(uid, None)
         seconds = self._services.clock.monotonic() - started
         self._observer.on_pass(result=result, seconds=seconds)
         self._recorder.touch(uid, is_urgent=each.is_urgent)
         return seconds
 
     def _forget(self, uid: str) -> None:
+        self._unsettled.pop(uid, None)
         each = self._runners.pop(uid, None)
         if each is not None:
             each.close()
@@ -176,13 +184,13 @@ class Engine:
 
     def _look_for_kinds(self) -> None:
         """Ask for new kinds from time to time while somebody waits for one."""
-        if any(each.misses_kinds for each in self._runners.values()):
+        if any(each.misses_kinds for each in self._unsettled.values()):
             self._refreshing = asyncio.ensure_future(self._services.cluster.refresh_kinds())
         self._services.clock.call_later(LOOK_FOR_KINDS, self._look_for_kinds)
 
     def _look_at_causes(self) -> None:
         """Let go, once in a while, of the causes that nobody has waited for since the last look."""
-        awaited = {cause for each in self._runners.values() for cause in each.awaited()}
+        awaited = {cause for each in self._unsettled.values() for cause in each.awaited()}
         self._services.cluster.keep_causes(awaited | self._awaited)
         self._awaited = awaited
         self._services.clock.call_later(CAUSES_KEPT, self._look_at_causes)

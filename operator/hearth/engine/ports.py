@@ -134,6 +134,8 @@ class StackObject:
     packed_spec: bytes = field(repr=False)
     """As JSON, which takes a fifth of the memory that a template takes parsed."""
     packed_status: bytes = field(repr=False)
+    phase: str = ""
+    """That of the status."""
 
     @property
     def spec(self) -> Object:

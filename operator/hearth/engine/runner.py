@@ -28,6 +28,7 @@ from hearth.model.kinds import Kind
 from hearth.plan import causes, headline, steps
 from hearth.plan.board import Board
 from hearth.plan.health import Change
+from hearth.plan.standing import State
 from hearth.plan.steps import Step
 from hearth.plan.wish import Motive, Wish
 from hearth.plan.world import Memory
@@ -221,6 +222,13 @@ class Runner:
         if what in self.intake.sources or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether it may wait for a kind, or to try something again; a look that costs nothing."""
+        board = self.board
+        is_waiting = board is not None and bool(board.wakes or board.by_state[State.WAITING])
+        return is_waiting or self.intake.refusal is not None
 
     @property
     def misses_kinds(self) -> bool:

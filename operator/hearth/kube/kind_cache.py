@@ -20,7 +20,7 @@ from hearth.model.kinds import Kind
 from hearth.model.shards import WHOLE, Share
 
 COMMON = ("namespace", "creationTimestamp")
-COMMON_ANNOTATIONS = (names.ANNOTATION_INCARNATION, names.ANNOTATION_REQUIRES)
+COMMON_ANNOTATIONS = (names.ANNOTATION_INCARNATION, names.ANNOTATION_REQUIRES, names.ANNOTATION_HASH)
 MOST_SHARED = 4096
 """Values kept per kind for others to share; beyond that they are hardly shared at all."""
 

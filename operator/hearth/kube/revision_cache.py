@@ -5,6 +5,7 @@ Must not know what a revision is for.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from hearth.engine.ports import Revision
@@ -20,6 +21,8 @@ from hearth.model.shards import WHOLE, Share
 CONTROLLER_REVISION = Kind(
     group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
 )
+KINDS_KEPT = 256
+"""Sets of kinds: Stacks of one template have the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,6 @@ class RevisionCache:
         """What is kept of a revision."""
         metadata = raw["metadata"]
         annotations = metadata.get("annotations") or {}
-        kinds = annotations.get(names.ANNOTATION_KINDS, "")
         return RevisionRecord(
             uid=metadata["uid"],
             resource_version=int(metadata["resourceVersion"]),
@@ -100,7 +102,7 @@ class RevisionCache:
                 name=metadata["name"],
                 number=child.parse_count(annotations.get(names.ANNOTATION_REVISION, "")),
                 hash=annotations.get(names.ANNOTATION_HASH, ""),
-                kinds=frozenset(kinds.split(",")) if kinds else frozenset(),
+                kinds=parse_kinds(annotations.get(names.ANNOTATION_KINDS, "")),
             ),
         )
 
@@ -122,3 +124,9 @@ class RevisionCache:
 
     def complete(self) -> None:
         """A fresh list is there; `wait_synced` tells whoever waits."""
+
+
+@functools.lru_cache(maxsize=KINDS_KEPT)
+def parse_kinds(text: str) -> frozenset[str]:
+    """The kinds that a revision says were applied; one set in memory for all that say the same."""
+    return frozenset(text.split(",")) if text else frozenset()

@@ -5,6 +5,7 @@ Must not know what a Stack means.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from typing import Protocol
 
@@ -111,7 +112,7 @@ class StackCache:
 
 def parse_stack(raw: Object) -> StackObject:
     """A Stack as the engine sees it."""
-    metadata = raw["metadata"]
+    metadata, status = raw["metadata"], raw.get("status") or {}
     return StackObject(
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -123,7 +124,8 @@ def parse_stack(raw: Object) -> StackObject:
         annotations=metadata.get("annotations") or {},
         author=provenance.find_author(metadata.get("managedFields") or ()),
         packed_spec=packing.pack(raw.get("spec") or {}),
-        packed_status=packing.pack(raw.get("status") or {}),
+        packed_status=packing.pack(status),
+        phase=sys.intern(status.get("phase", "")),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -96,6 +97,8 @@ class Wanted:
     """Whether the object is to say that it outlives its wish."""
     inherited: Inheritance | None = None
     """What the object is given of the parent's environment besides; None where that is nothing."""
+    inputs: object = None
+    """What it was made of: while that stays the same, so does this."""
     _incarnation: int = 0
     """That of `_ref`."""
     _ref: ObjectRef | None = field(default=None, repr=False)
@@ -135,6 +138,7 @@ def want(  # noqa: PLR0913 -- each is something else that the object is to show
     statement: Statement | None = None,
     is_retained: bool = False,
     inherited: Inheritance | None = None,
+    inputs: object = None,
 ) -> Wanted:
     """What is wanted by an evaluated manifest. packed: the same as `Wanted.packed` has it, where somebody keeps that anyway."""
     metadata = manifest.get("metadata") or {}
@@ -143,11 +147,13 @@ def want(  # noqa: PLR0913 -- each is something else that the object is to show
         packed=packing.pack([manifest]) if packed is None else packed,
         name=metadata.get("name"),
         namespace=metadata.get("namespace", whose.stack.namespace) if kind.namespaced else "",
-        hash=hash_,
+        # The object has the same, so that one copy serves both.
+        hash=sys.intern(hash_),
         whose=whose,
         statement=statement,
         is_retained=is_retained,
         inherited=inherited,
+        inputs=inputs,
     )
 
 

@@ -55,7 +55,7 @@ class Resolver:
         self._stack = stack
         self._kinds = kinds
         self._hashes = hashes
-        self._wanted: dict[str, tuple[object, Wanted]] = {}
+        self._wanted: dict[str, Wanted] = {}
         self._claims: dict[ObjectRef, str] = {}
 
     def judge(
@@ -114,7 +114,7 @@ class Resolver:
     def find_desired(self, name: str) -> Desired | None:
         """What the resource is to be as its first incarnation, as it was evaluated last."""
         known = self._wanted.get(name)
-        return known[1].at(1) if known is not None else None
+        return known.at(1) if known is not None else None
 
     def has_lost_kinds(self) -> bool:
         """Whether the cluster does not serve the kind of some resource."""
@@ -131,10 +131,11 @@ class Resolver:
         if kind in self._unwatched:
             return f"{kind.key} objects cannot be watched yet; it goes on when they can"
         inherited = inheritance.find(self.gates.rules, resource.name) if resource.is_stack else None
-        inputs = (kind, inherited, *(standings[required].signature for required in resource.requires))
+        signatures = [standings[required].signature for required in resource.requires]
+        inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
         known = self._wanted.get(resource.name)
-        if known is not None and known[0] == inputs:
-            return known[1]
+        if known is not None and (known.inputs is inputs or known.inputs == inputs):
+            return known
         outcome = resource.manifest.evaluate(values)
         if not isinstance(outcome, Known):
             return outcome
@@ -146,6 +147,7 @@ class Resolver:
             hash_=hash_wish(outcome.value, is_retained=resource.is_retained, hashes=self._hashes),
             whose=whose,
             packed=resource.constant,
+            inputs=inputs,
             is_retained=resource.is_retained,
             inherited=inherited,
             statement=stated.make_statement(
@@ -158,7 +160,7 @@ class Resolver:
         )
         if known is not None:
             self._claims = {ref: name for ref, name in self._claims.items() if name != resource.name}
-        self._wanted[resource.name] = (inputs, wanted)
+        self._wanted[resource.name] = wanted
         return wanted
 
     def _decide(self, subject: Subject) -> Standing:
