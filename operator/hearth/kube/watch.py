@@ -134,6 +134,8 @@ class Watch:
         self._highest: int | None = None
         self._opened: float | None = None
         self._failures = 0
+        self._stalls = 0
+        """Streams in a row that nothing came from until they were given up."""
         self._absences = 0
         self._lists_in_pages = False
         self._synced = asyncio.Event()
@@ -267,6 +269,7 @@ class Watch:
                 if now >= extend_at:
                     # Moving the limit costs as much as an event; a thirtieth of it is exact enough.
                     extend_at = now + patience / 30
+                    self._stalls = 0
                     limit.reschedule(now + patience)
                 for line in lines.feed(chunk):
                     if line:
@@ -337,8 +340,9 @@ class Watch:
         if self._opened is not None and asyncio.get_running_loop().time() - self._opened >= SETTLED_AFTER:
             self._failures = 0
         self._failures += 1
+        self._stalls += reason is Reason.STALLED
         self._learn(reason)
-        if interruptions.needs_list(reason, failures=self._failures):
+        if interruptions.needs_list(reason, failures=self._failures, stalls=self._stalls):
             self._forget_version()
         seconds = interruptions.pause(interruption, failures=self._failures, uniform=self._server.rules.uniform)
         self._say(interruption, error, seconds)

@@ -178,11 +178,20 @@ def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
 
 
 @scripted_api.in_virtual_time
-async def test_a_silent_stream_is_left_for_a_fresh_list() -> None:
-    """A restored server is silent about versions that it has not reached."""
-    bench = Bench(Stream(list_end(5)), Stream(list_end(6)))
-    assert (await bench.run(80.0))[:4] == ["listing", "synced@5", "listing", "synced@6"]
-    assert bench.watch.restarts["stalled"] >= 1
+async def test_after_a_silence_it_goes_on_where_it_was() -> None:
+    """However often, as long as something comes in between: a list of everything would be dear."""
+    bench = Bench(Stream(list_end(5)), Stream(added("a", 6)), Stream(added("b", 7)))
+    assert await bench.run(200.0) == ["listing", "synced@5", "a@6", "b@7"]
+    assert bench.watch.restarts["stalled"] == 2
+    assert bench.freshness == [True, False, False]
+
+
+@scripted_api.in_virtual_time
+async def test_a_server_that_stays_silent_is_asked_for_a_fresh_list() -> None:
+    """A restored one is silent about versions that it has not reached."""
+    bench = Bench(Stream(list_end(5)), Stream(), Stream(list_end(4)))
+    assert (await bench.run(160.0))[:4] == ["listing", "synced@5", "listing", "synced@None"]
+    assert bench.freshness == [True, False, True]
 
 
 @scripted_api.in_virtual_time
