@@ -38,16 +38,23 @@ class Link(asyncio.Protocol):
         self._reader = Reader()
         self._answer: asyncio.Future[Answer] | None = None
 
-    async def ask(self, request: bytes) -> Answer:
-        """The answer. The connection is of no use any more where this raises, or is cancelled."""
+    async def ask(self, request: bytes, *, until: float) -> Answer:
+        """The answer, where it is there by then (by the loop's clock).
+
+        The connection is of no use any more where this raises, or is cancelled.
+        """
         assert self._transport is not None  # noqa: S101 -- whoever has a link has a connection
         self._reader = Reader()
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
         self._answer = answer
+        # A scope of asyncio around it would take three times as long, which is as long as to read the answer.
+        timer = loop.call_at(until, self._fail, TimeoutError("none came in time"))
         self._transport.write(request)
         try:
             return await answer
         finally:
+            timer.cancel()
             self._answer = None
 
     def close(self) -> None:
@@ -117,14 +124,14 @@ class Pool:
         Raises OSError (`Malformed` among them), TimeoutError, or ValueError where a header cannot be sent.
         """
         request = self._write_out(method, target, headers, body)
-        async with asyncio.timeout(seconds):
-            while (link := self._find_idle()) is not None:
-                try:
-                    return await self._ask(link, request)
-                except Unheard:
-                    if method not in REPEATABLE:
-                        raise
-            return await self._ask(await self._connect(), request)
+        until = asyncio.get_running_loop().time() + seconds
+        while (link := self._find_idle()) is not None:
+            try:
+                return await self._ask(link, request, until)
+            except Unheard:
+                if method not in REPEATABLE:
+                    raise
+        return await self._ask(await self._connect(until), request, until)
 
     def close(self) -> None:
         """End all connections, and make no other; whoever waits for an answer is told."""
@@ -134,10 +141,10 @@ class Pool:
         self._links.clear()
         self._idle.clear()
 
-    async def _ask(self, link: Link, request: bytes) -> Answer:
+    async def _ask(self, link: Link, request: bytes, until: float) -> Answer:
         may_go_on = False
         try:
-            answer = await link.ask(request)
+            answer = await link.ask(request, until=until)
             may_go_on = answer.may_go_on and link.is_open
         finally:
             if may_go_on and link in self._links:
@@ -160,10 +167,10 @@ class Pool:
             link.close()
         return None
 
-    async def _connect(self) -> Link:
-        link = Link()
-        async with asyncio.timeout(CONNECT_TIMEOUT):
-            await asyncio.get_running_loop().create_connection(
+    async def _connect(self, until: float) -> Link:
+        link, loop = Link(), asyncio.get_running_loop()
+        async with asyncio.timeout_at(min(until, loop.time() + CONNECT_TIMEOUT)):
+            await loop.create_connection(
                 lambda: link, self._host, self._port, ssl=self._context, server_hostname=self._server_name
             )
         if self._is_closed:
