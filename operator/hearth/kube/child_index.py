@@ -26,7 +26,8 @@ class ChildIndex:
 
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
         """Of one resource."""
-        return self.children(stack_uid).get(resource, ())
+        resources = self._stacks.get(stack_uid)
+        return () if resources is None else resources.get(resource, ())
 
     def replace(self, old: Child | None, new: Child | None) -> None:
         """Put `new` in the place of `old`; either may be missing, and their labels may differ."""

@@ -207,10 +207,10 @@ class Board:
                 heapq.heappush(queue, resource.index)
         while queue:
             name = self._order[heapq.heappop(queue)]
-            before = self.standings.get(name)
-            standing = self._resolver.judge(name, self.standings, children.of(name), memory=memory, now=now)
+            before, found = self.standings.get(name), children.of(name)
+            standing = self._resolver.judge(name, self.standings, found, memory=memory, now=now)
             self._record(name, standing, memory)
-            self._sort_out(name, chosen=standing.child, children=children.of(name))
+            self._sort_out(name, chosen=standing.child, children=found)
             self._claim(standing.child, children)
             if self.ward.note(name, standing):
                 for other in self.ward.names:

@@ -38,15 +38,20 @@ def to_apply(
         hidden=subject.resource.hidden,
     )
     standing = Standing(
-        state=State.PROGRESSING, reason="Applying", message="is being applied", place=desired.ref, child=child
+        state=State.PROGRESSING,
+        reason="Applying",
+        message="is being applied",
+        place=desired.ref,
+        child=child,
+        step=step,
     )
     return _when_due(subject, standing, step)
 
 
 def to_delete(subject: Subject, child: Child, message: str) -> Standing:
     """The standing of a resource whose object is to go before the next one is made."""
-    standing = readiness.stand(child, State.PROGRESSING, "Replacing", message)
-    return _when_due(subject, standing, Delete(child=child))
+    standing, step = readiness.stand(child, State.PROGRESSING, "Replacing", message), Delete(child=child)
+    return _when_due(subject, dataclasses.replace(standing, step=step), step)
 
 
 def to_await(child: Child) -> Standing:
@@ -56,16 +61,16 @@ def to_await(child: Child) -> Standing:
 
 def to_resume(subject: Subject, child: Child) -> Standing:
     """The standing of a resource whose object has its definition, and is still suspended."""
-    standing = readiness.stand(child, State.PROGRESSING, "Resuming", "is being resumed")
-    return _when_due(subject, standing, suspending.resume(child))
+    standing, step = readiness.stand(child, State.PROGRESSING, "Resuming", "is being resumed"), suspending.resume(child)
+    return _when_due(subject, dataclasses.replace(standing, step=step), step)
 
 
 def _when_due(subject: Subject, standing: Standing, step: Step) -> Standing:
-    """The standing with its step, unless that is being taken or was refused a moment ago."""
-    attempt = subject.memory.attempts.get(subject.name)
+    """The standing as it is, or without its step where that is being taken, or was refused a moment ago."""
+    attempt, is_in_flight = subject.memory.attempts.get(subject.name), subject.name in subject.memory.in_flight
     if attempt is not None and attempt.subject == steps.subject(step):
         state = State.FAILED if attempt.is_exhausted else State.RETRYING
         standing = dataclasses.replace(standing, state=state, reason=attempt.reason, message=attempt.message)
-        if attempt.next_try > subject.now and subject.name not in subject.memory.in_flight:
-            return dataclasses.replace(standing, wake_at=attempt.next_try)
-    return standing if subject.name in subject.memory.in_flight else dataclasses.replace(standing, step=step)
+        if attempt.next_try > subject.now and not is_in_flight:
+            return dataclasses.replace(standing, step=None, wake_at=attempt.next_try)
+    return dataclasses.replace(standing, step=None) if is_in_flight else standing

@@ -27,6 +27,9 @@ class State(enum.Enum):
     FAILED = "failed"
     """Its limit is used up, its child failed, or no retry can mend it; trying goes on all the same."""
 
+    # Enum's own is written in Python, and books by state are kept of everything that every pass looks at.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
