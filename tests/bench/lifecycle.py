@@ -44,6 +44,7 @@ async def measure_ceiling(
 async def live(lab: Lab, workload: Workload) -> list[Phase]:
     """The phases, without a ceiling yet."""
     async with lab.operator() as operator:
+        await operator.wait_started()
         return [
             await lab.measure(operator, name, workload, functools.partial(act, lab, workload))
             for name, act in (("created", user.create), ("changed", user.change), ("deleted", user.delete))

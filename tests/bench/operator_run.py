@@ -15,6 +15,7 @@ from pathlib import Path
 import aiohttp
 import bare_api
 import figures
+import usage
 
 from hearth.cli.demonstration import operator_process
 
@@ -23,6 +24,10 @@ LOOK = 0.02
 """Seconds between two looks at whether it has begun."""
 QUIET = 1.5
 """Seconds without a request after which it has nothing more to do: longer than statuses are held back."""
+AT_REST = 0.5
+"""Seconds in which it takes next to no CPU once its start has ended."""
+NEXT_TO_NONE = 0.02
+"""Seconds of CPU."""
 START_TIMEOUT = 120.0
 LINES_SHOWN = 15
 
@@ -57,6 +62,13 @@ class Operator:
         while before != now:
             await asyncio.sleep(QUIET)
             before, now = now, await self.get_requests()
+
+    async def wait_started(self) -> None:
+        """Until its start has ended: it calls itself ready while kopf is still being imported, in a thread of its own."""
+        before, now = -1.0, usage.read_cpu([self.number])
+        while now - before > NEXT_TO_NONE:
+            await asyncio.sleep(AT_REST)
+            before, now = now, usage.read_cpu([self.number])
 
     async def wait_ended(self) -> None:
         """Until it has ended, which nobody asked for."""
