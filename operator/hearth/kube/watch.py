@@ -361,7 +361,9 @@ class Watch:
     def _say(self, interruption: Interruption, error: Exception | None, seconds: float) -> None:
         """Log the end of an attempt."""
         reason = interruption.reason
-        write = log.debug if reason in interruptions.ORDINARY else log.warning
+        # Where it goes on after a silence, most likely a bookmark was left out, and nothing is lost.
+        is_ordinary = reason in interruptions.ORDINARY or (reason is Reason.STALLED and self._version is not None)
+        write = log.debug if is_ordinary else log.warning
         write(
             "watch begins again",
             kind=self.name,

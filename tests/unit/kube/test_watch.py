@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 
 from hearth.kube.watch import METADATA, METADATA_LIST, Server, Watch
 from hearth.model import errors
@@ -181,7 +182,9 @@ def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
 async def test_after_a_silence_it_goes_on_where_it_was() -> None:
     """However often, as long as something comes in between: a list of everything would be dear."""
     bench = Bench(Stream(list_end(5)), Stream(added("a", 6)), Stream(added("b", 7)))
-    assert await bench.run(200.0) == ["listing", "synced@5", "a@6", "b@7"]
+    with structlog.testing.capture_logs() as said:
+        assert await bench.run(200.0) == ["listing", "synced@5", "a@6", "b@7"]
+    assert [each["log_level"] for each in said if each["reason"] == "stalled"] == ["debug", "debug"]
     assert bench.watch.restarts["stalled"] == 2
     assert bench.freshness == [True, False, False]
 
