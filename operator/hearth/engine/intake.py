@@ -78,6 +78,8 @@ class Intake:
     """By number the resources of the present revision, and of those whose objects it holds back."""
     _present: int | None = None
     """The revision that the spec holds, where that is one that was accepted before."""
+    _put_off: int | None = None
+    """The version of the Stack that could not be accepted a moment ago."""
     _flow_of: int = -1
     """The generation that `flow` was read from."""
 
@@ -102,15 +104,20 @@ class Intake:
             has_parents = names.ANNOTATION_INHERITED in stack.annotations
             self._flow_of, self.flow = stack.generation, flow.parse(stack.spec, has_parents=has_parents)
 
+    def is_due(self, stack: StackObject) -> bool:
+        """Whether that is to be looked at now: what could not be accepted is not tried again at once, unless the Stack changed."""
+        return self.is_behind(stack) and stack.resource_version != self._put_off
+
     async def catch_up(self) -> None:
         """Look at the spec until it stays the same meanwhile; intermediate ones are passed over without a trace."""
-        home = self.services.home
+        home, looked_at = self.services.home, 0
         try:
-            while (stack := home.find_stack(self.uid)) is not None and self.is_behind(stack):
+            while (stack := home.find_stack(self.uid)) is not None and self.is_due(stack):
                 async with self.acceptor.place(stack):
                     latest = home.find_stack(self.uid)
                     if latest is None or latest.deleting != stack.deleting:
                         continue
+                    looked_at = latest.resource_version
                     is_outdated, self.is_outdated = self.is_outdated, False
                     self.look_at_flow(latest)
                     await self._look(latest, is_outdated=is_outdated)
@@ -120,7 +127,12 @@ class Intake:
             self.refusal = Refusal(
                 reason="CannotAccept", message=f"cannot store the definition: {error}; it is tried again"
             )
-            self.services.mark_later(max(RETRY, error.retry_after or 0.0), self.uid, STACK)
+            self._put_off = looked_at
+            self.services.clock.call_later(max(RETRY, error.retry_after or 0.0), self._try_again)
+        self.services.inbox.mark(self.uid, STACK)
+
+    def _try_again(self) -> None:
+        self._put_off = None
         self.services.inbox.mark(self.uid, STACK)
 
     async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:

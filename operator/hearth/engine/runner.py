@@ -66,7 +66,7 @@ class Runner:
     def run_pass(self, stack: StackObject, marks: set[str]) -> list[str]:
         """Look at what was marked; the keys of steps that are to be taken."""
         marks |= self._listen(stack)
-        if self.intake.is_behind(stack):
+        if self.intake.is_due(stack):
             self._tasks.run("accept", self.intake.catch_up)
         board = self.board
         if board is None:
