@@ -132,6 +132,10 @@ class Recorder:
         if (blind := runner.blind_for()) > 0:
             self.touch(stack_uid, delay=blind)
             return
+        if runner.is_yielding:
+            # What comes of the newer spec is told as soon as that is known: then a pass touches it.
+            self.touch(stack_uid, delay=self._interval)
+            return
         before = stack.status
         status = report.build(
             runner.describe(),

@@ -23,6 +23,7 @@ from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.sight import Sight
 from hearth.engine.stopping import Stopping
 from hearth.engine.tasks import Tasks
+from hearth.engine.yielding import Yielding
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan import causes, headline, steps
@@ -54,6 +55,7 @@ class Runner:
         self._checking = Checking(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._leaving = Leaving(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._sight = Sight(uid, services=services, intake=self.intake)
+        self._yielding = Yielding(uid, services=services, intake=self.intake)
         self._was_held = False
         """Whether steps were kept from being taken since."""
         self._cancel_timer: Callable[[], None] | None = None
@@ -68,6 +70,7 @@ class Runner:
         marks |= self._listen(stack)
         if self.intake.is_due(stack):
             self._tasks.run("accept", self.intake.catch_up)
+        self._yielding.look(stack)
         board = self.board
         if board is None:
             return []
@@ -119,9 +122,9 @@ class Runner:
 
     @property
     def _is_held(self) -> bool:
-        """Whether nothing is to be written: the user wants it so, or the status must name the wish first."""
+        """Whether nothing is to be written: the user wants it so, or something else by now, or the status must name the wish first."""
         is_paused = self.intake.flow.is_paused and not self._leaving.is_swept_away
-        return is_paused or self.is_urgent
+        return is_paused or self.is_yielding or self.is_urgent
 
     def _judge(self, board: Board) -> None:
         """Whether the wish is reached, or given up."""
@@ -164,6 +167,11 @@ class Runner:
     def blind_for(self) -> float:
         """Seconds for which nothing is to be said of the Stack, as a first look at its children is under way."""
         return self._sight.blind_for()
+
+    @property
+    def is_yielding(self) -> bool:
+        """Whether a newer spec is being read, so that neither steps nor words for the present one are worth a write."""
+        return self._yielding.is_holding
 
     @property
     def is_urgent(self) -> bool:
@@ -265,6 +273,7 @@ class Runner:
         """Forget the Stack: nothing of it runs on."""
         if self._cancel_timer is not None:
             self._cancel_timer()
+        self._yielding.end()
         self._tasks.cancel()
         self._services.home.follow_sources(self.uid, ())
 

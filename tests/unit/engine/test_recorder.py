@@ -61,6 +61,7 @@ class Told:
     """What a runner says of its Stack: whatever the test wants."""
 
     is_urgent = False
+    is_yielding = False
 
     def __init__(self, message: str) -> None:
         self.message = message

@@ -1,0 +1,148 @@
+"""A wish gives way to a newer one as soon as that is seen, and is gone on with where nothing comes of the newer one."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hearth.engine import intake as intake_module
+from hearth.engine import yielding
+from hearth.engine.inbox import Inbox
+from hearth.engine.yielding import Yielding
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.plan.headline import Refusal
+from support import fake_kinds, fake_world, traffic, virtual_time
+from support.desk import Desk
+from support.fake_world import FakeWorld
+from support.traffic import Trouble
+from support.virtual_time import VirtualClock
+from support.world import Address
+from unit.engine.test_recorder import STACK as SEEN
+
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+SIZE, IN_FLIGHT = 100, 8
+
+
+def make_spec(value: str) -> Object:
+    """ConfigMaps with nothing but that value."""
+    config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value}}}
+    return {"template": {"resources": {f"c{number}": config for number in range(SIZE)}}}
+
+
+def count(world: FakeWorld, value: str) -> int:
+    """How many children have that value."""
+    children = world.server.list_all(fake_kinds.CONFIG_MAP.kind)
+    return sum(child.get("data") == {"value": value} for child in children)
+
+
+async def wait_for(check: Callable[[], bool]) -> None:
+    """Until that holds, at most a minute."""
+    async with asyncio.timeout(60):
+        while not check():  # noqa: ASYNC110 -- the fake cluster tells of no such thing
+            await asyncio.sleep(0.01)
+
+
+async def begin(world: FakeWorld) -> None:
+    """A Stack whose change from `one` to `two` is under way at a slow server."""
+    world.concurrency = IN_FLIGHT
+    await world.start_controller()
+    metadata = {"name": STACK.name, "namespace": STACK.namespace}
+    manifest = {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata}
+    await world.user.create({**manifest, "spec": make_spec("one")})
+    await wait_for(lambda: count(world, "one") == SIZE)
+    world.controllers[0].wire.desk = Desk(places=2, seconds=0.02)
+    await world.user.replace_spec(STACK, make_spec("two"))
+    await wait_for(lambda: count(world, "two") >= SIZE // 4)
+
+
+def test_nothing_is_begun_for_a_wish_that_has_given_way() -> None:
+    """What was on its way arrives, and no more; all get what is wanted by then."""
+
+    async def story(world: FakeWorld) -> None:
+        await begin(world)
+        before = count(world, "two")
+        most = before
+        await world.user.replace_spec(STACK, make_spec("three"))
+
+        def is_over() -> bool:
+            nonlocal most
+            most = max(most, count(world, "two"))
+            return count(world, "three") == SIZE
+
+        await wait_for(is_over)
+        assert most <= before + IN_FLIGHT
+
+    fake_world.run(story)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(make_spec("three"), id="that cannot be stored"),
+        pytest.param(make_spec("${nobody.metadata.name}"), id="with a mistake"),
+    ],
+)
+def test_a_newer_wish_that_comes_to_nothing_stops_no_rollout(spec: Object) -> None:
+    """The one that is under way is brought to its end; that it cannot be stored is no reason to hurry."""
+
+    async def story(world: FakeWorld) -> None:
+        await begin(world)
+        world.traffic.troubles.append(Trouble(refusal=traffic.REFUSALS["server-error"], verbs=frozenset({"revision"})))
+        asked = sum(request.verb == "revision" for request in world.traffic.requests)
+        begun = asyncio.get_running_loop().time()
+        await world.user.replace_spec(STACK, spec)
+        await wait_for(lambda: count(world, "two") == SIZE)
+        seconds = asyncio.get_running_loop().time() - begun
+        asked = sum(request.verb == "revision" for request in world.traffic.requests) - asked
+        assert seconds < yielding.PATIENCE
+        assert asked <= 2 + seconds / intake_module.RETRY
+
+    fake_world.run(story)
+
+
+def make(generation: int) -> tuple[Yielding, Any, Inbox]:
+    """Of a Stack of which that generation was accepted."""
+    intake: Any = SimpleNamespace(generation=generation, refusal=None)
+    inbox = Inbox()
+    services: Any = SimpleNamespace(clock=VirtualClock(), inbox=inbox)
+    return Yielding(SEEN.uid, services=services, intake=intake), intake, inbox
+
+
+def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
+    """Nor does the next, before one of them was accepted."""
+
+    async def story() -> None:
+        held, intake, inbox = make(1)
+        seen = dataclasses.replace(SEEN, generation=2)
+        held.look(seen)
+        assert held.is_holding
+        await asyncio.sleep(yielding.PATIENCE + 1)
+        assert inbox.take() is not None
+        held.look(dataclasses.replace(SEEN, generation=3))
+        assert not held.is_holding
+
+        intake.generation = 3
+        held.look(dataclasses.replace(SEEN, generation=3))
+        held.look(dataclasses.replace(SEEN, generation=4))
+        assert held.is_holding
+
+    virtual_time.run(story)
+
+
+def test_work_goes_on_beside_a_refusal() -> None:
+    """Whatever was refused: what runs is all that there is."""
+
+    async def story() -> None:
+        held, intake, _ = make(1)
+        held.look(dataclasses.replace(SEEN, generation=2))
+        intake.refusal = Refusal(reason="CannotAccept", message="no")
+        held.look(dataclasses.replace(SEEN, generation=2))
+        assert not held.is_holding
+
+    virtual_time.run(story)
