@@ -29,6 +29,9 @@ PACE = 50_000
 the whole Stack whatever is written of it: for one of 2,000 resources that was nearly half a second of CPU."""
 TURNS = 10
 """Stacks that tell of nothing but progress in a second: among thousands nobody reads along, and the server has better to do."""
+SETBACK = 1.0
+"""Seconds for which a Stack that was complete must have been at work again until so large a one tells of it. A repair is done in
+some hundredths; the two statuses about it would take longer than that, and the next repair with them."""
 
 STATUS = "status"
 """The one key of each Stack in the queue of writes."""
@@ -69,6 +72,8 @@ class Recorder:
         """By Stack when it may tell of its progress, in monotonic seconds."""
         self._next_turn = 0.0
         self._planned: dict[str, Planned] = {}
+        self._setbacks: dict[str, float] = {}
+        """By Stack since when a setback was not told of, in monotonic seconds."""
         self._blockages: dict[str, Blockage] = {}
         """By Stack what holds up its deletion."""
         self._writing: set[str] = set()
@@ -105,6 +110,7 @@ class Recorder:
         self._written.pop(stack_uid, None)
         self._looked.pop(stack_uid, None)
         self._turns.pop(stack_uid, None)
+        self._setbacks.pop(stack_uid, None)
         self._blockages.pop(stack_uid, None)
         planned = self._planned.pop(stack_uid, None)
         if planned is not None:
@@ -150,6 +156,7 @@ class Recorder:
         patch = report.find_changes(before, status)
         if not patch:
             self._turns.pop(stack_uid, None)
+            self._setbacks.pop(stack_uid, None)
             runner.note_written(status)
             return
         # A look at thousands of resources is not for every pass either.
@@ -158,6 +165,7 @@ class Recorder:
             self.touch(stack_uid, delay=wait)
             return
         self._turns.pop(stack_uid, None)
+        self._setbacks.pop(stack_uid, None)
         self._written[stack_uid] = self._looked[stack_uid]
         try:
             await self._home.write_status(stack, patch)
@@ -174,14 +182,16 @@ class Recorder:
 
     def _find_wait(self, stack: StackObject, before: Mapping[str, Any], status: Mapping[str, Any]) -> float:
         """Seconds until what is new is worth a write of so large a Stack, or of one among so many."""
+        now, pause = self._clock.monotonic(), len(stack.packed_spec) / PACE
+        if pause > self._interval and report.is_setback(before, status):
+            return self._setbacks.setdefault(stack.uid, now) + SETBACK - now
         if not report.is_progress(before, status):
             return 0.0
-        now = self._clock.monotonic()
         if stack.uid not in self._turns:
             # Turns of a second may come at once. Who had other news never took his: what counts is how many wait.
             turn = max(now - 1, min(self._next_turn, now + (len(self._turns) + 1) / TURNS))
             self._turns[stack.uid], self._next_turn = turn, turn + 1 / TURNS
-        paced = self._written.get(stack.uid, float("-inf")) + len(stack.packed_spec) / PACE
+        paced = self._written.get(stack.uid, float("-inf")) + pause
         return max(paced, self._turns[stack.uid]) - now
 
     async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:

@@ -128,6 +128,18 @@ def is_progress(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     return changed <= PROGRESS and _outline(before) == _outline(after)
 
 
+def is_setback(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a Stack that was complete is merely at work again for what it wanted already, with nothing wrong."""
+    then, now = str(before.get("phase", "")), str(after["phase"])
+    if find_changes(before, after).keys() - PROGRESS - {"phase"}:
+        return False
+    known = [kind for kind, _, _ in _outline(before)]
+    is_same = then.removesuffix("Complete") == now.removesuffix("InProgress") and known == [
+        kind for kind, _, _ in _outline(after)
+    ]
+    return is_same and then.endswith("Complete") and now.endswith("InProgress")
+
+
 def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Its conditions without their messages and times."""
     return [(each["type"], each["status"], each["reason"]) for each in status.get("conditions") or ()]

@@ -209,3 +209,26 @@ def test_progress_is_what_only_counts_on(change: Object, expected: bool) -> None
     """All else is news."""
     before = {"phase": "CreateInProgress", "summary": "1/3", "observedGeneration": 1, "conditions": [CONDITION]}
     assert report.is_progress(before, before | change) is expected
+
+
+READY = {"type": "Ready", "status": "True", "reason": "Complete", "message": "all 3 resources are ready"}
+AT_WORK: Object = {"phase": "UpdateInProgress", "summary": "2/3", "conditions": [CONDITION]}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param({}, True, id="at work again"),
+        pytest.param({"phase": "UpdateComplete"}, False, id="still complete"),
+        pytest.param({"phase": "UpdateFailed"}, False, id="failed"),
+        pytest.param({"phase": "RollbackInProgress"}, False, id="going back"),
+        pytest.param({"conditions": [CONDITION, {**CONDITION, "type": "Drifted"}]}, False, id="a condition more"),
+        pytest.param({"problems": [{"resource": "a"}]}, False, id="a problem"),
+        pytest.param({"observedGeneration": 2}, False, id="another spec"),
+        pytest.param({"wish": {"revision": 2}}, False, id="another wish"),
+    ],
+)
+def test_a_setback_is_work_for_the_same_and_nothing_wrong(change: Object, expected: bool) -> None:
+    """All else is told at once."""
+    before = {"phase": "UpdateComplete", "summary": "3/3", "observedGeneration": 1, "conditions": [READY]}
+    assert report.is_setback(before, before | AT_WORK | change) is expected
