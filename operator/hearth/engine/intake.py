@@ -78,6 +78,10 @@ class Intake:
     """By number the resources of the present revision, and of those whose objects it holds back."""
     _present: int | None = None
     """The revision that the spec holds, where that is one that was accepted before."""
+    _heard: int = 0
+    """How often one of `sources` changed."""
+    _heard_before: int = 0
+    """The same, when the definition was accepted or refused last."""
     _put_off: int | None = None
     """The version of the Stack that could not be accepted a moment ago."""
     _flow_of: int = -1
@@ -96,6 +100,17 @@ class Intake:
     def is_behind(self, stack: StackObject) -> bool:
         """Whether the Stack wants something else than what was looked at last."""
         return self.is_outdated or stack.generation != self.generation or stack.deleting != self.is_deleting
+
+    def is_unread(self, stack: StackObject) -> bool:
+        """Whether the user wants something by now that was neither accepted nor refused yet."""
+        return stack.generation != self.generation or self._heard != self._heard_before
+
+    def hear(self, what: object) -> None:
+        """Something happened that no single Stack is named by."""
+        if what in self.sources:
+            self._heard += 1
+            self.is_outdated = True
+            self.services.inbox.mark(self.uid, STACK)
 
     def look_at_flow(self, stack: StackObject) -> None:
         """Follow at once what the spec says of how to go about it."""
@@ -117,10 +132,11 @@ class Intake:
                     latest = home.find_stack(self.uid)
                     if latest is None or latest.deleting != stack.deleting:
                         continue
-                    looked_at = latest.resource_version
+                    looked_at, heard = latest.resource_version, self._heard
                     is_outdated, self.is_outdated = self.is_outdated, False
                     self.look_at_flow(latest)
                     await self._look(latest, is_outdated=is_outdated)
+                    self._heard_before = heard
         except (Refused, Unreachable) as error:
             logger.warning("cannot accept a definition", stack=self.uid, error=str(error))
             self.is_outdated = True

@@ -109,8 +109,7 @@ class Recorder:
         """The Stack is gone."""
         self._written.pop(stack_uid, None)
         self._looked.pop(stack_uid, None)
-        self._turns.pop(stack_uid, None)
-        self._setbacks.pop(stack_uid, None)
+        self._end_wait(stack_uid)
         self._blockages.pop(stack_uid, None)
         planned = self._planned.pop(stack_uid, None)
         if planned is not None:
@@ -155,8 +154,7 @@ class Recorder:
         await self._warn(stack, status)
         patch = report.find_changes(before, status)
         if not patch:
-            self._turns.pop(stack_uid, None)
-            self._setbacks.pop(stack_uid, None)
+            self._end_wait(stack_uid)
             runner.note_written(status)
             return
         # A look at thousands of resources is not for every pass either.
@@ -164,8 +162,7 @@ class Recorder:
         if not runner.is_urgent and (wait := self._find_wait(stack, before, status)) > 0:
             self.touch(stack_uid, delay=wait)
             return
-        self._turns.pop(stack_uid, None)
-        self._setbacks.pop(stack_uid, None)
+        self._end_wait(stack_uid)
         self._written[stack_uid] = self._looked[stack_uid]
         try:
             await self._home.write_status(stack, patch)
@@ -179,6 +176,11 @@ class Recorder:
             # Only what seemed to differ was sent: where an earlier write had been lost, more did.
             self.touch(stack_uid, delay=self._interval)
         await self._tell(stack, before, status)
+
+    def _end_wait(self, stack_uid: str) -> None:
+        """What there was to tell was told, or is so no more."""
+        self._turns.pop(stack_uid, None)
+        self._setbacks.pop(stack_uid, None)
 
     def _find_wait(self, stack: StackObject, before: Mapping[str, Any], status: Mapping[str, Any]) -> float:
         """Seconds until what is new is worth a write of so large a Stack, or of one among so many."""

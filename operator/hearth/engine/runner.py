@@ -227,7 +227,8 @@ class Runner:
             return
         if what == KINDS or isinstance(what, causes.Cause):
             self.books.hurry(what if isinstance(what, causes.Cause) else causes.KINDS)
-        if what in self.intake.sources or (what == KINDS and (self.misses_kinds or self._has_lost_kinds)):
+        self.intake.hear(what)
+        if what == KINDS and (self.misses_kinds or self._has_lost_kinds):
             self.intake.is_outdated = True
             self._services.inbox.mark(self.uid, STACK)
 

@@ -30,8 +30,8 @@ class Yielding:
         """Of the timer that runs since a newer spec was seen; it is kept until one was accepted or refused."""
 
     def look(self, stack: StackObject) -> None:
-        """Before a pass: see whether there is a spec that was neither accepted nor refused yet."""
-        if stack.generation == self._intake.generation:
+        """Before a pass: see whether the user wants something else by now."""
+        if not self._intake.is_unread(stack):
             self.end()
         elif self._intake.refusal is not None:
             # The last spec could not be accepted, so this one may not be either.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -26,13 +26,36 @@ from support.world import Address
 from unit.engine.test_recorder import STACK as SEEN
 
 STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+VALUES = Address(api_version="v1", kind="ConfigMap", namespace="default", name="values")
 SIZE, IN_FLIGHT = 100, 8
+Edit: TypeAlias = Callable[[FakeWorld, str], Awaitable[None]]
 
 
 def make_spec(value: str) -> Object:
     """ConfigMaps with nothing but that value."""
     config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value}}}
     return {"template": {"resources": {f"c{number}": config for number in range(SIZE)}}}
+
+
+def make_values(value: str) -> Object:
+    """A source of that value, which is no child."""
+    metadata = {"name": VALUES.name, "namespace": VALUES.namespace}
+    return {
+        "apiVersion": VALUES.api_version,
+        "kind": VALUES.kind,
+        "metadata": metadata,
+        "data": {"value": value, "of": "all"},
+    }
+
+
+async def edit_spec(world: FakeWorld, value: str) -> None:
+    """Want another value by the spec."""
+    await world.user.replace_spec(STACK, make_spec(value))
+
+
+async def edit_source(world: FakeWorld, value: str) -> None:
+    """Want another value by what the spec refers to."""
+    await world.user.patch(VALUES, {"data": {"value": value}})
 
 
 def count(world: FakeWorld, value: str) -> int:
@@ -48,27 +71,32 @@ async def wait_for(check: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def begin(world: FakeWorld) -> None:
+async def begin(world: FakeWorld, edit: Edit = edit_spec) -> None:
     """A Stack whose change from `one` to `two` is under way at a slow server."""
     world.concurrency = IN_FLIGHT
     await world.start_controller()
     metadata = {"name": STACK.name, "namespace": STACK.namespace}
     manifest = {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata}
-    await world.user.create({**manifest, "spec": make_spec("one")})
+    await world.user.create(make_values("one"))
+    by_reference = make_spec("${params.value}")
+    by_reference["template"]["parameters"] = {"value": {"type": "string"}}
+    by_reference["parametersFrom"] = [{"configMapRef": {"name": VALUES.name}}]
+    await world.user.create({**manifest, "spec": make_spec("one") if edit is edit_spec else by_reference})
     await wait_for(lambda: count(world, "one") == SIZE)
     world.controllers[0].wire.desk = Desk(places=2, seconds=0.02)
-    await world.user.replace_spec(STACK, make_spec("two"))
+    await edit(world, "two")
     await wait_for(lambda: count(world, "two") >= SIZE // 4)
 
 
-def test_nothing_is_begun_for_a_wish_that_has_given_way() -> None:
+@pytest.mark.parametrize("edit", [edit_spec, edit_source])
+def test_nothing_is_begun_for_a_wish_that_has_given_way(edit: Edit) -> None:
     """What was on its way arrives, and no more; all get what is wanted by then."""
 
     async def story(world: FakeWorld) -> None:
-        await begin(world)
+        await begin(world, edit)
         before = count(world, "two")
         most = before
-        await world.user.replace_spec(STACK, make_spec("three"))
+        await edit(world, "three")
 
         def is_over() -> bool:
             nonlocal most
@@ -109,6 +137,7 @@ def test_a_newer_wish_that_comes_to_nothing_stops_no_rollout(spec: Object) -> No
 def make(generation: int) -> tuple[Yielding, Any, Inbox]:
     """Of a Stack of which that generation was accepted."""
     intake: Any = SimpleNamespace(generation=generation, refusal=None)
+    intake.is_unread = lambda stack: stack.generation != intake.generation
     inbox = Inbox()
     services: Any = SimpleNamespace(clock=VirtualClock(), inbox=inbox)
     return Yielding(SEEN.uid, services=services, intake=intake), intake, inbox
