@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scale_costs import GIB, MIB, Costs
 
-from hearth.engine.recorder import TURNS
+from hearth.engine.pacing import TURNS
 
 STATUSES = 2
 """Of a Stack that is created in less than a second: the wish, and the end."""

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from hearth.engine.executor import Executor
+from hearth.engine.pacing import Pacing
 from hearth.engine.ports import StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
@@ -23,15 +24,6 @@ BLOCKED_AFTER = 10.0
 """Seconds for which something may hold up a deletion before its owner is told by an Event: most finalizers take less."""
 RETRY = 2.0
 """Seconds until a status that could not be written is tried again."""
-
-PACE = 50_000
-"""Bytes of a Stack's spec for each second between two statuses that tell of nothing but progress. The API server looks at
-the whole Stack whatever is written of it: for one of 2,000 resources that was nearly half a second of CPU."""
-TURNS = 10
-"""Stacks that tell of nothing but progress in a second: among thousands nobody reads along, and the server has better to do."""
-SETBACK = 1.0
-"""Seconds for which a Stack that was complete must have been at work again until so large a one tells of it. A repair is done in
-some hundredths; the two statuses about it would take longer than that, and the next repair with them."""
 
 STATUS = "status"
 """The one key of each Stack in the queue of writes."""
@@ -64,16 +56,10 @@ class Recorder:
         self._clock = services.clock
         self._find_runner = find_runner
         self._interval = interval
-        self._written: dict[str, float] = {}
-        """By Stack when its status was written last, in monotonic seconds."""
+        self._pacing = Pacing(interval=interval)
         self._looked: dict[str, float] = {}
-        """The same of the last look at what it would be, written or put off."""
-        self._turns: dict[str, float] = {}
-        """By Stack when it may tell of its progress, in monotonic seconds."""
-        self._next_turn = 0.0
+        """By Stack when it was last looked at what its status would be, written or put off, in monotonic seconds."""
         self._planned: dict[str, Planned] = {}
-        self._setbacks: dict[str, float] = {}
-        """By Stack since when a setback was not told of, in monotonic seconds."""
         self._blockages: dict[str, Blockage] = {}
         """By Stack what holds up its deletion."""
         self._writing: set[str] = set()
@@ -107,9 +93,8 @@ class Recorder:
 
     def forget(self, stack_uid: str) -> None:
         """The Stack is gone."""
-        self._written.pop(stack_uid, None)
+        self._pacing.forget(stack_uid)
         self._looked.pop(stack_uid, None)
-        self._end_wait(stack_uid)
         self._blockages.pop(stack_uid, None)
         planned = self._planned.pop(stack_uid, None)
         if planned is not None:
@@ -154,16 +139,15 @@ class Recorder:
         await self._warn(stack, status)
         patch = report.find_changes(before, status)
         if not patch:
-            self._end_wait(stack_uid)
+            self._pacing.end_wait(stack_uid)
             runner.note_written(status)
             return
         # A look at thousands of resources is not for every pass either.
-        self._looked[stack_uid] = self._clock.monotonic()
-        if not runner.is_urgent and (wait := self._find_wait(stack, before, status)) > 0:
+        now = self._looked[stack_uid] = self._clock.monotonic()
+        if not runner.is_urgent and (wait := self._pacing.find_wait(stack, before, status, now=now)) > 0:
             self.touch(stack_uid, delay=wait)
             return
-        self._end_wait(stack_uid)
-        self._written[stack_uid] = self._looked[stack_uid]
+        self._pacing.note_written(stack_uid, now=now)
         try:
             await self._home.write_status(stack, patch)
         except (Refused, Unreachable) as error:
@@ -176,25 +160,6 @@ class Recorder:
             # Only what seemed to differ was sent: where an earlier write had been lost, more did.
             self.touch(stack_uid, delay=self._interval)
         await self._tell(stack, before, status)
-
-    def _end_wait(self, stack_uid: str) -> None:
-        """What there was to tell was told, or is so no more."""
-        self._turns.pop(stack_uid, None)
-        self._setbacks.pop(stack_uid, None)
-
-    def _find_wait(self, stack: StackObject, before: Mapping[str, Any], status: Mapping[str, Any]) -> float:
-        """Seconds until what is new is worth a write of so large a Stack, or of one among so many."""
-        now, pause = self._clock.monotonic(), len(stack.packed_spec) / PACE
-        if pause > self._interval and report.is_setback(before, status):
-            return self._setbacks.setdefault(stack.uid, now) + SETBACK - now
-        if not report.is_progress(before, status):
-            return 0.0
-        if stack.uid not in self._turns:
-            # Turns of a second may come at once. Who had other news never took his: what counts is how many wait.
-            turn = max(now - 1, min(self._next_turn, now + (len(self._turns) + 1) / TURNS))
-            self._turns[stack.uid], self._next_turn = turn, turn + 1 / TURNS
-        paced = self._written.get(stack.uid, float("-inf")) + pause
-        return max(paced, self._turns[stack.uid]) - now
 
     async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:
         """An Event where the same things have held up the deletion for a while."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from hearth.engine import recorder as recorder_module
+from hearth.engine import pacing
 from hearth.engine.ports import StackObject
 from hearth.engine.recorder import Recorder
 from hearth.model.child import Object
@@ -118,7 +118,7 @@ def test_of_a_large_stack_progress_is_told_less_often_and_news_as_soon_as_ever()
     """As the server looks at all of it at every write."""
 
     async def story() -> None:
-        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * recorder_module.PACE)
+        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * pacing.PACE)
         home, told = SlowHome(large), Told("one")
         home.gate.set()
         recorder = await begin(home, told)
@@ -173,10 +173,10 @@ def test_among_many_progress_is_told_less_often_and_in_the_end_all_of_it() -> No
             for uid in home.stacks:
                 recorder.touch(uid)
             await asyncio.sleep(1.01)
-        await asyncio.sleep(count / recorder_module.TURNS + 1)
+        await asyncio.sleep(count / pacing.TURNS + 1)
         assert {stack.status["conditions"][0]["message"] for stack in home.stacks.values()} == {told.message}
         await recorder.stop()
         return home
 
     assert virtual_time.run(lambda: story(2, 30)).writes == 2 * 30
-    assert virtual_time.run(lambda: story(300, 30)).writes <= 300 * (1 + 1) + 30 * recorder_module.TURNS
+    assert virtual_time.run(lambda: story(300, 30)).writes <= 300 * (1 + 1) + 30 * pacing.TURNS

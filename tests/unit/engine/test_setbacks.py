@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.engine import recorder
+from hearth.engine import pacing
 from hearth.model.child import Object
 from support import expectations, fake_world
 from support.desk import Desk
@@ -15,7 +15,7 @@ from support.world import Address
 
 STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
-SMALL, LARGE = 10, 2 * recorder.PACE
+SMALL, LARGE = 10, 2 * pacing.PACE
 
 
 def make_stack(size: int) -> Object:
