@@ -86,6 +86,7 @@ class Runner:
         marks |= board.attend(healing, is_completed=wish is not None and wish.is_completed)
         marks -= {EVERYTHING, STACK}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
+        self.memory.tidy(children)
         self.books.count_failures(board)
         self._stopping.look(stack, board, self.memory, blind_for=self._sight.blind_for())
         self._judge(board)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from hearth.model.child import Child, Object, Ownership
 from hearth.plan import attempts, steps
@@ -14,6 +14,9 @@ from hearth.plan.contests import Contest
 from hearth.plan.healing import Spell
 from hearth.plan.ownership import Finding, Lost
 from hearth.plan.steps import Delete, Release, Step
+
+SLACK = 100
+"""Objects that are gone and may be remembered all the same."""
 
 
 class Children(Protocol):
@@ -66,6 +69,21 @@ class Memory:
     """UIDs of objects that were watched since they were made."""
     ready: set[str] = field(default_factory=set)
     """UIDs of those among them that have been ready."""
+    tidy_above: int = SLACK
+    """Objects of which so much may be remembered before it is worth a look who of them is gone."""
+
+    def tidy(self, children: Children) -> None:
+        """Forget objects that are gone, once many may be: one that is deleted and made again all day is another each time."""
+        if max(len(self.whole), len(self.made), len(self.failed)) <= self.tidy_above:
+            return
+        live = {child.uid for name in children.resources() for child in children.of(name)}
+        books: tuple[dict[str, Any], ...] = (self.whole, self.left, self.holders, self.immutable)
+        for book in books:
+            for uid in book.keys() - live:
+                del book[uid]
+        for uids in (self.made, self.ready, self.failed):
+            uids.intersection_update(live)
+        self.tidy_above = 2 * len(live) + SLACK
 
     def keep(self, uid: str, seen: tuple[str, Ownership | None], finding: Finding) -> None:
         """Nothing but what is left to others is lost of an object while `seen` stays the same (see `whole`)."""
