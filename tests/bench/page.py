@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import plots
@@ -36,14 +37,14 @@ DISTURBED = 0.15
 """The part of the CPU from which on the page says so itself."""
 
 
-def make(runs: Sequence[Run]) -> str:
-    """The page; the newest run comes last in `runs`."""
-    run = runs[-1]
+def make(runs: Sequence[Run], *, known: Sequence[str]) -> str:
+    """The page; the newest run comes last in `runs`. known: the benchmarks that there are, in their order."""
+    run, begun = gather(runs, known), find_begun(runs)
     parts = [
         HEAD,
-        f"## The newest run, {run.begun}\n",
+        "## The newest figures\n",
         ", ".join(f"{name} {value}" for name, value in run.circumstances.items()) + ".\n",
-        "\n".join(f"- **{name}**: {work}" for name, work in run.works.items()) + "\n",
+        "\n".join(f"- **{name}** ({begun[name]}): {work}" for name, work in run.works.items()) + "\n",
         plots.draw_ratios(run),
         plots.draw_cost(run),
         tables.as_markdown(tables.make_figures(run.phases)) + "\n",
@@ -53,9 +54,23 @@ def make(runs: Sequence[Run]) -> str:
         tables.as_markdown(tables.make_requests(run.phases)) + "\n",
     ]
     if len(runs) > 1:
-        parts += ["## Ratio, run by run\n", tables.as_markdown(make_history(runs)) + "\n"]
+        parts += ["## Ratio, run by run\n", tables.as_markdown(make_history(runs, run)) + "\n"]
         parts += [plots.draw_history(runs, *phase) for phase in FOLLOWED]
     return "\n".join(parts)
+
+
+def find_begun(runs: Sequence[Run]) -> dict[str, str]:
+    """By benchmark when it ran last."""
+    return {name: run.begun for run in runs for name in run.works}
+
+
+def gather(runs: Sequence[Run], known: Sequence[str]) -> Run:
+    """The newest run, with what it has not measured and an earlier one has."""
+    begun = find_begun(runs)
+    latest = {name: run for run in runs for name in run.works if begun[name] == run.begun and name in known}
+    works = {name: latest[name].works[name] for name in known if name in latest}
+    phases = [each for name in works for each in latest[name].phases if each.benchmark == name]
+    return dataclasses.replace(runs[-1], works=works, phases=phases)
 
 
 def show_found(run: Run) -> list[str]:
@@ -70,9 +85,9 @@ def name_disturbed(run: Run) -> list[str]:
     return [f"Disturbed by other work on the machine: {', '.join(names)}.\n"] if names else []
 
 
-def make_history(runs: Sequence[Run]) -> Rows:
-    """By phase the ratio in each run."""
+def make_history(runs: Sequence[Run], shown: Run) -> Rows:
+    """By phase that is shown the ratio in each run."""
     by_run = [{(each.benchmark, each.name): each.ratio for each in run.phases} for run in runs]
-    phases = [phase for phase, ratio in by_run[-1].items() if ratio is not None]
+    phases = [(each.benchmark, each.name) for each in shown.phases if each.ratio is not None]
     head = ["benchmark", "phase", *(run.begun for run in runs)]
     return [head, *([*phase, *(tables.number(ratios.get(phase), 2) for ratios in by_run)] for phase in phases)]

@@ -151,7 +151,7 @@ def keep(run: Run, arguments: argparse.Namespace) -> None:
 def write_page() -> None:
     """Make the page of all runs that are kept, in the order of their dates."""
     runs = [results.from_json(file.read_bytes()) for file in sorted(HISTORY.glob("*.json"))]
-    PAGE.write_text(page.make(runs))
+    PAGE.write_text(page.make(runs, known=[each.id for each in catalogue.ALL]))
     say(f"wrote {PAGE}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import catalogue
 import page
 import plots
@@ -36,6 +38,9 @@ REST = Phase(
     peak_rss=128 * 1024 * 1024,
     requests={},
 )
+
+
+KNOWN = ("B1", "B9")
 
 
 def make_run(begun: str = "2026-01-01 10:00") -> Run:
@@ -80,7 +85,7 @@ def test_a_run_survives_being_stored() -> None:
 
 def test_the_page_names_what_was_disturbed() -> None:
     """A reader must not take such a figure for the operator's."""
-    made = page.make([make_run()])
+    made = page.make([make_run()], known=KNOWN)
 
     assert "| B1 | created | 4,000 |" in made
     assert "Disturbed by other work on the machine: B9 at rest." in made
@@ -89,11 +94,25 @@ def test_the_page_names_what_was_disturbed() -> None:
 
 def test_the_page_compares_runs() -> None:
     """Only what has a ratio can be compared."""
-    made = page.make([make_run(), make_run("2026-02-01 10:00")])
+    made = page.make([make_run(), make_run("2026-02-01 10:00")], known=KNOWN)
 
     assert "| benchmark | phase | 2026-01-01 10:00 | 2026-02-01 10:00 |" in made
     assert "| B1 | created | 0.50 | 0.50 |" in made
     assert "B9" not in made.partition("Ratio, run by run")[2]
+
+
+def test_what_the_newest_run_left_out_is_shown_of_the_last_that_did_it() -> None:
+    """Some run only by name, since they take very long."""
+    rest = dataclasses.replace(make_run("2026-02-01 10:00"), works={"B9": "none"}, phases=[REST])
+    slower = dataclasses.replace(PHASE, seconds=16.0)
+    begun = "2026-01-02 10:00"
+    made = page.make([make_run(), dataclasses.replace(make_run(begun), phases=[slower, REST]), rest], known=KNOWN)
+
+    assert f"- **B1** ({begun}): many\n- **B9** (2026-02-01 10:00): none" in made
+    assert made.count("| B1 | created | 4,000 |") == 1
+    assert "| B1 | created | 4,000 | 16.0 | 250 |" in made
+    assert "| B1 | created | 0.50 | 0.25 | – |" in made
+    assert "**B1**" not in page.make([make_run()], known=["B9"])
 
 
 def test_benchmarks_are_chosen_by_name() -> None:
