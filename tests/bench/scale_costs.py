@@ -21,8 +21,8 @@ REQUESTS_OF_STACK = 3
 """Besides its statuses: its finalizer, its revision and an Event."""
 BARE = "a bare loop with 32 in flight on two free cores (`tests/bench/ceiling.py`)"
 WATCHED = "2,000 writes beside 0 and 100 watches, by turns; CPU of API server and etcd"
-FIVE_THOUSAND = "50 Stacks of 100 ConfigMaps beside 500 of 4 (`tests/bench/shards.py`)"
-PERFORMANCE = "B1 and B3-500 in [performance](performance.md)"
+PERFORMANCE = "B1 and B3 in [performance](performance.md)"
+B2 = "B2 in [performance](performance.md): 50,000 children in 5,000 Stacks"
 
 
 def measured(value: float, says: str, source: str, *, unit: str = "s") -> Any:
@@ -56,20 +56,22 @@ class Costs:
     resource_text: int = measured(
         136, "a ConfigMap of three values in a template", "`workload.make_flat_template`", unit="bytes"
     )
-    start: float = measured(2.4, "process: CPU to start with nothing to do", FIVE_THOUSAND)
-    apply: float = measured(1.9e-3, "process: CPU for a resource", PERFORMANCE)
-    stack: float = measured(7.1e-3, "process: CPU for a Stack besides", PERFORMANCE)
-    status: float = measured(1.0e-3, "process: CPU for one more status", "chosen: half a resource")
-    relist_child: float = measured(0.45e-3, "process: CPU for a child after a restart", FIVE_THOUSAND)
-    relist_stack: float = measured(0.8e-3, "process: CPU for a Stack after a restart", FIVE_THOUSAND)
+    start: float = measured(0.9, "process: CPU to start with nothing to do", "`hearth run` until ready")
+    apply: float = measured(0.7e-3, "process: CPU for a resource", PERFORMANCE)
+    stack: float = measured(3.4e-3, "process: CPU for a Stack besides", PERFORMANCE)
+    status: float = measured(0.7e-3, "process: CPU for one more status", "chosen: as much as a resource")
+    relist_child: float = measured(0.09e-3, "process: CPU for a child after a restart", B2)
+    relist_stack: float = measured(0.32e-3, "process: CPU for a Stack after a restart", B2)
     other_stack: float = measured(
         30e-6,
         "process: CPU for an event about another's Stack",
         "[decision 1](decisions/0001-engine-watches-stacks.md)",
     )
-    process_memory: int = measured(111 * MIB, "process: memory with nothing to do", FIVE_THOUSAND, unit="bytes")
-    child_memory: float = measured(6.0 * KIB, "process: memory for a child", FIVE_THOUSAND, unit="bytes")
-    stack_memory: float = measured(12.8 * KIB, "process: memory for a Stack", FIVE_THOUSAND, unit="bytes")
+    process_memory: int = measured(
+        86 * MIB, "process: memory with nothing to do", "`hearth run` until ready", unit="bytes"
+    )
+    child_memory: float = measured(3.4 * KIB, "process: memory for a child", B2, unit="bytes")
+    stack_memory: float = measured(13 * KIB, "process: memory for a Stack", B2, unit="bytes")
     other_memory: int = measured(400, "process: memory for another's Stack", "reckoned", unit="bytes")
     watches: int = measured(8, "process: watches, of two kinds of children", "counted", unit="")
 

@@ -155,12 +155,12 @@ def count_statuses(tree: Tree, *, shards: int, costs: Costs) -> int:
     """How many statuses are written while everything is created.
 
     The Stacks take turns, so all are under way for most of the time, and each that is would tell of its progress once a
-    second; of each process only so many may.
+    second; only so many may, whichever process they are of.
     """
     basic = tree.children + (OTHER_WRITES + STATUSES) * tree.stacks
     seconds = max(basic * costs.write, (tree.children * costs.apply + tree.stacks * costs.stack) / shards)
     wanted = tree.stacks * max(0.0, seconds - 1)
-    return round(STATUSES * tree.stacks + min(wanted, TURNS * shards * seconds))
+    return round(STATUSES * tree.stacks + min(wanted, TURNS * seconds))
 
 
 def find_watch_seconds(tree: Tree, stack_events: int, *, shards: int, costs: Costs) -> float:

@@ -16,7 +16,8 @@ PACE = 50_000
 """Bytes of a Stack's spec for each second between two statuses that tell of nothing but progress. The API server looks at
 the whole Stack whatever is written of it: for one of 2,000 resources that was nearly half a second of CPU."""
 TURNS = 10
-"""Stacks that tell of nothing but progress in a second: among thousands nobody reads along, and the server has better to do."""
+"""Stacks of all processes that tell of nothing but progress in a second: among thousands nobody reads along, and the server has
+better to do."""
 SETBACK = 1.0
 """Seconds for which a Stack that was complete must have been at work again until so large a one tells of it. A repair is done in
 some hundredths; the two statuses about it would take longer than that, and the next repair with them."""
@@ -25,9 +26,14 @@ some hundredths; the two statuses about it would take longer than that, and the 
 class Pacing:
     """What of each Stack was written when, and what waits. All times are monotonic seconds."""
 
-    def __init__(self, *, interval: float) -> None:
-        """interval: seconds between two writes of the same Stack's status; one that takes its pace longer is large."""
+    def __init__(self, *, interval: float, processes: int = 1) -> None:
+        """interval: seconds between two writes of the same Stack's status; one that takes its pace longer is large.
+
+        processes: how many share the turns.
+        """
         self._interval = interval
+        self._between = processes / TURNS
+        """Seconds from turn to turn."""
         self._written: dict[str, float] = {}
         """By Stack when its status was written last."""
         self._turns: dict[str, float] = {}
@@ -67,6 +73,6 @@ class Pacing:
         """When it is the Stack's turn among all that have progress to tell; those of one second may come at once."""
         if uid not in self._turns:
             # Who had other news never took his turn: what counts is how many wait.
-            turn = max(now - 1, min(self._next_turn, now + (len(self._turns) + 1) / TURNS))
-            self._turns[uid], self._next_turn = turn, turn + 1 / TURNS
+            turn = max(now - 1, min(self._next_turn, now + (len(self._turns) + 1) * self._between))
+            self._turns[uid], self._next_turn = turn, turn + self._between
         return self._turns[uid]

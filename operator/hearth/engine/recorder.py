@@ -56,7 +56,7 @@ class Recorder:
         self._clock = services.clock
         self._find_runner = find_runner
         self._interval = interval
-        self._pacing = Pacing(interval=interval)
+        self._pacing = Pacing(interval=interval, processes=services.share.count)
         self._looked: dict[str, float] = {}
         """By Stack when it was last looked at what its status would be, written or put off, in monotonic seconds."""
         self._planned: dict[str, Planned] = {}

@@ -35,7 +35,8 @@ def test_the_writes_of_a_small_stack() -> None:
 
 def test_whoever_is_slower_says_how_long_it_takes() -> None:
     """More processes help until the server is full; from then on they only make it send more."""
-    loads = [scale_model.find_load(Tree(resources=1_000_000), shards=shards, costs=COSTS) for shards in (1, 4, 100)]
+    slow = dataclasses.replace(COSTS, apply=2 * COSTS.write)
+    loads = [scale_model.find_load(Tree(resources=1_000_000), shards=shards, costs=slow) for shards in (1, 4, 100)]
 
     assert [load.bottleneck for load in loads] == ["operator", "API server", "API server"]
     assert loads[1].seconds < loads[0].seconds

@@ -13,6 +13,7 @@ from hearth.engine import pacing
 from hearth.engine.ports import StackObject
 from hearth.engine.recorder import Recorder
 from hearth.model.child import Object
+from hearth.model.shards import WHOLE, Share
 from hearth.plan.headline import Refusal, Subject
 from hearth.plan.world import Memory
 from support import virtual_time
@@ -87,7 +88,7 @@ class Told:
 
 async def begin(home: SlowHome, told: Told) -> Recorder:
     """A recorder that was told of one message, and a moment later of another."""
-    services: Any = SimpleNamespace(home=home, clock=VirtualClock())
+    services: Any = SimpleNamespace(home=home, clock=VirtualClock(), share=WHOLE)
     recorder = Recorder(services, find_runner=lambda _uid: told, interval=1.0)
     recorder.start()
     recorder.touch("u")
@@ -163,9 +164,9 @@ class Crowd:
 def test_among_many_progress_is_told_less_often_and_in_the_end_all_of_it() -> None:
     """The server has better to do than to keep thousands of counts fresh."""
 
-    async def story(count: int, seconds: int) -> Crowd:
+    async def story(count: int, seconds: int, share: Share = WHOLE) -> Crowd:
         home, told = Crowd(count), Told("0")
-        services: Any = SimpleNamespace(home=home, clock=VirtualClock())
+        services: Any = SimpleNamespace(home=home, clock=VirtualClock(), share=share)
         recorder = Recorder(services, find_runner=lambda _uid: told, interval=1.0)
         recorder.start()
         for second in range(seconds):
@@ -173,10 +174,12 @@ def test_among_many_progress_is_told_less_often_and_in_the_end_all_of_it() -> No
             for uid in home.stacks:
                 recorder.touch(uid)
             await asyncio.sleep(1.01)
-        await asyncio.sleep(count / pacing.TURNS + 1)
+        await asyncio.sleep(count * share.count / pacing.TURNS + 1)
         assert {stack.status["conditions"][0]["message"] for stack in home.stacks.values()} == {told.message}
         await recorder.stop()
         return home
 
     assert virtual_time.run(lambda: story(2, 30)).writes == 2 * 30
     assert virtual_time.run(lambda: story(300, 30)).writes <= 300 * (1 + 1) + 30 * pacing.TURNS
+    third = Share(index=0, count=3)
+    assert virtual_time.run(lambda: story(300, 30, third)).writes <= 300 * (1 + 1) + 30 * pacing.TURNS / 3
