@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import plots
 import tables
@@ -39,7 +39,8 @@ DISTURBED = 0.15
 
 def make(runs: Sequence[Run], *, known: Sequence[str]) -> str:
     """The page; the newest run comes last in `runs`. known: the benchmarks that there are, in their order."""
-    run, begun = gather(runs, known), find_begun(runs)
+    begun = find_begun(runs)
+    run = gather(runs, begun, known)
     parts = [
         HEAD,
         "## The newest figures\n",
@@ -64,9 +65,8 @@ def find_begun(runs: Sequence[Run]) -> dict[str, str]:
     return {name: run.begun for run in runs for name in run.works}
 
 
-def gather(runs: Sequence[Run], known: Sequence[str]) -> Run:
-    """The newest run, with what it has not measured and an earlier one has."""
-    begun = find_begun(runs)
+def gather(runs: Sequence[Run], begun: Mapping[str, str], known: Sequence[str]) -> Run:
+    """The newest run, with what it has not measured and an earlier one has. begun: see `find_begun`."""
     latest = {name: run for run in runs for name in run.works if begun[name] == run.begun and name in known}
     works = {name: latest[name].works[name] for name in known if name in latest}
     phases = [each for name in works for each in latest[name].phases if each.benchmark == name]

@@ -13,20 +13,14 @@ import orjson
 import yaml
 from bare_api import BareApi
 
+from hearth.cli.demonstration.cluster import DEFINITION
 from hearth.kube import requests
+from hearth.kube.hash_key import NAMESPACES
 from hearth.kube.stack_cache import STACK
 from hearth.model import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
-NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
-DEFINITION = Kind(
-    group="apiextensions.k8s.io",
-    version="v1",
-    name="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
-)
 POLICY = Kind(
     group="admissionregistration.k8s.io",
     version="v1",
@@ -111,14 +105,14 @@ async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
     """The name of a fresh namespace. Nobody waits for its end: that it takes a while is nobody's business."""
     name = f"bench-{purpose.lower()}-{uuid.uuid4().hex[:6]}"
     metadata = {"name": name, "labels": {LABEL: "policy"}}
-    await api.send("POST", requests.collection_path(NAMESPACE), body={"metadata": metadata})
+    await api.send("POST", requests.collection_path(NAMESPACES), body={"metadata": metadata})
     try:
         if await has_policies(api):
             await wait_policy(api, name)
         yield name
     finally:
         await release_stacks(api, name)
-        await api.send("DELETE", requests.object_path(NAMESPACE, "", name))
+        await api.send("DELETE", requests.object_path(NAMESPACES, "", name))
 
 
 async def release_stacks(api: BareApi, namespace: str) -> None:

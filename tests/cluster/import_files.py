@@ -27,6 +27,7 @@ from hearth.cli.demonstration import operator_process
 from hearth.cli.demonstration.cluster import Cluster
 from hearth.kube import credentials
 from hearth.kube.connection import Connection
+from hearth.kube.hash_key import NAMESPACES
 from hearth.kube.stack_cache import STACK
 from hearth.model import errors
 from hearth.template import plain_yaml
@@ -184,7 +185,7 @@ async def namespace_of_its_own(world: World) -> AsyncIterator[str]:
     try:
         yield name
     finally:
-        await world.delete(import_world.NAMESPACE, "", name)
+        await world.delete(NAMESPACES, "", name)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ from typing import Any
 from hearth.kube import requests
 from hearth.kube.connection import Connection
 from hearth.kube.discovery import Discovery
+from hearth.kube.hash_key import NAMESPACES
 from hearth.kube.schemas import Schemas
 from hearth.model import errors, names
 from hearth.model.kinds import Kind
 
-NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
 SERVICE = Kind(group="", version="v1", name="Service", plural="services", namespaced=True)
 VOLUME = Kind(group="", version="v1", name="PersistentVolume", plural="persistentvolumes", namespaced=False)
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
@@ -52,7 +52,7 @@ class World:
     async def create_namespace(self) -> str:
         """The name of a new one."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "import-"}}
-        created = await self.create(NAMESPACE, manifest)
+        created = await self.create(NAMESPACES, manifest)
         return str(created["metadata"]["name"])
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:

@@ -131,13 +131,12 @@ def is_progress(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 def is_setback(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether a Stack that was complete is merely at work again for what it wanted already, with nothing wrong."""
     then, now = str(before.get("phase", "")), str(after["phase"])
-    if find_changes(before, after).keys() - PROGRESS - {"phase"}:
+    if not (then.endswith("Complete") and now.endswith("InProgress")):
         return False
-    known = [kind for kind, _, _ in _outline(before)]
-    is_same = then.removesuffix("Complete") == now.removesuffix("InProgress") and known == [
-        kind for kind, _, _ in _outline(after)
-    ]
-    return is_same and then.endswith("Complete") and now.endswith("InProgress")
+    if then.removesuffix("Complete") != now.removesuffix("InProgress"):
+        return False
+    types, types_before = ([type_ for type_, _, _ in _outline(each)] for each in (after, before))
+    return types == types_before and find_changes(before, after).keys() <= PROGRESS | {"phase"}
 
 
 def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
