@@ -17,13 +17,22 @@ from hearth.template.blueprint import StackIdentity
 
 
 class Hashes(Protocol):
-    """A keyed hash of any JSON value."""
+    """A keyed hash of any JSON value, and signatures with the same key."""
 
     def hash(self, value: object) -> str:
         """The same text for the same value and key."""
 
     def is_comparable(self, text: str) -> bool:
         """Whether `text` was made by this key and algorithm; if not it says nothing."""
+
+    def of_stack(self, uid: str) -> Hashes:
+        """The same for one Stack, whose hashes are unlike those of any other."""
+
+    def sign(self, purpose: str, value: object) -> str:
+        """The signature of `value` for that purpose."""
+
+    def is_signed(self, purpose: str, value: object, signature: str) -> bool:
+        """Whether `signature` was made by this key for that purpose and value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

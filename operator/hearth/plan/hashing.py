@@ -1,4 +1,4 @@
-"""Keyed hashes of definitions: equal for equal meaning, and telling nothing to those who lack the key.
+"""Keyed hashes of definitions, and signatures of what is read back: equal for equal meaning, worthless without the key.
 
 Must not know where the key is kept, nor what is hashed.
 """
@@ -6,13 +6,14 @@ Must not know where the key is kept, nor what is hashed.
 from __future__ import annotations
 
 import base64
+import copy
 import hmac
 import re
 from typing import Any
 
 import orjson
 
-ALGORITHM = b"HMAC-SHA256/128 of canonical JSON, 1"
+ALGORITHM = b"HMAC-SHA256/128 of canonical JSON, keyed by Stack, 2"
 """Part of every hash's prefix: whoever changes how hashes are made changes this too."""
 ID_LENGTH = 8
 """Hexadecimal digits of a prefix; two keys with the same one would make a lost key look like changed definitions."""
@@ -32,10 +33,31 @@ class Hasher:
             raise ValueError(f"the key for hashes needs at least {MINIMAL_KEY} bytes, found {len(key)}; make a new one")
         self._blank = hmac.new(key, digestmod="sha256")
         self._prefix = f"k{self._digest(ALGORITHM)[:ID_LENGTH]}:"
+        # A key of their own: what is hashed, users choose, and no hash of it may pass for a signature.
+        self._signing = hmac.new(bytes.fromhex(self._digest(b"signatures")), digestmod="sha256")
+
+    def of_stack(self, uid: str) -> Hasher:
+        """The hasher of one Stack: equal values of two Stacks have different hashes, so that nobody learns of one from the other.
+
+        Its hashes carry the same prefix, since they are comparable as long as the key and the algorithm stay.
+        """
+        made = copy.copy(self)
+        made._blank = hmac.new(bytes.fromhex(self._digest(canonical(["stack", uid]))), digestmod="sha256")  # noqa: SLF001 -- of its own class
+        return made
 
     def hash(self, value: Any) -> str:
         """`k1a2b3c4d:…` for any JSON value; order of keys and 1.0 for 1 make no difference."""
         return self._prefix + self._digest(canonical(value))[:HASH_LENGTH]
+
+    def sign(self, purpose: str, value: Any) -> str:
+        """The signature of any JSON value, for one purpose: what is signed for another does not pass for it."""
+        keyed = self._signing.copy()
+        keyed.update(canonical([purpose, value]))
+        return self._prefix + keyed.hexdigest()[:HASH_LENGTH]
+
+    def is_signed(self, purpose: str, value: Any, signature: str) -> bool:
+        """Whether `signature` is ours, for that purpose and value."""
+        return hmac.compare_digest(self.sign(purpose, value).encode(), signature.encode(errors="replace"))
 
     def is_comparable(self, text: str) -> bool:
         """Whether `text` was made with this key and algorithm. Another one's hash says nothing about a change."""

@@ -30,7 +30,7 @@ def test_a_hash_names_its_key_and_algorithm() -> None:
 
 def test_hashes_stay_the_same_from_release_to_release() -> None:
     """They are stored: whoever changes how they are made changes `ALGORITHM` with it, and then this text."""
-    assert HASHER.hash({"b": [1, "x", None], "a": True}) == "k0ef39337:bff6869b28e3b887ddf0d7b8dec338a2"
+    assert HASHER.hash({"b": [1, "x", None], "a": True}) == "kc1644338:bff6869b28e3b887ddf0d7b8dec338a2"
 
 
 @pytest.mark.parametrize(
@@ -105,3 +105,23 @@ def test_what_is_no_json_is_refused() -> None:
     """Rather than hashed by its address."""
     with pytest.raises(TypeError):
         HASHER.hash({"a": object()})
+
+
+def test_equal_values_of_two_stacks_have_different_hashes() -> None:
+    """Nobody learns by a Stack of their own what another one holds; both are comparable all the same."""
+    one, other = HASHER.of_stack("one"), HASHER.of_stack("other")
+    assert one.hash("secret") != other.hash("secret") != HASHER.hash("secret")
+    assert one.hash("secret") == HASHER.of_stack("one").hash("secret")
+    assert HASHER.is_comparable(one.hash("secret"))
+
+
+def test_a_signature_holds_for_its_purpose_and_value_alone() -> None:
+    """Nor does a hash that users may have made pass for one."""
+    signature = HASHER.sign("identity", ["uid", 1])
+    assert HASHER.is_signed("identity", ["uid", 1], signature)
+    assert HASHER.of_stack("uid").is_signed("identity", ["uid", 1], signature)
+    assert not HASHER.is_signed("revision", ["uid", 1], signature)
+    assert not HASHER.is_signed("identity", ["uid", 2], signature)
+    assert not HASHER.is_signed("identity", ["uid", 1], HASHER.hash(["identity", ["uid", 1]]))
+    assert not HASHER.is_signed("identity", ["uid", 1], "é\ud800")
+    assert not hashing.Hasher(OTHER_KEY).is_signed("identity", ["uid", 1], signature)

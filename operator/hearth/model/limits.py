@@ -1,0 +1,46 @@
+"""How much anything that enters may hold: specs, templates, sources, schemas, answers of servers, annotations, revisions.
+
+The one place for these figures, each with its reason; whoever reads input checks it against them. Must not know who sends
+what, nor what happens to whoever exceeds a limit.
+"""
+
+from __future__ import annotations
+
+JSON_DEPTH = 100
+"""Levels of maps and lists in one value. The deepest real manifests have some 20, CRD schemas some 60; orjson and
+protobuf give up at a few hundred."""
+JSON_NODES = 100_000
+"""Values in one definition or source, counted after expansion: 5,000 resources of 20 fields each."""
+INTEGER_DIGITS = 20
+"""Of a whole number as text: 64 bits have 19 and a sign. Python refuses to convert 4,300."""
+COUNT_DIGITS = 9
+"""Of a number in an annotation or label of ours: a billion incarnations or revisions."""
+
+NAME_LENGTH = 253
+"""Characters of an object's name or namespace: what the API server takes."""
+KEY_LENGTH = 317
+"""Characters of a key in metadata: a DNS prefix, a slash, 63 more."""
+
+BODY_BYTES = 64 * 1024 * 1024
+"""Of one answer of a server, inflated. A page of 500 objects of 100 KiB fits."""
+LINE_BYTES = 8 * 1024 * 1024
+"""Of one event in a watch: etcd takes 1.5 MiB, an API server's JSON of it at most a few times as much."""
+HEADER_BYTES = 64 * 1024
+"""Of the head of an answer."""
+OBJECT_BYTES = 2 * 1024 * 1024
+"""Of one object that is sent: the API server refuses 3 MiB, etcd 1.5."""
+REVISION_BYTES = 16 * 1024 * 1024
+"""Of a definition inflated from its revision."""
+SOURCE_BYTES = 2 * 1024 * 1024
+"""Of a template or value in a ConfigMap or Secret, which hold a MiB."""
+ANNOTATION_BYTES = 256 * 1024
+"""Of one annotation that is parsed: the API server allows that for all of them together."""
+RETRY_AFTER = 3600.0
+"""Seconds, at most, that a server's wish to be asked later is obeyed."""
+
+HINTED_MISTAKES = 10
+"""Mistakes in one definition for which a similar name is looked up: each look costs a comparison with every candidate."""
+HINTED_LENGTH = 64
+"""Characters of a name that others are compared with."""
+MISTAKES = 100
+"""Mistakes that one message lists; the rest are counted."""
