@@ -83,15 +83,18 @@ class Acceptor:
         `renewed` tells which of these are others than then. Raises MissingSource where one is gone.
         """
         stored = await self.home.get_definition(stack, revision)
-        return await recording.restore(stored, home=self.home, stack=stack, number=revision.number, hashes=self.hashes)
+        return await recording.restore(
+            stored, home=self.home, stack=stack, number=revision.number, hashes=self.hashes.of_stack(stack.uid)
+        )
 
     def place(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
         """Within which a definition is accepted; what is to go waits for nobody's."""
         return contextlib.nullcontext() if stack.deleting else self.places
 
-    def hash(self, definition: Definition) -> str:
-        """The keyed hash that a definition is known by."""
-        return recording.hash_record(recording.record(definition, self.hashes), self.hashes)
+    def hash(self, definition: Definition, stack: StackObject) -> str:
+        """The keyed hash that a definition of that Stack is known by."""
+        hashes = self.hashes.of_stack(stack.uid)
+        return recording.hash_record(recording.record(definition, hashes), hashes)
 
     async def compile(self, definition: Definition, stack: StackObject) -> Blueprint:
         """The blueprint, typed against the cluster's schemas. Raises InvalidDefinition."""
@@ -135,8 +138,9 @@ class Acceptor:
         last: the highest number that this process gave already, which the cache may not show yet.
         """
         await self.home.put_finalizer(stack)
-        stored = recording.record(definition, self.hashes)
-        hashed = recording.hash_record(stored, self.hashes)
+        hashes = self.hashes.of_stack(stack.uid)
+        stored = recording.record(definition, hashes)
+        hashed = recording.hash_record(stored, hashes)
         revisions = self.home.revisions(stack.uid)
         kinds = {f"{resource.api_version}/{resource.kind}" for resource in blueprint.resources.values()}
         known = next((revision for revision in revisions if revision.hash == hashed), None)

@@ -158,7 +158,7 @@ class Intake:
             return
         spec = stack.spec
         read = await self._read(stack, spec)
-        hashed = self.acceptor.hash(read) if isinstance(read, Definition) else ""
+        hashed = self.acceptor.hash(read, stack) if isinstance(read, Definition) else ""
         revisions = self.services.home.revisions(self.uid)
         try:
             aim = self.wishes.choose(hashed, self.flow.to_revision, revisions=revisions)

@@ -289,7 +289,7 @@ class Runner:
             blueprint=blueprint,
             stack=acceptance.identify(stack),
             kinds=self._services.cluster.kinds,
-            hashes=self._services.hashes,
+            hashes=self._services.hashes.of_stack(stack.uid),
             unwatched=self._sight.unwatched.keys(),
             rules=self._services.rules,
             only_namespace=self._services.only_namespace,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -184,13 +185,24 @@ def test_a_changed_secret_is_another_definition() -> None:
 
     def hash_of(shelf: Shelf, **given: Any) -> str:
         acceptor = acceptance.Acceptor(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
-        return acceptor.hash(define(shelf, SENSITIVE, {"y": "1", **given}))
+        return acceptor.hash(define(shelf, SENSITIVE, {"y": "1", **given}), stack())
 
     one = hash_of(Shelf(a={}, b={"x": encode("one")}, c={}))
     assert one == hash_of(Shelf(a={}, b={"x": encode("one")}, c={}))
     assert one != hash_of(Shelf(a={}, b={"x": encode("two")}, c={}))
     assert one != hash_of(Shelf(a={}, b={}, c={"x": "one"}))
     assert one != hash_of(Shelf(a={}, b={}, c={}), x="one")
+
+
+def test_equal_secrets_of_two_stacks_have_different_hashes() -> None:
+    """So the hash that one tenant reads off a revision tests no guess at another tenant's secret."""
+    definition = define(Shelf(a={}, b={"x": encode("one")}, c={}), SENSITIVE, {"y": "1"})
+    acceptor = acceptance.Acceptor(home=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    ours, theirs = stack(), dataclasses.replace(stack(), uid="other")
+    assert acceptor.hash(definition, ours) == acceptor.hash(definition, ours)
+    assert acceptor.hash(definition, ours) != acceptor.hash(definition, theirs)
+    recorded = [recording.record(definition, HASHER.of_stack(each.uid)) for each in (ours, theirs)]
+    assert recorded[0]["sensitive"]["x"]["hash"] != recorded[1]["sensitive"]["x"]["hash"]
 
 
 def test_going_back_takes_the_secret_as_it_is_now() -> None:
