@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import failure
+import locks
 import places
 import processes
 
@@ -125,7 +126,9 @@ def _start_components(home: places.Home, start: Start) -> None:
     no_election = [f"--extra-args={name}=leader-elect=false" for name in ("kube-controller-manager", "kube-scheduler")]
     places_ = [f"--kubeconfig={home.kubeconfig}", f"--config={home.configuration}"]
     limits = [] if start.limited else ["--disable-qps-limits"]
-    _kwokctl(home, start, *create_cluster, *places_, f"--kube-apiserver-port={_free_port()}", *limits, *no_election)
+    # kwokctl picks free ports long before anything listens on them: two at once pick the same ones.
+    with locks.only_one(home.folder.parent / "starting", when_waiting=lambda: None):
+        _kwokctl(home, start, *create_cluster, *places_, f"--kube-apiserver-port={_free_port()}", *limits, *no_election)
 
 
 def _configuration(start: Start) -> str:

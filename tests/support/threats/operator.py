@@ -1,0 +1,211 @@
+"""The operator as a process of its own under the shipped rights, and what can be seen of it from outside.
+
+Imports nothing of Hearth: `PYTHONPATH` decides whose code runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+POLL = 0.05
+START = 60.0
+"""Seconds for what takes two on an idle machine."""
+TICK = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """An answer of the operator's HTTP server; code 0: none came."""
+
+    code: int
+    text: str
+    seconds: float
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it says that all is well."""
+        return self.code == 200
+
+
+@dataclass(slots=True)
+class Silence:
+    """How long /healthz kept its caller waiting at most."""
+
+    longest: float = 0.0
+    """Seconds."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Operator:
+    """One operator, which may be ended and started again."""
+
+    kubeconfig: Path
+    """With a token of its ServiceAccount."""
+    log_file: Path
+    """All starts log here, JSON lines."""
+    options: tuple[str, ...] = ()
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    memory_limit: int = 0
+    """Bytes of address space it may have at most; 0: no limit. Counts from the next start."""
+    _environment: dict[str, str] = field(default_factory=dict)
+
+    # ------------------------------------------------------------ its life
+
+    def start(self, *, is_ready: bool = True) -> None:
+        """Start it; returns once it is ready, unless that is not waited for."""
+        assert not self.is_alive
+        self.port = self.port or find_free_port()
+        command = [sys.executable, "-m", "hearth", "run", "--kubeconfig", str(self.kubeconfig), *self.options]
+        command += ["--operator-namespace=hearth-system", f"--http-address=127.0.0.1:{self.port}", "--log-format=json"]
+        if self.memory_limit:
+            command = ["prlimit", f"--as={self.memory_limit}", *command]
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | self._environment)
+        if is_ready:
+            self.wait_ready()
+
+    def wait_ready(self, within: float = START) -> None:
+        """Until /readyz is ok. Raises where that does not come about."""
+        latest = time.monotonic() + within
+        while not self.get("/readyz").is_ok:
+            assert self.is_alive, f"the operator ended with {self.code}:\n{self.read_log()[-3000:]}"
+            assert time.monotonic() < latest, f"not ready: {self.get('/readyz').text}\n{self.read_log()[-3000:]}"
+            time.sleep(POLL)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=START)
+
+    def restart(self, *, is_ready: bool = True) -> None:
+        """Kill it and start it again."""
+        self.kill()
+        self.start(is_ready=is_ready)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return None if self.process is None else self.process.poll()
+
+    # ------------------------------------------------------------ its pages
+
+    def get(self, path: str, *, timeout: float = 5.0) -> Page:
+        """GET /healthz, /readyz or /metrics."""
+        began = time.monotonic()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            code, text = answer.status, answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            code, text = 0, repr(error)
+        finally:
+            connection.close()
+        return Page(code=code, text=text, seconds=time.monotonic() - began)
+
+    def read_metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over its samples with these labels; 0 where there is none."""
+        page = self.get("/metrics")
+        assert page.is_ok, f"no metrics: {page.text}"
+        found = [line for line in page.text.splitlines() if re.match(rf"{name}[ {{]", line)]
+        found = [line for line in found if all(f'{key}="{value}"' in line for key, value in labels.items())]
+        return sum(float(line.rpartition(" ")[2]) for line in found)
+
+    @contextlib.contextmanager
+    def listened_to(self) -> Iterator[Silence]:
+        """Ask for /healthz all the time meanwhile, and note the longest wait for an answer."""
+        seen, is_done = Silence(), threading.Event()
+
+        def ask() -> None:
+            while not is_done.wait(TICK):
+                seen.longest = max(seen.longest, self.get("/healthz", timeout=60).seconds)
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            is_done.set()
+            thread.join()
+
+    # ------------------------------------------------------------ its log
+
+    def read_log(self) -> str:
+        """All that it logged, of all its lives."""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def read_events(self, text: str = "") -> list[dict[str, Any]]:
+        """The JSON lines of its log which contain that text."""
+        lines = [line for line in self.read_log().splitlines() if text in line and line.startswith("{")]
+        return [json.loads(line) for line in lines]
+
+    # ------------------------------------------------------------ its share of the machine
+
+    @property
+    def memory(self) -> float:
+        """MiB that it holds now (VmRSS)."""
+        return self._read_status("VmRSS")
+
+    @property
+    def peak(self) -> float:
+        """MiB that it held at most since its start or `forget_peak` (VmHWM)."""
+        return self._read_status("VmHWM")
+
+    def forget_peak(self) -> None:
+        """Let `peak` count from now on."""
+        self._find_file("clear_refs").write_text("5")
+
+    @property
+    def files(self) -> int:
+        """Open file descriptors."""
+        return len(list(self._find_file("fd").iterdir()))
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time that it used since its start."""
+        fields = self._find_file("stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _read_status(self, name: str) -> float:
+        found = re.search(rf"{name}:\s+(\d+) kB", self._find_file("status").read_text())
+        assert found is not None
+        return int(found[1]) / 1024
+
+    def _find_file(self, name: str) -> Path:
+        assert self.process is not None
+        return Path("/proc", str(self.process.pid), name)
+
+
+def find_free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port

@@ -1,0 +1,97 @@
+"""Control planes for the attack tests, apart from the one that other tests share: their operator serves all namespaces.
+
+There are `SLOTS` of them on a machine, started when first needed. One test at a time has a slot; the plane of a slot
+stays up until the last worker that used it ends. A developer's own plane (`controlplane.py --name x with -- pytest`)
+is used as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import places
+
+PROGRAM = places.HERE / "controlplane.py"
+VARIABLE = "HEARTH_TEST_KUBECONFIG"
+SLOTS = 2
+"""Attack tests that run side by side; the machine has few cores, and each slot is a control plane of 500 MB."""
+POLL = 0.1
+HOLD = "import os, sys; print(os.environ['KUBECONFIG'], flush=True); sys.stdin.read()"
+"""Names the kubeconfig, then stays until its standard input closes, however the test process ends."""
+
+
+class Slots:
+    """The slots as one test process sees them."""
+
+    def __init__(self, *, is_alone: bool) -> None:
+        self._own = find_own_plane() if is_alone else None
+        self._holders: dict[int, tuple[subprocess.Popen[str], Path]] = {}
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[Path]:
+        """The kubeconfig of a plane that this test alone uses."""
+        if self._own is not None:
+            yield self._own
+            return
+        number, lock = self._wait_free()
+        with lock:
+            yield self._attend(number)
+
+    def close(self) -> None:
+        """Leave all planes; the last process to leave one ends it."""
+        for holder, _ in self._holders.values():
+            assert holder.stdin is not None
+            holder.stdin.close()
+        for holder, _ in self._holders.values():
+            holder.wait()
+        self._holders.clear()
+
+    def _wait_free(self) -> tuple[int, IO[str]]:
+        """A free slot and its lock; one whose plane this process already uses comes first."""
+        order = sorted(range(SLOTS), key=lambda number: number not in self._holders)
+        while True:
+            for number in order:
+                folder = find_home(number).folder
+                folder.mkdir(parents=True, exist_ok=True)
+                lock = (folder / "slot").open("a")
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    lock.close()
+                    continue
+                return number, lock
+            time.sleep(POLL)
+
+    def _attend(self, number: int) -> Path:
+        if number not in self._holders:
+            name = find_home(number).name
+            command = [sys.executable, str(PROGRAM), "--name", name, "with", "--quiet", "--"]
+            command += [sys.executable, "-c", HOLD]
+            holder = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+            assert holder.stdout is not None
+            kubeconfig = holder.stdout.readline().strip()
+            assert kubeconfig, f"no control plane: `{' '.join(command[:6])}` says why"
+            self._holders[number] = (holder, Path(kubeconfig))
+        return self._holders[number][1]
+
+
+def find_home(number: int) -> places.Home:
+    """Where the plane of a slot is."""
+    return places.Home(f"threats-{number}")
+
+
+def find_own_plane() -> Path | None:
+    """The plane that a developer started under a name of its own for this test run; never the shared one."""
+    given = Path(os.environ.get(VARIABLE, ""))
+    home = places.Home(given.parent.name)
+    return given if given == home.kubeconfig and home.name != "hearth" else None

@@ -1,0 +1,232 @@
+"""Tenants, their accounts and Stacks, and a canary, on a control plane that one test has for itself.
+
+Imports nothing of Hearth, so that the same test drives an older operator.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from support.threats.api import STACK_VERSION, Api, Object
+from support.threats.operator import POLL, Operator
+
+T = TypeVar("T")
+
+LABEL = "threats.hearth.test"
+"""On every namespace that these tests make."""
+WRITE = ("create", "update", "patch", "delete")
+READ = ("get", "list", "watch")
+PATIENCE = 60.0
+"""Seconds, on a busy machine, for what takes one or two."""
+CLEARED = (
+    "Stack",
+    "HealthMark",
+    "ControllerRevision",
+    "Deployment",
+    "StatefulSet",
+    "Job",
+    "ConfigMap",
+    "Secret",
+    "Service",
+)
+"""Kinds of which a namespace is cleared in the end, finalizers or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What an account may do in its namespace."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+
+    def render(self) -> Object:
+        """As a Role states it."""
+        return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+
+
+STACKS = Rule(group="hearth.dev", resources=("stacks",), verbs=(*READ, *WRITE))
+CONFIG_MAPS = Rule(group="", resources=("configmaps",), verbs=(*READ, *WRITE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """How soon a new Stack of an uninvolved tenant was served."""
+
+    made: float
+    """Seconds until its object was there."""
+    complete: float
+    """Seconds until its phase was CreateComplete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A namespace, and who may act in it. Every method makes a new account."""
+
+    world: ThreatWorld
+    namespace: str
+
+    def make_account(self, name: str, *rules: Rule) -> Api:
+        """An account with exactly these rights in this namespace, and what every account may do."""
+        admin, namespace = self.world.api, self.namespace
+        name = f"{name}-{next(self.world.numbers)}"
+        metadata = {"name": name, "namespace": namespace}
+        group = "rbac.authorization.k8s.io"
+        admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata}
+        admin.create({**role, "rules": [rule.render() for rule in rules]})
+        subject = {"kind": "ServiceAccount", **metadata}
+        reference = {"apiGroup": group, "kind": "Role", "name": name}
+        binding = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": metadata}
+        admin.create({**binding, "roleRef": reference, "subjects": [subject]})
+        made = admin.acting_as(namespace, name)
+        # Authorization follows its own watch of Roles.
+        self.world.wait_for(lambda: made.send("GET", *_probe(namespace, rules)).code != 403 if rules else True)
+        return made
+
+    def author(self, *more: Rule) -> Api:
+        """May write Stacks, and nothing else but `more` (`CONFIG_MAPS`)."""
+        return self.make_account("author", STACKS, *more)
+
+    def editor(self, *resources: str, group: str = "") -> Api:
+        """May write ordinary objects, Stacks excepted. resources: `configmaps` if none is named."""
+        return self.make_account(
+            "editor", Rule(group=group, resources=resources or ("configmaps",), verbs=(*READ, *WRITE))
+        )
+
+    def annotator(self, *resources: str, group: str = "") -> Api:
+        """May get and patch, which is what `kubectl annotate` takes."""
+        return self.make_account("annotator", Rule(group=group, resources=resources, verbs=(*READ, "patch")))
+
+    def status_patcher(self, *resources: str, group: str = "apps") -> Api:
+        """May patch the subresource `status` of these and nothing else of them. resources: `deployments`, for example."""
+        status = tuple(f"{each}/status" for each in resources)
+        readable = Rule(group=group, resources=resources, verbs=READ)
+        return self.make_account(
+            "status", readable, Rule(group=group, resources=status, verbs=("get", "patch", "update"))
+        )
+
+    def revision_editor(self) -> Api:
+        """May write ControllerRevisions."""
+        return self.editor("controllerrevisions", group="apps")
+
+    def health_marker(self) -> Api:
+        """May write HealthMarks."""
+        return self.make_account("marker", Rule(group="hearth.dev", resources=("healthmarks",), verbs=(*READ, *WRITE)))
+
+
+@dataclass(slots=True, kw_only=True)
+class ThreatWorld:
+    """An administrator, an operator, tenants."""
+
+    api: Api
+    """The administrator."""
+    operator: Operator
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+    _bystander: Api | None = None
+    _bystander_namespace: str = ""
+
+    # ------------------------------------------------------------ tenants
+
+    def make_namespace(self, prefix: str = "tenant") -> str:
+        """A fresh namespace."""
+        metadata = {"generateName": f"{prefix}-", "labels": {LABEL: "true"}}
+        made = self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        return str(made["metadata"]["name"])
+
+    def tenant(self, prefix: str = "tenant") -> Tenant:
+        """A tenant with a namespace of its own."""
+        return Tenant(world=self, namespace=self.make_namespace(prefix))
+
+    # ------------------------------------------------------------ Stacks
+
+    def find_status(self, namespace: str, name: str) -> Object:
+        """The status of a Stack; empty where there is none."""
+        return (self.api.get("Stack", namespace, name) or {}).get("status") or {}
+
+    def wait_phase(self, namespace: str, name: str, *phases: str, within: float = PATIENCE) -> Object:
+        """Until the present generation of a Stack has one of these phases; the Stack."""
+
+        def look() -> Object | None:
+            stack = self.api.get("Stack", namespace, name) or {}
+            status = stack.get("status") or {}
+            is_present = status.get("observedGeneration") == stack.get("metadata", {}).get("generation")
+            return stack if is_present and status.get("phase") in phases else None
+
+        return self.wait_for(look, within=within, what=f"{'/'.join(phases)} of stack/{name} in {namespace}")
+
+    # ------------------------------------------------------------ the canary
+
+    def canary(self, within: float = 10.0) -> Canary:
+        """A new Stack of one ConfigMap by an uninvolved tenant must be complete within so many seconds."""
+        if self._bystander is None:
+            tenant = self.tenant("canary")
+            self._bystander, self._bystander_namespace = tenant.author(), tenant.namespace
+        namespace, name = self._bystander_namespace, f"canary-{next(self.numbers)}"
+        began = time.monotonic()
+        self._bystander.create(make_stack(namespace, name, {"cfg": make_config_map(f"{name}-cfg")}))
+        self.wait_for(
+            lambda: self.api.get("ConfigMap", namespace, f"{name}-cfg"), within=within, what="the canary's object"
+        )
+        made = time.monotonic() - began
+        self.wait_phase(namespace, name, "CreateComplete", within=within)
+        return Canary(made=made, complete=time.monotonic() - began)
+
+    # ------------------------------------------------------------ waiting
+
+    def wait_for(self, look: Callable[[], T | None], *, within: float = PATIENCE, what: str = "") -> T:
+        """What `look` finds as soon as that is true; an AssertionError with what the operator says of itself otherwise."""
+        latest = time.monotonic() + within
+        while not (found := look()):
+            assert time.monotonic() < latest, f"not within {within:g} s: {what}\n{self.describe_operator()}"
+            time.sleep(POLL)
+        return found
+
+    def describe_operator(self) -> str:
+        """Its pages and the end of its log."""
+        operator = self.operator
+        pages = "".join(
+            f"{path}: {operator.get(path).code} {operator.get(path).text}\n" for path in ("/healthz", "/readyz")
+        )
+        return f"{pages}exit code: {operator.code}\n{operator.read_log()[-4000:]}"
+
+    # ------------------------------------------------------------ the end
+
+    def clear(self) -> None:
+        """Remove all that tests made, finalizers or not; namespaces end by themselves."""
+        for namespace in self.api.list("Namespace", labelSelector=LABEL):
+            name = namespace["metadata"]["name"]
+            for kind in CLEARED:
+                self.api.delete_all(kind, name)
+            self.api.delete("Namespace", "", name)
+        for kind in ("ConfigMap", "Secret", "Lease"):
+            self.api.delete_all(kind, "hearth-system")
+
+
+def make_stack(
+    namespace: str, name: str, resources: Mapping[str, Any], *, template: Mapping[str, Any] | None = None, **spec: Any
+) -> Object:
+    """A Stack of these resources (name → definition). template: further fields of the template; spec: of the spec."""
+    metadata = {"name": name, "namespace": namespace}
+    full = {"template": {**(template or {}), "resources": dict(resources)}, **spec}
+    return {"apiVersion": STACK_VERSION, "kind": "Stack", "metadata": metadata, "spec": full}
+
+
+def make_config_map(name: str = "", data: Mapping[str, str] | None = None, **fields: Any) -> Object:
+    """A resource of a template: a ConfigMap, by its stated name if one is given. fields: beside `manifest`."""
+    metadata = {"metadata": {"name": name}} if name else {}
+    return {
+        "manifest": {"apiVersion": "v1", "kind": "ConfigMap", **metadata, "data": dict(data or {"a": "b"})},
+        **fields,
+    }
+
+
+def _probe(namespace: str, rules: tuple[Rule, ...]) -> tuple[str]:
+    rule = rules[0]
+    prefix = f"/apis/{rule.group}/" if rule.group else "/api/"
+    version = "v1alpha1" if rule.group == "hearth.dev" else "v1"
+    return (f"{prefix}{version}/namespaces/{namespace}/{rule.resources[0]}",)
