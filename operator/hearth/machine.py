@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from hearth import supervision
 from hearth.engine.engine import Engine
 from hearth.engine.inbox import Inbox
 from hearth.engine.ports import Observer
@@ -56,7 +57,7 @@ class LoopClock:
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
         """Run `action` after `delay` seconds; the result cancels it."""
-        return asyncio.get_running_loop().call_later(delay, action).cancel
+        return supervision.call_later(delay, action)
 
 
 class KubeMachine:
@@ -89,7 +90,7 @@ class KubeMachine:
 
     async def start(self) -> None:
         """Begin; what is not there yet (the API server, the CRDs) is waited for."""
-        self._beginning = asyncio.create_task(self._begin(), name="begin")
+        self._beginning = supervision.spawn_until_done("begin", self._begin)
 
     async def stop(self) -> None:
         """End: whatever is on its way may be cut off, since the next start finishes it."""
@@ -107,12 +108,16 @@ class KubeMachine:
     def on_kinds(self) -> None:
         """Kinds may have come, gone or changed: ask which there are."""
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(self._refresh(), name="refresh kinds")
+            self._refreshing = supervision.spawn("discovery", self._refresh, name="refresh kinds")
 
     def find_deaf(self) -> Sequence[str]:
         """The watches that have been silent for longer than any living one is."""
-        if self._beginning is not None and self._beginning.done() and self._beginning.exception() is not None:
-            return [f"could not begin: {self._beginning.exception()}"]
+        return [
+            *(f"the task {name} has ended" for name in supervision.current().find_dead()),
+            *self._find_silent(),
+        ]
+
+    def _find_silent(self) -> Sequence[str]:
         return [
             f"the watch of {each.kind} has been silent for {each.silence:.0f} s"
             for each in self._watches()
@@ -161,6 +166,9 @@ class KubeMachine:
         self._revisions.start()
         self._marks.start()
         await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
+        if self._engine is not None:
+            # It could not start completely.
+            await self._engine.stop()
         self._engine = self._build(hasher)
         await self._engine.start()
         self._unready = ""

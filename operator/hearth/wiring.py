@@ -18,7 +18,7 @@ import structlog
 import uvloop
 
 import hearth
-from hearth import leadership, machine
+from hearth import leadership, machine, supervision
 from hearth.cli import profiling
 from hearth.handlers import frame
 from hearth.kube import credentials, election
@@ -98,6 +98,8 @@ async def operate(settings: Settings, build: Build, grace: float) -> None:
     await asyncio.to_thread(source.load)
 
     observer = metrics.Metrics()
+    supervision.current().on_error = observer.on_internal_error
+    asyncio.get_running_loop().set_exception_handler(supervision.handle_loop_error)
     engine = build(settings, source, observer)
     observer.sample(cached_objects=engine.count_cached_objects, stacks=engine.count_stacks, writes=engine.count_writes)
     leader = leadership.make(settings, source, observer, grace=grace)
@@ -137,7 +139,7 @@ async def working(engine: Machine, source: CredentialSource, observer: Metrics) 
     await engine.start()
     kopf = frame.make(source, frame.Ears(on_kinds=engine.on_kinds, on_restart=observer.on_frame_restart))
     kopf.start()
-    measuring = asyncio.create_task(lag.measure(observer.on_lag))
+    measuring = supervision.spawn_forever("lag", lambda: lag.measure(observer.on_lag))
     try:
         yield
     finally:
@@ -148,7 +150,7 @@ async def working(engine: Machine, source: CredentialSource, observer: Metrics) 
 
 async def wait_first(*events: asyncio.Event) -> None:
     """Returns once one of them is set."""
-    waiting = [asyncio.create_task(event.wait()) for event in events]
+    waiting = [supervision.start(event.wait(), name="wait for an event") for event in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
+from hearth import supervision
 from hearth.engine import engine, inbox, services
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -63,6 +64,9 @@ class SilentObserver:
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
         """As the port says."""
 
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """Nothing."""
+
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """As the port says."""
 
@@ -104,7 +108,7 @@ def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int =
         mistakes.extend(silence.find_leaks("an Event", world.traffic.events))
         mistakes.extend([*world.witness.wrong, *world.oversight.wrong])
 
-    with diary() as mistakes:
+    with diary() as mistakes, supervision.using(supervision.Supervisor()):
         virtual_time.run(in_world)
     if mistakes:
         raise InternalError("\n".join(mistakes))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 
 import structlog
 
+from hearth import supervision
 from hearth.engine import execution, runner
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.executor import Executor
@@ -20,6 +22,7 @@ from hearth.engine.services import Services
 from hearth.engine.throttle import Throttle
 from hearth.engine.user_rules import UserRules
 from hearth.model import names
+from hearth.model.errors import Refused, Unreachable
 from hearth.plan.causes import Cause
 
 logger = structlog.get_logger(__name__)
@@ -83,7 +86,7 @@ class Engine:
         self._health_marks.start()
         for uid in self._services.home.stacks():
             self._services.inbox.mark(uid, EVERYTHING)
-        self._loop = asyncio.create_task(self._run(), name="passes")
+        self._loop = supervision.spawn_forever("passes", self._run)
         self._look_for_kinds()
         self._look_at_causes()
 
@@ -184,13 +187,18 @@ class Engine:
 
     def _look_for_kinds(self) -> None:
         """Ask for new kinds from time to time while somebody waits for one."""
-        if any(each.misses_kinds for each in self._unsettled.values()):
-            self._refreshing = asyncio.ensure_future(self._services.cluster.refresh_kinds())
         self._services.clock.call_later(LOOK_FOR_KINDS, self._look_for_kinds)
+        if any(each.misses_kinds for each in self._unsettled.values()):
+            self._refreshing = supervision.spawn("discovery", self._refresh_kinds, name="look for kinds")
+
+    async def _refresh_kinds(self) -> None:
+        # Where the server cannot say, the next look asks again.
+        with contextlib.suppress(Refused, Unreachable):
+            await self._services.cluster.refresh_kinds()
 
     def _look_at_causes(self) -> None:
         """Let go, once in a while, of the causes that nobody has waited for since the last look."""
+        self._services.clock.call_later(CAUSES_KEPT, self._look_at_causes)
         awaited = {cause for each in self._unsettled.values() for cause in each.awaited()}
         self._services.cluster.keep_causes(awaited | self._awaited)
         self._awaited = awaited
-        self._services.clock.call_later(CAUSES_KEPT, self._look_at_causes)

@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
+from hearth import supervision
 from hearth.engine.ports import Clock
 
 TakeStep: TypeAlias = Callable[[str, str], Awaitable[None]]
@@ -54,7 +55,9 @@ class Executor:
 
     def start(self) -> None:
         """Let the workers begin."""
-        self._tasks = [asyncio.create_task(self._serve(), name=f"executor-{n}") for n in range(self._workers)]
+        self._tasks = [
+            supervision.spawn_forever("executor", self._serve, name=f"executor-{n}") for n in range(self._workers)
+        ]
 
     async def stop(self) -> None:
         """End the workers; a request under way is abandoned, as by a crash."""

@@ -272,3 +272,6 @@ class Observer(Protocol):
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """A watch begins anew. reason: one word, of a handful that there are."""
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """An object that the server sent is not taken in. reason: one word, of a handful that there are."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import structlog
-
 from hearth.engine import acceptance, execution, holders
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.books import Books
@@ -33,8 +31,6 @@ from hearth.plan.standing import State
 from hearth.plan.steps import Step
 from hearth.plan.wish import Motive, Wish
 from hearth.plan.world import Memory
-
-logger = structlog.get_logger(__name__)
 
 INTERNAL_ERROR_RETRY = 5.0
 """Seconds until a Stack is looked at again after a mistake of ours."""
@@ -318,7 +314,6 @@ class Runner:
             if wake_at <= now:
                 self._services.inbox.mark(self.uid, key)
 
-    def _on_error(self, name: str, error: BaseException) -> None:
-        logger.error("internal error", stack=self.uid, task=name, exc_info=error)
+    def _on_error(self, _name: str, _error: BaseException) -> None:
         self.intake.is_outdated = True
         self._services.mark_later(INTERNAL_ERROR_RETRY, self.uid, EVERYTHING)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from collections.abc import Callable
 
-Action: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+from hearth import supervision
 
 
 class Tasks:
-    """Runs actions beside the passes; tells of those that raised, which is always a mistake of ours."""
+    """Runs actions beside the passes; tells of those that raised an exception that no code expects."""
 
     def __init__(self, on_error: Callable[[str, BaseException], None]) -> None:
         """on_error: gets the name of the action and what it raised."""
         self._on_error = on_error
         self._running: dict[str, asyncio.Task[None]] = {}
 
-    def run(self, name: str, action: Action) -> None:
+    def run(self, name: str, action: supervision.Work) -> None:
         """Begin `action` unless one of that name runs already."""
         running = self._running.get(name)
         # One that has ended may not have been told of yet: whoever asks now must not be lost with it.
         if running is None or running.done():
-            task = asyncio.create_task(action(), name=name)
+            task = supervision.spawn("task", action, name=name, on_error=lambda error: self._on_error(name, error))
             self._running[name] = task
             task.add_done_callback(lambda ended: self._end(name, ended))
 
@@ -34,6 +33,3 @@ class Tasks:
     def _end(self, name: str, task: asyncio.Task[None]) -> None:
         if self._running.get(name) is task:
             del self._running[name]
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._on_error(name, error)

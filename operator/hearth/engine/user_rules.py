@@ -78,8 +78,8 @@ class UserRules:
             documents = {}
         self._trouble = ""
         if documents != self._documents:
-            self._documents = dict(documents)
             await self._take_up(documents)
+            self._documents = dict(documents)
 
     def _retry_later(self, trouble: str) -> None:
         """Keep what is known meanwhile."""
@@ -104,8 +104,8 @@ class UserRules:
     def _name(self) -> str:
         return f"{self._ref.namespace}/{self._ref.name}"
 
-    def _on_error(self, name: str, error: BaseException) -> None:
-        logger.error("internal error in a task", task=name, exc_info=error)
+    def _on_error(self, _name: str, _error: BaseException) -> None:
+        self._retry_later("an error of the operator, see its log")
 
 
 def describe(mistakes: tuple[Mistake, ...]) -> str:

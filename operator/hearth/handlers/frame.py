@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import structlog
 
-from hearth import lean
+from hearth import lean, supervision
 from hearth.handlers.wakes import Wakes
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class KopfFrame:
         with self._lock:
             if self._stopping.is_set():
                 return
-            life = loop.create_task(self._life())
+            life = supervision.start(self._life(), name="kopf")
             # Kopf's own flag is not used: whatever ends kopf, it would wait five seconds for whoever waits for the flag.
             self._inner = (loop, life.cancel)
         try:

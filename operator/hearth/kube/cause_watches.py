@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
 
 import structlog
 
+from hearth import supervision
 from hearth.kube import requests, webhook_services
 from hearth.kube.interruptions import Reason
 from hearth.kube.watch import Server, Watch
@@ -45,7 +46,8 @@ class Notices:
         self._tell = tell
         self._told: dict[Cause, float] = {}
         """When, by the loop's clock."""
-        self._planned: dict[Cause, asyncio.TimerHandle] = {}
+        self._planned: dict[Cause, Callable[[], None]] = {}
+        """What cancels the notice."""
 
     def post(self, cause: Cause) -> None:
         """It changed."""
@@ -54,7 +56,7 @@ class Notices:
         loop = asyncio.get_running_loop()
         due = self._told.get(cause, float("-inf")) + INTERVAL
         if due > loop.time():
-            self._planned[cause] = loop.call_at(due, self._send, cause)
+            self._planned[cause] = supervision.call_later(due - loop.time(), lambda: self._send(cause))
         else:
             self._send(cause)
 
@@ -63,7 +65,7 @@ class Notices:
         self._told.pop(cause, None)
         planned = self._planned.pop(cause, None)
         if planned is not None:
-            planned.cancel()
+            planned()
 
     def _send(self, cause: Cause) -> None:
         self._planned.pop(cause, None)
@@ -109,6 +111,11 @@ class SourceWatch:
         if reason == Reason.FORBIDDEN:
             self._on_forbidden()
 
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """As the observer of the watch."""
+        if self._observer is not None:
+            self._observer.on_skipped_object(kind=kind, reason=reason)
+
     def on_listing(self) -> None:
         """What is shown now was there before."""
         self._is_listing = True
@@ -153,7 +160,7 @@ class CauseWatches:
         for source in causes.find_sources(cause):
             self._attach(source, cause)
         if is_new and cause == causes.WEBHOOKS:
-            self._finding = self._run(self._attach_services(), name="find the Services of webhooks")
+            self._finding = self._run(self._attach_services, name="find the Services of webhooks")
 
     def keep(self, wanted: Collection[Cause]) -> None:
         """End what none of these needs."""
@@ -187,8 +194,8 @@ class CauseWatches:
             if source is not None and causes.WEBHOOKS in self._causes:
                 self._attach(source, causes.WEBHOOKS)
 
-    def _run(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work, name=name)
+    def _run(self, work: supervision.Work, *, name: str) -> asyncio.Task[None]:
+        task = supervision.spawn("cause", work, name=name)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
@@ -210,7 +217,7 @@ class CauseWatches:
     def _end(self, source: Source) -> None:
         each = self._watches.pop(source, None)
         if each is not None:
-            self._run(each.close(), name=f"end of the watch of {source.kind}")
+            self._run(each.close, name=f"end of the watch of {source.kind}")
 
     def _give_up(self, source: Source) -> None:
         """Without the right to watch nobody is told, and retries come by themselves."""

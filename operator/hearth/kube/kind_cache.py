@@ -5,11 +5,11 @@ Knows when a wider watch is needed and which changes are worth telling; must not
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Protocol, TypeVar, cast
 
+from hearth import supervision
 from hearth.kube import kept_fields, requests, store
 from hearth.kube.child_index import ChildIndex
 from hearth.kube.store import Store
@@ -59,7 +59,8 @@ class KindCache:
         self._kept: frozenset[Path] = frozenset()
         self._held: frozenset[Path] | None = None
         self._shared: dict[object, object] = {}
-        self._widening: asyncio.Handle | None = None
+        self._widening: Callable[[], None] | None = None
+        """What cancels it."""
         self._store: Store[Child] = store.Store(self)
         selector = requests.children_selector(share)
         self.watch = Watch(server, self._path(), self._store, name=kind.key, selector=selector)
@@ -107,7 +108,7 @@ class KindCache:
     async def close(self) -> None:
         """End the watch."""
         if self._widening is not None:
-            self._widening.cancel()
+            self._widening()
             self._widening = None
         await self.watch.close()
 
@@ -151,9 +152,8 @@ class KindCache:
     def _widen_soon(self) -> None:
         """List anew with what is wanted then: at start-up a hundred Stacks ask for their fields within milliseconds."""
         if self._widening is None:
-            loop = asyncio.get_running_loop()
             delay = self._server.rules.widen_after if self.watch.is_running else 0.0
-            self._widening = loop.call_later(delay, self._widen)
+            self._widening = supervision.call_later(delay, self._widen)
 
     def _widen(self) -> None:
         self._widening = None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from hearth import supervision
+
 
 class Shared:
     """A coroutine function whose callers share runs.
@@ -25,7 +27,7 @@ class Shared:
     async def __call__(self) -> None:
         """Wait for a run that begins from now on, and share its outcome, an error included."""
         if self._next is None:
-            self._next = asyncio.create_task(self._wait_and_run())
+            self._next = supervision.start(self._wait_and_run(), name="shared run")
             # A run whose callers have all given up must not complain that nobody looked at its error.
             self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._next)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import orjson
 
+from hearth import supervision
 from hearth.kube import cache, requests, store
 from hearth.kube.cache import Health
 from hearth.kube.store import Store
@@ -172,7 +173,7 @@ class SourceCache:
         """Watch a source no longer, if it ever was watched."""
         source = self._sources.pop(ref, None)
         if source is not None:
-            task = asyncio.ensure_future(source.watch.close())
+            task = supervision.spawn("source", source.watch.close, name="end of the watch of a source")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 

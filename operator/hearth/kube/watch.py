@@ -16,6 +16,7 @@ from typing import Protocol
 
 import structlog
 
+from hearth import supervision
 from hearth.kube import frames, interruptions
 from hearth.kube.interruptions import Interruption, Reason
 from hearth.model import errors
@@ -73,6 +74,9 @@ class Observer(Protocol):
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """A watch begins anew."""
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """An object that was sent is not taken in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +171,7 @@ class Watch:
         self._failures = 0
         if self._task is not None:
             self._task.cancel()
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"watch {self.path}")
+        self._task = supervision.spawn_forever("watch", self._run, name=f"watch {self.path}")
 
     def restart(self, *, path: str, metadata_only: bool) -> None:
         """Begin anew elsewhere or with other contents; the handler keeps what it has until the fresh list is there."""
@@ -312,10 +316,12 @@ class Watch:
         """Hand `raw` over; an object that the handler cannot take must not keep the others from it."""
         try:
             deliver(raw)
-        except Exception:
+        except Exception as error:  # noqa: BLE001 -- as above; it is reported
             metadata = raw.get("metadata") or {}
             name, namespace = metadata.get("name"), metadata.get("namespace")
-            log.exception("object skipped by its cache", kind=self.name, name=name, namespace=namespace)
+            supervision.report("watch", error, kind=self.name, name=name, namespace=namespace)
+            if self._server.observer is not None:
+                self._server.observer.on_skipped_object(kind=self.name, reason="internal_error")
 
     def _complete(self, version: int) -> None:
         """The full set was delivered, as of `version`."""

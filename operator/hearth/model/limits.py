@@ -44,3 +44,10 @@ HINTED_LENGTH = 64
 """Characters of a name that others are compared with."""
 MISTAKES = 100
 """Mistakes that one message lists; the rest are counted."""
+
+INTERNAL_ERRORS = 256
+"""Kinds of internal errors that are told apart in the log: each is one place in the code and one type."""
+LOGGED_FRAMES = 40
+"""Of the stack of one exception: enough for every path through the operator; an endless recursion has a thousand."""
+LOGGED_CAUSES = 4
+"""Exceptions in one chain of causes that are logged."""

@@ -70,6 +70,18 @@ class Metrics:
         self._watch_restarts = prometheus_client.Counter(
             "hearth_watch_restarts", "Watches that had to begin anew.", ["kind", "reason"], registry=self.registry
         )
+        self._internal_errors = prometheus_client.Counter(
+            "hearth_internal_errors",
+            "Exceptions that no code expects, by the part of the operator that they occurred in; each is a bug.",
+            ["where"],
+            registry=self.registry,
+        )
+        self._skipped_objects = prometheus_client.Counter(
+            "hearth_skipped_objects",
+            "Objects that the API server sent and that were not taken in, since they cannot be read.",
+            ["kind", "reason"],
+            registry=self.registry,
+        )
         self._frame_restarts = prometheus_client.Counter(
             "hearth_frame_restarts", "Ends of the frame (kopf) that nobody asked for.", registry=self.registry
         )
@@ -115,6 +127,14 @@ class Metrics:
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """A watch begins anew."""
         self._watch_restarts.labels(kind, reason).inc()
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """An object that the server sent is not taken in."""
+        self._skipped_objects.labels(kind, reason).inc()
+
+    def on_internal_error(self, where: str) -> None:
+        """An exception that no code expects was contained."""
+        self._internal_errors.labels(where).inc()
 
     def on_frame_restart(self) -> None:
         """The frame ended although nobody asked, and begins anew."""

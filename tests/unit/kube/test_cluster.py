@@ -57,6 +57,9 @@ class Ears:
         """A request ended."""
         self.requests.append((verb, kind, code))
 
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """Nobody counts."""
+
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """A watch begins anew."""
 

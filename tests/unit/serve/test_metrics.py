@@ -60,6 +60,15 @@ def test_a_reaction_is_a_histogram_in_seconds(metrics: Metrics) -> None:
     assert read(metrics, "hearth_event_to_write_seconds_bucket", le="0.05") == 1
 
 
+def test_internal_errors_and_skipped_objects_are_counted() -> None:
+    """Each is a bug, or an object that its writer should look at."""
+    metrics = Metrics()
+    metrics.on_internal_error("step")
+    metrics.on_skipped_object(kind="ConfigMap", reason="too_deep")
+    assert read(metrics, "hearth_internal_errors_total", where="step") == 1
+    assert read(metrics, "hearth_skipped_objects_total", kind="ConfigMap", reason="too_deep") == 1
+
+
 def test_restarts_are_counted(metrics: Metrics) -> None:
     """Of watches by kind and reason, of the frame as such."""
     metrics.on_watch_restart(kind="Pod", reason="expired")
@@ -109,6 +118,8 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
     metrics.on_pass(result="done", seconds=0.0)
     metrics.on_request(verb="apply", kind="Pod", code=200, seconds=0.0)
     metrics.on_watch_restart(kind="Pod", reason="ended")
+    metrics.on_skipped_object(kind="Pod", reason="internal_error")
+    metrics.on_internal_error("step")
 
     assert read_table() == {
         (TYPES.get(family.type, family.type), name, labels)

@@ -1,0 +1,339 @@
+"""Runs the tasks and callbacks of the process: the one place where an exception that no code expects is handled.
+
+Such an exception is logged with its stack, counted, and retried with backoff; it ends no worker and no other task. Its
+message and the values of variables are never logged, since they may be secret. Must not know what runs, or what is done
+about the failure of a particular resource: whoever starts the work passes a callback for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import random
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+import structlog
+
+from hearth.model import limits
+
+log = structlog.get_logger(__name__)
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+FIRST_BACKOFF = 1.0
+MAX_BACKOFF = 60.0
+"""Seconds before a failed task is restarted: the first time, and at most."""
+SETTLED_AFTER = 60.0
+"""Seconds that a task must have run for its next failure to count as the first again."""
+LOG_INTERVAL = 60.0
+"""Seconds between two log lines about the same failure."""
+
+
+class Returned(Exception):
+    """A task that must run until it is canceled returned."""
+
+
+@dataclass(slots=True)
+class Occurrences:
+    """How often one failure occurred."""
+
+    total: int = 0
+    logged_at: float = float("-inf")
+    """Monotonic seconds."""
+
+
+class Supervisor:
+    """Handles unexpected exceptions. Usually there is one per process: `current()`."""
+
+    def __init__(
+        self,
+        *,
+        on_error: Callable[[str], None] = lambda _where: None,
+        jitter: Callable[[], float] = random.random,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """on_error: gets the `where` of each failure, for metrics; jitter: between 0 and 1; now: monotonic seconds."""
+        self.on_error = on_error
+        self._jitter = jitter
+        self._now = now
+        self._occurrences: OrderedDict[tuple[object, ...], Occurrences] = OrderedDict()
+        self._dead: set[str] = set()
+
+    def report(self, where: str, error: BaseException, **fields: object) -> None:
+        """Count an unexpected exception, and log it: with its stack the first time, then briefly. Never raises.
+
+        where: one of a few fixed words, since it is the label of a metric; fields: for the log, nothing secret.
+        """
+        with contextlib.suppress(Exception):
+            self.on_error(where)
+        with contextlib.suppress(Exception):
+            self._log(where, error, fields)
+
+    def find_dead(self) -> list[str]:
+        """The names of the tasks that ended although they must run until they are canceled."""
+        return sorted(self._dead)
+
+    def find_backoff(self, failures: int) -> float:
+        """Seconds to wait after so many failures in a row."""
+        longest = min(MAX_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 16))
+        return longest * (0.5 + 0.5 * self._jitter())
+
+    async def run_forever(self, where: str, work: Work) -> None:
+        """Run `work` again with backoff whenever it fails or returns; ends only when canceled."""
+        await self._run(where, work, ends=False)
+
+    async def run_until_done(self, where: str, work: Work) -> None:
+        """Run `work` again with backoff whenever it fails; ends when it returns."""
+        await self._run(where, work, ends=True)
+
+    async def run_once(self, where: str, work: Work, on_error: Callable[[BaseException], None] | None) -> None:
+        """Run `work`; a failure ends here."""
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 -- the purpose of this module
+            self.report(where, error, task=find_task_name())
+            if on_error is not None:
+                self.guard(where, on_error)(error)
+
+    def guard(self, where: str, action: Callable[Parameters, object]) -> Callable[Parameters, None]:
+        """`action` as a callback that never raises."""
+
+        def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+            try:
+                action(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 -- the purpose of this module
+                self.report(where, error)
+
+        return guarded
+
+    def watch_over(self, task: asyncio.Task[None], name: str) -> None:
+        """Notice when a task ends that was not canceled."""
+        task.add_done_callback(lambda ended: self._note_end(ended, name))
+
+    def _note_end(self, task: asyncio.Task[None], name: str) -> None:
+        if not task.cancelled() and not task.cancelling():
+            self._dead.add(name)
+            if (error := task.exception()) is not None:
+                self.report("task", error, task=name)
+
+    async def _run(self, where: str, work: Work, *, ends: bool) -> None:
+        failures = 0
+        while True:
+            started = self._now()
+            error = await self._attempt(work)
+            if error is None and (ends or is_being_canceled()):
+                return
+            failures = 1 if self._now() - started >= SETTLED_AFTER else failures + 1
+            self.report(where, error or Returned(), task=find_task_name())
+            await asyncio.sleep(self.find_backoff(failures))
+
+    async def _attempt(self, work: Work) -> BaseException | None:
+        """What one run of `work` raised that was not expected."""
+        try:
+            await work()
+        except asyncio.CancelledError as error:
+            # One that somebody else's canceled work raised here is a failure like any other.
+            if is_being_canceled():
+                raise
+            return error
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 -- a panic of an extension module is no Exception, and must end no worker either
+            return error
+        return None
+
+    def _log(self, where: str, error: BaseException, fields: dict[str, object]) -> None:
+        place, kind = find_place(error), name_type(error)
+        seen = self._count((where, kind, place))
+        seen.total += 1
+        if seen.total == 1:
+            log.error("internal error", where=where, error=kind, traceback=describe(error), **fields)
+        elif self._now() - seen.logged_at >= LOG_INTERVAL:
+            log.error("internal error again", where=where, error=kind, place=place, total=seen.total, **fields)
+        else:
+            return
+        seen.logged_at = self._now()
+
+    def _count(self, key: tuple[object, ...]) -> Occurrences:
+        seen = self._occurrences.setdefault(key, Occurrences())
+        self._occurrences.move_to_end(key)
+        while len(self._occurrences) > limits.INTERNAL_ERRORS:
+            self._occurrences.popitem(last=False)
+        return seen
+
+
+DEFAULT = Supervisor()
+CURRENT: contextvars.ContextVar[Supervisor] = contextvars.ContextVar("CURRENT", default=DEFAULT)
+
+
+def current() -> Supervisor:
+    """The supervisor in this context: that of the process, unless `using` says otherwise."""
+    return CURRENT.get()
+
+
+@contextlib.contextmanager
+def using(supervisor: Supervisor) -> Iterator[Supervisor]:
+    """Let another supervisor handle what starts in this context."""
+    token = CURRENT.set(supervisor)
+    try:
+        yield supervisor
+    finally:
+        CURRENT.reset(token)
+
+
+def report(where: str, error: BaseException, **fields: object) -> None:
+    """Count and log an unexpected exception that the caller contains. Never raises."""
+    current().report(where, error, **fields)
+
+
+def guard(where: str, action: Callable[Parameters, object]) -> Callable[Parameters, None]:
+    """`action` as a callback that never raises."""
+    return current().guard(where, action)
+
+
+def spawn_forever(where: str, work: Work, *, name: str = "") -> asyncio.Task[None]:
+    """A task that runs `work`, again with backoff whenever that fails or returns, until it is canceled.
+
+    where: one of a few fixed words, the label of the metric; name: of the task.
+    """
+    supervisor = current()
+    task = start(supervisor.run_forever(where, work), name=name or where)
+    supervisor.watch_over(task, name or where)
+    return task
+
+
+def spawn_until_done(where: str, work: Work, *, name: str = "") -> asyncio.Task[None]:
+    """A task that runs `work`, again with backoff whenever that fails, until it returns."""
+    return start(current().run_until_done(where, work), name=name or where)
+
+
+def spawn(
+    where: str, work: Work, *, name: str = "", on_error: Callable[[BaseException], None] | None = None
+) -> asyncio.Task[None]:
+    """A task that runs `work` once. A failure is reported, and ends there.
+
+    on_error: gets the exception, to tell whom it concerns.
+    """
+    return start(current().run_once(where, work, on_error), name=name or where)
+
+
+def start(work: Coroutine[Any, Any, Result], *, name: str) -> asyncio.Task[Result]:
+    """A task whose result and exception belong to the code that awaits it."""
+    return asyncio.get_running_loop().create_task(work, name=name)
+
+
+def call_later(delay: float, action: Callable[[], object], *, where: str = "timer") -> Callable[[], None]:
+    """Call `action` after `delay` seconds, again with backoff while it fails; the result cancels it."""
+    return Timer(current(), where, action).arm(delay)
+
+
+class Timer:
+    """A callback that is due at some time."""
+
+    def __init__(self, supervisor: Supervisor, where: str, action: Callable[[], object]) -> None:
+        self._supervisor = supervisor
+        self._where = where
+        self._action = action
+        self._failures = 0
+        self._handle: asyncio.TimerHandle | None = None
+
+    def arm(self, delay: float) -> Callable[[], None]:
+        """Be due after `delay` seconds; the result cancels it."""
+        self._handle = asyncio.get_running_loop().call_later(delay, self._fire)
+        return self.cancel
+
+    def cancel(self) -> None:
+        """Never call it again."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _fire(self) -> None:
+        fired = self._handle
+        try:
+            self._action()
+        except Exception as error:  # noqa: BLE001 -- the purpose of this module
+            self._failures += 1
+            self._supervisor.report(self._where, error)
+            if self._handle is fired and fired is not None:
+                self.arm(self._supervisor.find_backoff(self._failures))
+
+
+def handle_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The exception handler of an event loop: for what was raised in a callback that nothing guards."""
+    error = context.get("exception")
+    if error is None:
+        # Such as a future that is destroyed while pending; the text is asyncio's own and holds no values.
+        log.error("event loop", detail=str(context.get("message", "")))
+    else:
+        report("loop", error)
+
+
+def is_being_canceled() -> bool:
+    """Whether the current task was asked to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def find_task_name() -> str:
+    """Of the current task."""
+    task = asyncio.current_task()
+    return task.get_name() if task is not None else ""
+
+
+def name_type(error: BaseException) -> str:
+    """The type of an exception, in full where it is not a built-in."""
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def find_place(error: BaseException) -> str:
+    """Where an exception was raised: `hearth/engine/engine.py:12 _take_step`."""
+    frames = describe_frames(error.__traceback__)
+    return frames[-1] if frames else ""
+
+
+def describe(error: BaseException) -> list[str]:
+    """The stack of an exception and of those that caused it: types and places, the innermost last. No messages."""
+    lines: list[str] = []
+    each: BaseException | None = error
+    for _ in range(limits.LOGGED_CAUSES):
+        if each is None:
+            break
+        found = [*shorten(describe_frames(each.__traceback__)), name_type(each)]
+        lines = [*found, *(["which led to"] if lines else []), *lines]
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+    return lines
+
+
+def describe_frames(trace: TracebackType | None) -> list[str]:
+    """A line per frame: file, line and function."""
+    return [
+        f"{shorten_path(frame.f_code.co_filename)}:{line} {frame.f_code.co_name}"
+        for frame, line in traceback.walk_tb(trace)
+    ]
+
+
+def shorten(frames: list[str]) -> list[str]:
+    """Without the middle of an endless recursion."""
+    half = limits.LOGGED_FRAMES // 2
+    if len(frames) <= 2 * half:
+        return frames
+    return [*frames[:half], f"({len(frames) - 2 * half} more)", *frames[-half:]]
+
+
+def shorten_path(path: str) -> str:
+    """A file's path within its package."""
+    for root in ("/site-packages/", "/operator/", "/lib/"):
+        if root in path:
+            return path.rpartition(root)[2]
+    return path

@@ -1,0 +1,339 @@
+"""The supervisor: what raises an unexpected exception is reported and run again, and ends nothing else."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import pathlib
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import pytest
+import structlog
+
+import hearth
+from hearth import supervision
+from hearth.supervision import Supervisor
+from support import virtual_time
+
+OPERATOR = pathlib.Path(hearth.__file__).parent
+SECRET = "tagsecret99"
+STARTERS = frozenset({"create_task", "ensure_future", "TaskGroup", "call_later", "call_at", "run_coroutine_threadsafe"})
+ALLOWED = {
+    "supervision.py": {"create_task", "call_later"},
+    # A timer that can only settle a future; it is made for every request, where each microsecond counts.
+    "kube/http_pool.py": {"call_at"},
+}
+
+
+@contextlib.contextmanager
+def logged() -> Iterator[list[MutableMapping[str, Any]]]:
+    """What is logged while this lasts."""
+    events: list[MutableMapping[str, Any]] = []
+
+    def keep(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        events.append(dict(event))
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[keep], cache_logger_on_first_use=False)
+    try:
+        yield events
+    finally:
+        structlog.configure(**before)
+
+
+@contextlib.contextmanager
+def supervised() -> Iterator[tuple[list[str], list[MutableMapping[str, Any]]]]:
+    """What is counted, and what is logged."""
+    counted: list[str] = []
+    made = Supervisor(on_error=counted.append, jitter=lambda: 1.0, now=lambda: asyncio.get_running_loop().time())
+    with logged() as events, supervision.using(made):
+        yield counted, events
+
+
+def fail(_value: str) -> None:
+    """Raise with a secret in the message and in a variable."""
+    raise ValueError(f"cannot read {SECRET}")
+
+
+def test_nothing_starts_tasks_or_timers_elsewhere() -> None:
+    """Whatever runs without supervision could end silently."""
+    found = {}
+    for path in OPERATOR.rglob("*.py"):
+        used = {
+            node.func.attr
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STARTERS
+        }
+        name = path.relative_to(OPERATOR).as_posix()
+        # The engine's clock is a port of which the real implementation asks the supervisor.
+        used -= (
+            {"call_later"}
+            if name.startswith("engine/") or name in ("machine.py", "kube/cause_watches.py", "kube/kind_cache.py")
+            else set()
+        )
+        if used - ALLOWED.get(name, set()):
+            found[name] = used
+    assert found == {}
+
+
+def test_task_that_must_not_end_runs_again_with_backoff() -> None:
+    """However often it fails, and also when it returns."""
+    started: list[float] = []
+
+    async def work() -> None:
+        started.append(asyncio.get_running_loop().time())
+        if len(started) % 2:
+            fail(SECRET)
+
+    async def story() -> None:
+        task = supervision.spawn_forever("test", work)
+        await asyncio.sleep(200)
+        task.cancel()
+        await asyncio.wait([task])
+
+    with supervised() as (counted, _):
+        virtual_time.run(story)
+        assert supervision.current().find_dead() == []
+    assert started == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0, 183.0]
+    assert counted == ["test"] * 9
+
+
+def test_task_that_ran_for_long_begins_with_the_first_backoff() -> None:
+    """A failure a day is no series."""
+    started: list[float] = []
+
+    async def work() -> None:
+        started.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(100)
+        fail(SECRET)
+
+    async def story() -> None:
+        task = supervision.spawn_forever("test", work)
+        await asyncio.sleep(250)
+        task.cancel()
+
+    with supervised():
+        virtual_time.run(story)
+    assert started == [0.0, 101.0, 202.0]
+
+
+def test_cancellation_that_nobody_asked_for_ends_no_task() -> None:
+    """It came from something that was awaited."""
+    runs: list[int] = []
+
+    async def work() -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            raise asyncio.CancelledError
+        await asyncio.sleep(1000)
+
+    async def story() -> None:
+        task = supervision.spawn_forever("test", work)
+        await asyncio.sleep(10)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    with supervised() as (counted, _):
+        virtual_time.run(story)
+    assert (len(runs), counted) == (2, ["test"])
+
+
+def test_panic_of_an_extension_module_ends_no_task() -> None:
+    """Such an exception is no Exception."""
+
+    class Panic(BaseException):
+        """As pyo3 raises it."""
+
+    runs: list[int] = []
+
+    async def work() -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            raise Panic
+        await asyncio.sleep(1000)
+
+    async def story() -> None:
+        task = supervision.spawn_forever("test", work)
+        await asyncio.sleep(10)
+        task.cancel()
+
+    with supervised() as (counted, _):
+        virtual_time.run(story)
+    assert (len(runs), counted) == (2, ["test"])
+
+
+def test_task_that_is_to_be_done_once_is_retried_until_it_is() -> None:
+    """Then it ends."""
+    runs: list[int] = []
+
+    async def work() -> None:
+        runs.append(1)
+        if len(runs) < 3:
+            fail(SECRET)
+
+    async def story() -> None:
+        await supervision.spawn_until_done("test", work)
+
+    with supervised() as (counted, _):
+        virtual_time.run(story)
+    assert (len(runs), counted) == (3, ["test", "test"])
+
+
+def test_failure_of_a_single_task_ends_there() -> None:
+    """Its owner gets the exception, and may fail in turn."""
+    got: list[BaseException] = []
+
+    async def work() -> None:
+        fail(SECRET)
+
+    def take(error: BaseException) -> None:
+        got.append(error)
+        fail(SECRET)
+
+    async def story() -> None:
+        await supervision.spawn("test", work, on_error=take)
+
+    with supervised() as (counted, _):
+        virtual_time.run(story)
+    assert ([type(each) for each in got], counted) == ([ValueError], ["test", "test"])
+
+
+def test_timer_that_fails_is_due_again_until_it_succeeds() -> None:
+    """Work that waits for it is not lost."""
+    fired: list[float] = []
+
+    def act() -> None:
+        fired.append(asyncio.get_running_loop().time())
+        if len(fired) < 3:
+            fail(SECRET)
+
+    async def story() -> None:
+        supervision.call_later(5.0, act)
+        await asyncio.sleep(100)
+
+    with supervised() as (counted, _):
+        virtual_time.run(story)
+    assert (fired, counted) == ([5.0, 6.0, 8.0], ["timer", "timer"])
+
+
+@pytest.mark.parametrize("after", [1.0, 5.5])
+def test_timer_that_is_canceled_never_fires_again(after: float) -> None:
+    """Neither before its time nor while it waits for its next attempt."""
+    fired: list[float] = []
+
+    def act() -> None:
+        fired.append(asyncio.get_running_loop().time())
+        fail(SECRET)
+
+    async def story() -> None:
+        cancel = supervision.call_later(5.0, act)
+        await asyncio.sleep(after)
+        cancel()
+        await asyncio.sleep(100)
+
+    with supervised():
+        virtual_time.run(story)
+    assert len(fired) == (1 if after > 5 else 0)
+
+
+def test_timer_that_cancels_itself_and_fails_stays_canceled() -> None:
+    """Its owner has ended."""
+    fired: list[int] = []
+
+    def act() -> None:
+        fired.append(1)
+        cancels[0]()
+        fail(SECRET)
+
+    async def story() -> None:
+        cancels.append(supervision.call_later(5.0, act))
+        await asyncio.sleep(100)
+
+    cancels: list[Any] = []
+    with supervised():
+        virtual_time.run(story)
+    assert fired == [1]
+
+
+def test_report_names_types_and_places_and_no_values() -> None:
+    """Messages and variables may hold the content of Secrets."""
+
+    def convert() -> None:
+        try:
+            fail(SECRET)
+        except ValueError as error:
+            raise KeyError(SECRET) from error
+
+    async def story() -> None:
+        supervision.guard("test", convert)()
+
+    with supervised() as (counted, events):
+        virtual_time.run(story)
+    [event] = events
+    assert (counted, event["error"], event["where"]) == (["test"], "KeyError", "test")
+    assert SECRET not in repr(event)
+    functions = [line.rpartition(" ")[2] for line in event["traceback"]]
+    assert functions == ["convert", "fail", "ValueError", "to", "guarded", "convert", "KeyError"]
+
+
+def test_endless_recursion_is_logged_in_few_lines() -> None:
+    """Its stack has a thousand."""
+
+    def recurse() -> None:
+        recurse()
+
+    async def story() -> None:
+        supervision.guard("test", recurse)()
+
+    with supervised() as (_, events):
+        virtual_time.run(story)
+    assert len(events[0]["traceback"]) < 50
+
+
+def test_same_failure_is_logged_in_full_once_and_always_counted() -> None:
+    """A failure per second must not fill the disk; another one is logged at once."""
+
+    async def story() -> None:
+        for _ in range(130):
+            supervision.guard("test", fail)(SECRET)
+            await asyncio.sleep(1)
+        supervision.guard("test", lambda: 1 / 0)()
+
+    with supervised() as (counted, events):
+        virtual_time.run(story)
+    assert len(counted) == 131
+    assert [(each["event"], each["error"], each.get("total")) for each in events] == [
+        ("internal error", "ValueError", None),
+        ("internal error again", "ValueError", 61),
+        ("internal error again", "ValueError", 121),
+        ("internal error", "ZeroDivisionError", None),
+    ]
+
+
+def test_report_never_raises() -> None:
+    """Not even where counting fails, or the log is broken."""
+
+    def count(where: str) -> None:
+        raise RuntimeError(where)
+
+    with supervision.using(Supervisor(on_error=count, now=lambda: 1 / 0)):
+        supervision.report("test", ValueError())
+
+
+def test_what_nothing_guards_is_reported_by_the_loop() -> None:
+    """Asyncio would log the message and the values with it."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(supervision.handle_loop_error)
+        loop.call_soon(fail, SECRET)
+        await asyncio.sleep(1)
+
+    with supervised() as (counted, events):
+        virtual_time.run(story)
+    assert counted == ["loop"]
+    assert SECRET not in repr(events)
