@@ -59,11 +59,17 @@ def read(file: str) -> Text:
     if file == STANDARD_INPUT:
         return Text(source="standard input", content=sys.stdin.read())
     try:
-        return Text(source=file, content=Path(file).read_text(encoding="utf-8"))
+        return Text(source=quote(file), content=Path(file).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"{file} is no text in UTF-8: {error.reason} at byte {error.start}") from error
+        message = f"{quote(file)} is no text in UTF-8: {error.reason} at byte {error.start}"
+        raise click.ClickException(message) from error
     except OSError as error:
-        raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
+        raise click.ClickException(f"cannot read {quote(file)}: {error.strerror}") from error
+
+
+def quote(file: str) -> str:
+    """The name of a file on one line: a line end in it would end the comment that it stands in, and begin a document."""
+    return file if file.isprintable() else ascii(file)
 
 
 def name_after(file: str) -> str:

@@ -24,6 +24,12 @@ from hearth.template.shapes import Type
 from hearth.template.usage import Sound
 from hearth.template.work import Pieces
 
+IN_PLAIN_TEXT = (
+    "spec.parameters of a nested Stack is plain text for everyone who may read Stacks; "
+    "put the value into a Secret, and name that in the nested Stack's spec.parametersFrom"
+)
+"""Why no sensitive value may be there, and the next step."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
@@ -93,7 +99,11 @@ def trace(resources: Sequence[Draft], binder: Binder, edges: Mapping[str, Sequen
             if any(binder.is_sensitive(sound) for sound in sounds):
                 binder.secrecy.note_field(name, mark.keys)
                 if secrecy.is_name(mark.keys):
-                    refuse_name(mark, sounds, binder)
+                    refuse_place(
+                        mark, sounds, binder, why="names and kinds are shown everywhere; use another parameter"
+                    )
+                if draft.is_stack and secrecy.is_parameter(mark.keys):
+                    refuse_place(mark, sounds, binder, why=IN_PLAIN_TEXT)
         if draft.kind == "Secret" and not draft.group:
             binder.secrecy.note_secret(name)
 
@@ -103,12 +113,12 @@ def find_sounds(pieces: Iterable[str | Sound]) -> list[Sound]:
     return [piece for piece in pieces if isinstance(piece, Sound)]
 
 
-def refuse_name(mark: Mark, sounds: Iterable[Sound], binder: Binder) -> None:
-    """Note that an object's name or kind would show something sensitive."""
+def refuse_place(mark: Mark, sounds: Iterable[Sound], binder: Binder, *, why: str) -> None:
+    """Note that a place of an object that everyone sees would show something sensitive. why: and what to do instead."""
     reads = [read for sound in sounds for read in sound.parsed.reading.reads]
     name = binder.secrecy.find_parameter(reads)
     what = f"the sensitive parameter '{name}'" if name else "something sensitive"
-    binder.note(mark.path, f"uses {what}, and names and kinds are shown everywhere; use another parameter")
+    binder.note(mark.path, f"uses {what}, and {why}")
 
 
 def is_present(when: Decided | None, binder: Binder, path: str) -> bool:

@@ -23,6 +23,8 @@ SHORTEST_DERIVED = 8
 are words like `yes` that a test chose."""
 SECRET_FIELDS: tuple[Path, ...] = (("data",), ("stringData",))
 """Of a Secret, what nobody is to see."""
+PARAMETERS: Path = ("spec", "parameters")
+"""Of a nested Stack, what every viewer of Stacks sees; its revision keeps it, too."""
 NAMES: tuple[Path, ...] = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 """What every message and every request shows."""
 
@@ -106,6 +108,11 @@ def is_overlapping(left: Path, right: Path) -> bool:
 def is_name(keys: Keys) -> bool:
     """Whether that place of a manifest holds, or is part of, what is shown everywhere."""
     return any(all(one == other for one, other in zip(keys, name, strict=False)) for name in NAMES)
+
+
+def is_parameter(keys: Keys) -> bool:
+    """Whether that place of a nested Stack's manifest holds, or is part of, the parameters that are given to it."""
+    return all(one == other for one, other in zip(keys, PARAMETERS, strict=False))
 
 
 @dataclass(frozen=True, slots=True)

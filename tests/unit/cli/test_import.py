@@ -109,3 +109,26 @@ def test_a_name_that_kubernetes_would_refuse_is_refused_at_once(name: str) -> No
 def test_help_says_how_it_is_used() -> None:
     """With an example to paste."""
     assert "hearth import shop.yaml database.yaml > stack.yaml" in run("--help").stdout
+
+
+def test_a_file_name_cannot_leave_the_comment(tmp_path: Path) -> None:
+    """Whoever names a file could otherwise write manifests into what is piped into kubectl."""
+    path = tmp_path / "a\n---\nkind: Evil\n.yaml"
+    path.write_text(CONFIG)
+
+    result = run(str(path), "--name", "shop")
+
+    (document,) = plain_yaml.parse_documents(result.stdout)
+    assert document.value["kind"] == "Stack"
+    assert "a\\n---\\nkind: Evil" in result.stdout.splitlines()[0]
+
+
+def test_a_file_name_cannot_write_lines_into_a_complaint(tmp_path: Path) -> None:
+    """Neither by what is in the file, nor by what is not."""
+    path = tmp_path / "a\nerror: all is well.yaml"
+    missing = run(str(path))
+    path.write_text("[")
+
+    complaints = [missing.stderr, run(str(path)).stderr]
+
+    assert ["\nerror: all is well" in complaint for complaint in complaints] == [False, False]

@@ -131,6 +131,22 @@ def test_an_expression_that_fails_later_tells_no_value() -> None:
         ),
         pytest.param(
             "parameters: {p: {sensitive: true}}\n"
+            "resources: {a: {manifest: {apiVersion: hearth.dev/v1alpha1, kind: Stack, "
+            "spec: {parameters: {q: 'x ${params.p}'}}}}}",
+            "spec.template.resources.a.manifest.spec.parameters.q: uses the sensitive parameter 'p', "
+            "and spec.parameters of a nested Stack is plain text for everyone who may read Stacks; "
+            "put the value into a Secret, and name that in the nested Stack's spec.parametersFrom",
+            id="a parameter of a nested Stack",
+        ),
+        pytest.param(
+            "parameters: {p: {sensitive: true}}\nresources:\n"
+            "  s: {manifest: {apiVersion: v1, kind: Secret, stringData: {a: '${params.p}'}}}\n"
+            "  a: {manifest: {apiVersion: hearth.dev/v1alpha1, kind: Stack, spec: {parameters: '${s.data}'}}}",
+            "spec.template.resources.a.manifest.spec.parameters: uses something sensitive, and spec.parameters of",
+            id="all parameters of a nested Stack, from a Secret",
+        ),
+        pytest.param(
+            "parameters: {p: {sensitive: true}}\n"
             "resources: {a: {manifest: {apiVersion: u.dev/v1, kind: T}, when: params.p}}",
             "`params.p` gives something else",
             id="a test that is none",
@@ -144,3 +160,25 @@ def test_mistakes(template: str, expected: str) -> None:
         compiler.compile_template(definition, stack=STACK, kinds=KINDS)
     assert expected in str(caught.value)
     assert "sesame" not in str(caught.value)
+
+
+def test_a_nested_stack_may_read_the_secret_itself() -> None:
+    """Its parameter is then sensitive by itself, and the name of a Secret is not."""
+    template = {
+        "parameters": {"p": {"sensitive": True}},
+        "resources": {
+            "s": {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"q": "${params.p}"}}},
+            "a": {
+                "manifest": {
+                    "apiVersion": "hearth.dev/v1alpha1",
+                    "kind": "Stack",
+                    "spec": {"parametersFrom": [{"secretRef": {"name": "${s.metadata.name}"}}]},
+                }
+            },
+        },
+    }
+    definition = Definition(template=template, parameters={"p": "sesame"})
+
+    blueprint = compiler.compile_template(definition, stack=STACK, kinds=TypedKinds(has_schemas=False))
+
+    assert blueprint.resources["a"].requires == ("s",)
