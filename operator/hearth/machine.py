@@ -74,7 +74,7 @@ class KubeMachine:
         self._stacks = StackCache(self._connection, self._inbox, namespace=namespace, share=share, observer=observer)
         self._revisions = RevisionCache(self._connection, namespace=namespace, share=share, observer=observer)
         self._marks = MarkCache(self._connection, self._inbox, namespace=namespace, observer=observer)
-        self._sources = SourceCache(self._connection, self._inbox, observer=observer)
+        self._sources = SourceCache(self._connection, self._inbox, namespace=namespace, observer=observer)
         self._home = KubeHome(
             self._connection,
             stacks=self._stacks,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hearth.engine.ports import Listener, Revision, StackObject
@@ -241,6 +241,10 @@ class FakeHome:
         self._sources.subtract(before)
         for ref in [ref for ref in before if not self._sources[ref]]:
             del self._sources[ref]
+
+    def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
+        """As the port says."""
+        return ()
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """As the port says."""

@@ -70,6 +70,9 @@ class SilentObserver:
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """As the port says."""
 
+    def on_limit(self, limit: str) -> None:
+        """As the port says."""
+
 
 class InternalError(AssertionError):
     """Something that must never happen, whatever the world does."""

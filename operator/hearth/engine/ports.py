@@ -7,7 +7,7 @@ answer came; nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -222,6 +222,9 @@ class Home(Protocol):
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """These are all the sources that a Stack reads; those that no Stack reads any longer are not watched on."""
 
+    def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
+        """Of these the ones without a watch, whose changes are noticed late."""
+
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post a core/v1 Event about the Stack; never raises."""
 
@@ -275,3 +278,6 @@ class Observer(Protocol):
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
         """An object that the server sent is not taken in. reason: one word, of a handful that there are."""
+
+    def on_limit(self, limit: str) -> None:
+        """A limit was reached. limit: its name in `docs/limits.md`, one of a handful."""

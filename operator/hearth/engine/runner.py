@@ -200,6 +200,7 @@ class Runner:
             blocked=self._leaving.blocked,
             check=self._checking.outcome,
             unchecked=self._checking.refusal,
+            polled=tuple(map(str, self._services.home.find_polled_sources(self.uid))),
         )
 
     def _seconds_left(self) -> float:

@@ -16,7 +16,7 @@ from hearth import supervision
 from hearth.kube import requests, webhook_services
 from hearth.kube.interruptions import Reason
 from hearth.kube.watch import Server, Watch
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds
 from hearth.plan import causes
@@ -26,8 +26,6 @@ log = structlog.get_logger(__name__)
 
 INTERVAL = 1.0
 """Seconds between two notices of one cause: a quota in a busy namespace changes many times a second."""
-MOST_WATCHES = 200
-"""Beyond that nothing more is watched, and retries come by themselves: each watch is a stream on a connection."""
 ASK_AGAIN = 600.0
 """Seconds after which a watch that our account may not have is asked for once more."""
 
@@ -116,6 +114,11 @@ class SourceWatch:
         if self._observer is not None:
             self._observer.on_skipped_object(kind=kind, reason=reason)
 
+    def on_limit(self, limit: str) -> None:
+        """As the observer of the watch."""
+        if self._observer is not None:
+            self._observer.on_limit(limit)
+
     def on_listing(self) -> None:
         """What is shown now was there before."""
         self._is_listing = True
@@ -203,7 +206,11 @@ class CauseWatches:
     def _begin(self, source: Source) -> SourceWatch | None:
         is_denied = self._denied.get(source, 0.0) > asyncio.get_running_loop().time()
         kind = self._kinds.find(source.api_version, source.kind)
-        if is_denied or kind is None or len(self._watches) >= MOST_WATCHES:
+        if is_denied or kind is None:
+            return None
+        if len(self._watches) >= limits.CAUSE_WATCHES:
+            if self._server.observer is not None:
+                self._server.observer.on_limit("cause-watches")
             return None
         made = self._watches[source] = SourceWatch(
             source,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hearth.kube import events, hash_key, requests, revisions, sender
@@ -174,6 +174,10 @@ class KubeHome:
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """These are all the sources that a Stack reads."""
         self._sources.follow_sources(stack_uid, refs)
+
+    def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
+        """Of these the ones whose changes are noticed late."""
+        return self._sources.find_polled(stack_uid)
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post an Event about the Stack; never raises."""

@@ -1,13 +1,15 @@
 """The ConfigMaps and Secrets that definitions are read from: each is watched by its name for as long as a Stack reads it.
 
-Must not know what is read out of them. Of a Secret nothing is kept but a digest that tells a change.
+Beyond a cap per namespace and in all, sources share one watch. Must not know what is read out of them. Of a Secret, and of a
+large ConfigMap, nothing is kept but a digest that tells a change.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,9 +18,10 @@ import orjson
 from hearth import supervision
 from hearth.kube import cache, requests, store
 from hearth.kube.cache import Health
+from hearth.kube.shared_sources import SharedSources
 from hearth.kube.store import Store
 from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 
@@ -40,10 +43,10 @@ class SourceRecord:
 
     uid: str
     resource_version: int
-    data: Mapping[str, str] = field(repr=False)
-    """Empty of a Secret."""
+    data: Mapping[str, str] | None = field(repr=False)
+    """None of a Secret, and of what is too large to be kept."""
     digest: bytes = b""
-    """Of a Secret's data. Stays in this process, so it needs no key."""
+    """Of data that is not kept. Stays in this process, so it needs no key."""
 
 
 class Source:
@@ -65,7 +68,8 @@ class Source:
     @property
     def is_readable(self) -> bool:
         """Whether `data` is all of what it says, so that nobody need be asked."""
-        return self.watch.is_synced and self.kind != SECRET
+        newest = self.newest
+        return self.watch.is_synced and (newest is None or newest.data is not None)
 
     @property
     def is_there(self) -> bool:
@@ -90,10 +94,12 @@ class Source:
 
     def parse(self, raw: Object) -> SourceRecord:
         """What is kept."""
-        metadata, data = raw["metadata"], raw.get("data") or {}
+        metadata = raw["metadata"]
+        data: Mapping[str, str] | None = raw.get("data") or {}
         digest = b""
-        if self.kind == SECRET:
-            digest, data = hashlib.sha256(orjson.dumps(data, option=orjson.OPT_SORT_KEYS)).digest(), {}
+        packed = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
+        if self.kind == SECRET or len(packed) > limits.SOURCE_KEPT_BYTES:
+            digest, data = hashlib.sha256(packed).digest(), None
         return SourceRecord(
             uid=metadata["uid"], resource_version=int(metadata["resourceVersion"]), data=data, digest=digest
         )
@@ -118,13 +124,24 @@ class SourceCache:
         connection: Connection,
         listener: Listener,
         *,
+        namespace: str = "",
         rules: Rules | None = None,
         observer: Observer | None = None,
     ) -> None:
+        """Nothing is asked before a source is read. namespace: the only one whose Stacks are served; "" for all."""
         self._connection = connection
         self._listener = listener
         self._server = Server(connection=connection, rules=rules or Rules(), observer=observer)
         self._sources: dict[ObjectRef, Source] = {}
+        """Those with a watch of their own."""
+        self._counts: Counter[str] = Counter()
+        """By namespace how many these are."""
+        self._shared = {
+            kind: SharedSources(each, server=self._server, namespace=namespace, on_change=listener.on_source)
+            for kind, each in KINDS.items()
+        }
+        self._sharing: set[ObjectRef] = set()
+        """Those that share a watch."""
         self._read_by: dict[str, frozenset[ObjectRef]] = {}
         self._readers: dict[ObjectRef, set[str]] = {}
         """By source the UIDs of the Stacks that read it."""
@@ -135,10 +152,9 @@ class SourceCache:
 
         Raises `Refused` with code 404 where there is none, and whatever the first reading of it raises.
         """
+        if ref in self._readers and ref not in self._sources and ref not in self._sharing:
+            self._open(ref)
         source = self._sources.get(ref)
-        if source is None and ref in self._readers:
-            source = self._sources[ref] = Source(ref, server=self._server, listener=self._listener)
-            source.watch.start()
         if source is not None and source.is_readable:
             data = source.data
             if data is None:
@@ -148,13 +164,24 @@ class SourceCache:
         raw = await self._connection.request("GET", requests.object_path(KINDS[ref.kind], ref.namespace, ref.name))
         if source is not None:
             source.put(raw)
+        else:
+            self._shared[ref.kind].put(ref, raw)
         return raw.get("data") or {}
 
     def find_uid(self, ref: ObjectRef) -> str:
         """Of a source that is followed; "" where it is not known."""
         source = self._sources.get(ref)
-        newest = source.newest if source is not None else None
+        if source is None:
+            return self._shared[ref.kind].find_uid(ref)
+        newest = source.newest
         return newest.uid if newest is not None else ""
+
+    def find_polled(self, stack_uid: str) -> list[ObjectRef]:
+        """Of what a Stack reads the sources without a watch, whose changes are noticed late; in a stable order."""
+        if not any(shared.is_polling for shared in self._shared.values()):
+            return []
+        shared = self._sharing.intersection(self._read_by.get(stack_uid, ()))
+        return sorted((ref for ref in shared if self._shared[ref.kind].is_polling), key=str)
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """These are all that a Stack reads; the watches of those that no Stack reads any longer end."""
@@ -169,24 +196,45 @@ class SourceCache:
                 del self._readers[ref]
                 self._close(ref)
 
+    def _open(self, ref: ObjectRef) -> None:
+        """Watch a source: by itself while there is room for that, else with others."""
+        is_full = len(self._sources) >= limits.SOURCE_WATCHES
+        if is_full or self._counts[ref.namespace] >= limits.SOURCE_WATCHES_PER_NAMESPACE:
+            self._sharing.add(ref)
+            self._shared[ref.kind].follow(ref)
+            if self._server.observer is not None:
+                self._server.observer.on_limit("source-watches")
+            return
+        self._counts[ref.namespace] += 1
+        source = self._sources[ref] = Source(ref, server=self._server, listener=self._listener)
+        source.watch.start()
+
     def _close(self, ref: ObjectRef) -> None:
         """Watch a source no longer, if it ever was watched."""
+        if ref in self._sharing:
+            self._sharing.discard(ref)
+            self._shared[ref.kind].unfollow(ref)
         source = self._sources.pop(ref, None)
         if source is not None:
+            self._counts[ref.namespace] -= 1
+            if not self._counts[ref.namespace]:
+                del self._counts[ref.namespace]
             task = supervision.spawn("source", source.watch.close, name="end of the watch of a source")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     def health(self) -> list[Health]:
         """How each watch is doing."""
-        return [
-            cache.measure(source.kind.key, source.watch, objects=int(source.is_there))
-            for source in self._sources.values()
-        ]
+        return [*self._measure(), *(each for shared in self._shared.values() for each in shared.health())]
+
+    def _measure(self) -> Iterator[Health]:
+        for source in self._sources.values():
+            yield cache.measure(source.kind.key, source.watch, objects=int(source.is_there))
 
     async def close(self) -> None:
         """End all watches; the listener hears nothing more."""
-        await asyncio.gather(*(source.watch.close() for source in self._sources.values()), *self._closing)
+        watches = (source.watch.close() for source in self._sources.values())
+        await asyncio.gather(*watches, *(shared.close() for shared in self._shared.values()), *self._closing)
 
 
 def not_found(ref: ObjectRef) -> errors.Refused:

@@ -78,6 +78,9 @@ class Observer(Protocol):
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
         """An object that was sent is not taken in."""
 
+    def on_limit(self, limit: str) -> None:
+        """A limit was reached."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:

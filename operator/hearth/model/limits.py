@@ -51,3 +51,13 @@ LOGGED_FRAMES = 40
 """Of the stack of one exception: enough for every path through the operator; an endless recursion has a thousand."""
 LOGGED_CAUSES = 4
 """Exceptions in one chain of causes that are logged."""
+CAUSE_WATCHES = 200
+"""Watches over what refused writes wait for; beyond that they are tried again by time alone. Each holds a connection."""
+SOURCE_WATCHES_PER_NAMESPACE = 8
+"""ConfigMaps and Secrets that have a watch, hence a connection, of their own; the others share one. Most namespaces have fewer."""
+SOURCE_WATCHES = 32
+"""The same in all namespaces: with what is sent to the API server besides, far from the 1,024 files that a process often has."""
+SOURCE_KEPT_BYTES = 64 * 1024
+"""Of a ConfigMap's data that is kept in memory; a larger one is read again each time. Ordinary templates have a few KiB."""
+SOURCE_POLL = 30.0
+"""Seconds between two polls of a source where the operator may not watch the kind as a whole."""

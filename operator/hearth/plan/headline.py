@@ -56,6 +56,8 @@ class Subject:
     """Why the check that is asked for cannot be done yet."""
     blocked: str = ""
     """What holds the Stack's own deletion beyond its children, "" for nothing."""
+    polled: tuple[str, ...] = ()
+    """Sources of the definition whose changes are noticed late, by polling."""
 
     @property
     def is_unasked(self) -> bool:

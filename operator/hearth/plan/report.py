@@ -47,7 +47,8 @@ def build(
     status.update(check.write(subject.check))
     if board is not None:
         status.update(_describe(board, memory, offset=now - monotonic))
-        found = {"breakpoints": waits.list_waits(board), "warnings": [] if subject.is_deleting else waits.warn(board)}
+        warnings = [] if subject.is_deleting else [*waits.warn(board), *waits.warn_polled(subject.polled)]
+        found = {"breakpoints": waits.list_waits(board), "warnings": warnings}
         status.update({key: entries for key, entries in found.items() if entries})
     return status
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan import passages, readiness, stops
@@ -115,6 +116,15 @@ def warn(board: Board) -> list[str]:
         f"{rule.place}: there is no {_call(rule)} now, so this entry does nothing"
         for rule in itertools.islice(board.find_idle_rules(), NAMED_AT_MOST)
     ]
+
+
+def warn_polled(sources: Sequence[str]) -> Iterator[str]:
+    """That changes of these sources are noticed late, in words."""
+    if sources:
+        yield (
+            f"{readiness.enumerate_names(sources)}: a change is noticed by polling every {limits.SOURCE_POLL:.0f} s, since the operator "
+            f"may not watch all objects of that kind and has {limits.SOURCE_WATCHES} watches of single ones already"
+        )
 
 
 def _call(rule: Rule) -> str:

@@ -82,6 +82,9 @@ class Metrics:
             ["kind", "reason"],
             registry=self.registry,
         )
+        self._limits = prometheus_client.Counter(
+            "hearth_limit_reached", "How often a limit was reached.", ["limit"], registry=self.registry
+        )
         self._frame_restarts = prometheus_client.Counter(
             "hearth_frame_restarts", "Ends of the frame (kopf) that nobody asked for.", registry=self.registry
         )
@@ -135,6 +138,10 @@ class Metrics:
     def on_internal_error(self, where: str) -> None:
         """An exception that no code expects was contained."""
         self._internal_errors.labels(where).inc()
+
+    def on_limit(self, limit: str) -> None:
+        """A limit was reached."""
+        self._limits.labels(limit).inc()
 
     def on_frame_restart(self) -> None:
         """The frame ended although nobody asked, and begins anew."""

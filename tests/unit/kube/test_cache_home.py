@@ -9,7 +9,7 @@ from hearth.kube.revision_cache import RevisionCache
 from hearth.kube.source_cache import SourceCache
 from hearth.kube.stack_cache import StackCache
 from hearth.kube.watch import METADATA
-from hearth.model import errors, names
+from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from support import scripted_api
@@ -18,11 +18,15 @@ from support.scripted_api import ScriptedConnection, Stream, added, deleted, ela
 SOURCE = ObjectRef(group="", kind="ConfigMap", namespace="default", name="template")
 
 
+FORBIDDEN = errors.Refused(code=403, status=None)
+
+
 class Listener:
-    """Writes down whom it would wake."""
+    """Writes down whom it would wake, and which limits are reached."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
+        self.limits: list[str] = []
 
     def on_stack(self, uid: str) -> None:
         """A Stack changed."""
@@ -31,6 +35,13 @@ class Listener:
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
         self.heard.append(str(ref))
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """As the observer."""
+
+    def on_limit(self, limit: str) -> None:
+        """As the observer."""
+        self.limits.append(limit)
 
 
 def stack(name: str, version: int, *, phase: str = "", **metadata: object) -> Object:
@@ -256,3 +267,141 @@ async def test_of_a_secret_nothing_is_kept_but_what_tells_a_change() -> None:
     stream.say(modified("template", 7, data={"a": "bmV3"}))
     await elapse(0.1)
     assert listener.heard == ["secret/template"]
+
+
+async def follow_many(
+    count: int, *streams: Stream | Exception, pages: list[Object | Exception] | None = None
+) -> tuple[SourceCache, Listener, ScriptedConnection, list[ObjectRef]]:
+    """A cache in which a Stack of one namespace follows so many sources, of which those beyond the cap share the last stream."""
+    refs = [ObjectRef(group="", kind="ConfigMap", namespace="default", name=f"n{number}") for number in range(count)]
+    watched = refs[: limits.SOURCE_WATCHES_PER_NAMESPACE]
+    own = [Stream(added(ref.name, 3, data={"a": "1"}), list_end(5)) for ref in watched]
+    first = [make_object(ref.name, 3, data={"a": "1"}) for ref in refs]
+    connection, listener = ScriptedConnection(streams=[*own, *streams], pages=[*first, *(pages or [])]), Listener()
+    cache = SourceCache(connection, listener, rules=scripted_api.RULES, observer=listener)
+    cache.follow_sources("s1", refs)
+    for ref in refs:
+        assert await cache.get_source(ref) == {"a": "1"}
+        await elapse(0)
+    await elapse(0.1)
+    return cache, listener, connection, refs
+
+
+@scripted_api.in_virtual_time
+async def test_many_sources_share_one_watch() -> None:
+    """Of metadata, over all namespaces; it shows changes as fast as one of their own, and is told of as a limit."""
+    most = limits.SOURCE_WATCHES_PER_NAMESPACE
+    shared = Stream()
+    cache, listener, connection, refs = await follow_many(most + 2, shared)
+    shared.say(added(f"n{most}", 3), added("other", 4), list_end(5))
+    await elapse(0.1)
+
+    streams = [each for each in connection.asked if "watch" in each.query]
+    assert [each.accept == METADATA for each in streams] == [False] * most + [True]
+    assert (streams[-1].path, "fieldSelector" in streams[-1].query) == ("/api/v1/configmaps", False)
+    assert listener.limits == ["source-watches"] * 2
+    # What was read already is no news; what the first list does not show went in between.
+    assert listener.heard == [f"configmap/n{most + 1}"]
+    assert (cache.find_uid(refs[most]), cache.find_uid(refs[-1])) == (f"n{most}", "")
+    shared.say(modified("other", 6), modified(f"n{most}", 7), deleted("other", 8), deleted(f"n{most}", 9))
+    await elapse(0.1)
+    assert listener.heard[1:] == [f"configmap/n{most}"] * 2
+    await cache.close()
+
+
+@scripted_api.in_virtual_time
+async def test_the_watch_that_sources_share_ends_with_the_last_of_them() -> None:
+    """And begins anew for the next one."""
+    most = limits.SOURCE_WATCHES_PER_NAMESPACE
+    first, second = Stream(added(f"n{most}", 3), list_end(5)), Stream(added(f"n{most}", 7), list_end(8))
+    again = make_object(f"n{most}", 7)
+    cache, listener, _, refs = await follow_many(most + 1, first, second, pages=[again])
+    cache.follow_sources("s1", refs[:most])
+    await elapse(0.1)
+    assert not first.is_open
+    cache.follow_sources("s1", refs)
+    await cache.get_source(refs[most])
+    await elapse(0.1)
+    second.say(modified(f"n{most}", 9))
+    await elapse(0.1)
+    assert listener.heard == [f"configmap/n{most}"]
+    await cache.close()
+
+
+@scripted_api.in_virtual_time
+async def test_a_source_that_is_followed_again_at_once_stays_watched() -> None:
+    """The end of the shared watch, which is under way, must not win."""
+    most = limits.SOURCE_WATCHES_PER_NAMESPACE
+    shared = Stream(added(f"n{most}", 3), list_end(5))
+    cache, listener, _, refs = await follow_many(most + 1, shared, pages=[make_object(f"n{most}", 3)])
+    cache.follow_sources("s1", refs[:most])
+    cache.follow_sources("s1", refs)
+    await cache.get_source(refs[most])
+    await elapse(0.1)
+    shared.say(modified(f"n{most}", 9))
+    await elapse(0.1)
+    assert listener.heard == [f"configmap/n{most}"]
+    await cache.close()
+
+
+@scripted_api.in_virtual_time
+async def test_sources_of_a_kind_that_may_not_be_watched_are_polled() -> None:
+    """Each by its name, which the account may be allowed where all of them are not; and the Stacks hear that it is so."""
+    most = limits.SOURCE_WATCHES_PER_NAMESPACE
+    pages: list[Object | Exception] = [
+        make_object(f"n{most}", 3),
+        errors.Refused(code=503, status=None),
+        make_object(f"n{most}", 8),
+        errors.Refused(code=404, status=None),
+        make_object(f"n{most}", 8),
+        errors.Refused(code=404, status=None),
+    ]
+    cache, listener, _, refs = await follow_many(most + 2, *[FORBIDDEN] * 12, pages=pages)
+    assert listener.heard == [f"configmap/n{most}"]
+    assert cache.find_polled("s1") == sorted(refs[most:], key=str)
+    listener.heard.clear()
+    await elapse(limits.SOURCE_POLL)
+    assert listener.heard == []
+    await elapse(limits.SOURCE_POLL)
+    assert listener.heard == [f"configmap/n{most}", f"configmap/n{most + 1}"]
+    await elapse(limits.SOURCE_POLL)
+    assert len(listener.heard) == 2
+    await cache.close()
+
+
+@scripted_api.in_virtual_time
+async def test_there_is_a_cap_over_all_namespaces() -> None:
+    """However few each of them has; what ends makes room."""
+    refs = [
+        ObjectRef(group="", kind="ConfigMap", namespace=f"n{number}", name="a")
+        for number in range(limits.SOURCE_WATCHES + 1)
+    ]
+    connection, listener = ScriptedConnection(pages=[make_object("a", 3)] * len(refs)), Listener()
+    cache = SourceCache(connection, listener, rules=scripted_api.RULES, observer=listener)
+    for ref in refs:
+        cache.follow_sources(ref.namespace, [ref])
+    for ref in refs[:-1]:
+        await cache.get_source(ref)
+    assert listener.limits == []
+    cache.follow_sources(refs[0].namespace, [])
+    await cache.get_source(refs[-1])
+    assert listener.limits == []
+    await cache.close()
+
+
+@scripted_api.in_virtual_time
+async def test_a_large_source_is_not_kept() -> None:
+    """It is read anew each time, and a change is noticed all the same."""
+    data = {"a": "x" * limits.SOURCE_KEPT_BYTES}
+    page = make_object("template", 3, data=data)
+    stream = Stream(added("template", 3, data=data), list_end(5))
+    connection, listener = ScriptedConnection(streams=[stream], pages=[page, page]), Listener()
+    cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache.follow_sources("s1", [SOURCE])
+    for _ in range(2):
+        assert await cache.get_source(SOURCE) == data
+        await elapse(0.1)
+    assert "xx" not in repr(cache._sources[SOURCE]._store.records)
+    stream.say(modified("template", 6, data={"a": "y" * limits.SOURCE_KEPT_BYTES}))
+    await elapse(0.1)
+    assert listener.heard == ["configmap/template"]

@@ -7,7 +7,7 @@ import structlog
 from hearth.kube import cause_watches
 from hearth.kube.cause_watches import CauseWatches
 from hearth.kube.watch import METADATA, Server
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan import causes
@@ -126,10 +126,10 @@ async def test_a_right_that_came_is_noticed_while_somebody_waits_on() -> None:
 async def test_there_are_never_more_watches_than_a_connection_can_bear() -> None:
     """What is beyond is tried again by itself."""
     bench = Bench()
-    for number in range(cause_watches.MOST_WATCHES + 50):
+    for number in range(limits.CAUSE_WATCHES + 50):
         bench.watches.watch(taken(f"n{number}"))
     await bench.hear()
-    assert len(bench.connection.asked) == cause_watches.MOST_WATCHES
+    assert len(bench.connection.asked) == limits.CAUSE_WATCHES
     await bench.watches.close()
 
 

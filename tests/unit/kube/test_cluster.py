@@ -63,6 +63,9 @@ class Ears:
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """A watch begins anew."""
 
+    def on_limit(self, limit: str) -> None:
+        """A limit was reached."""
+
 
 def config_map(*, uid: str = "1", version: int = 10, **metadata: object) -> Object:
     """A child as the server shows it."""

@@ -232,3 +232,16 @@ def test_a_setback_is_work_for_the_same_and_nothing_wrong(change: Object, expect
     """All else is told at once."""
     before = {"phase": "UpdateComplete", "summary": "3/3", "observedGeneration": 1, "conditions": [READY]}
     assert report.is_setback(before, before | AT_WORK | change) is expected
+
+
+def test_sources_that_are_polled_are_named() -> None:
+    """With how late a change of them is noticed; of a Stack that goes nobody needs to know."""
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
+    world.settle(board)
+    polled = dataclasses.replace(SUBJECT, polled=("secret/db",))
+
+    [warning] = build(board, subject=polled)["warnings"]
+
+    assert warning.startswith("secret/db: a change is noticed by polling every 30 s, since the operator may not watch")
+    assert "warnings" not in build(board, subject=dataclasses.replace(polled, is_deleting=True))
+    assert "warnings" not in build(board)

@@ -78,6 +78,13 @@ def test_restarts_are_counted(metrics: Metrics) -> None:
     assert read(metrics, "hearth_frame_restarts_total") == 1
 
 
+def test_limits_are_counted_by_name(metrics: Metrics) -> None:
+    """The names are those of docs/limits.md."""
+    metrics.on_limit("source-watches")
+
+    assert read(metrics, "hearth_limit_reached_total", limit="source-watches") == 1
+
+
 def test_lag_is_a_histogram_in_seconds(metrics: Metrics) -> None:
     """The base unit of Prometheus."""
     metrics.on_lag(0.2)
@@ -120,6 +127,7 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
     metrics.on_watch_restart(kind="Pod", reason="ended")
     metrics.on_skipped_object(kind="Pod", reason="internal_error")
     metrics.on_internal_error("step")
+    metrics.on_limit("source-watches")
 
     assert read_table() == {
         (TYPES.get(family.type, family.type), name, labels)
