@@ -25,9 +25,17 @@ def find(bench: Bench, made: Object) -> StackObject:
     return stack
 
 
-def revision(number: int, *, hash_: str = "h1") -> Revision:
+def revision(number: int, stack: StackObject, *, hash_: str = "h1") -> Revision:
     """A revision of that number."""
-    return Revision(name=f"shop-{hash_}", number=number, hash=hash_, kinds=frozenset({"v1/ConfigMap", "v1/Secret"}))
+    return Revision(
+        name=f"shop-{hash_}",
+        number=number,
+        hash=hash_,
+        kinds=frozenset({"v1/ConfigMap", "v1/Secret"}),
+        namespace=stack.namespace,
+        owner=stack.uid,
+        signature="k1:def",
+    )
 
 
 async def test_stack_is_shown_and_told(bench: Bench) -> None:
@@ -123,24 +131,24 @@ async def test_finalizer_of_a_stack_that_is_gone(bench: Bench) -> None:
 async def test_revision_is_kept(bench: Bench) -> None:
     """And shown at once; what it holds comes back as it was."""
     stack = find(bench, await bench.create_stack())
-    stored = await bench.home.create_revision(stack, revision(1), DEFINITION)
-    assert (stored, bench.home.revisions(stack.uid)) == (revision(1), (revision(1),))
+    stored = await bench.home.create_revision(stack, revision(1, stack), DEFINITION)
+    assert (stored, bench.home.revisions(stack.uid)) == (revision(1, stack), (revision(1, stack),))
     assert await bench.home.get_definition(stack, stored) == DEFINITION
 
 
 async def test_revision_that_is_there_already(bench: Bench) -> None:
     """Is the one that counts."""
     stack = find(bench, await bench.create_stack())
-    await bench.home.create_revision(stack, revision(1), DEFINITION)
-    again = await bench.home.create_revision(stack, revision(7), DEFINITION)
-    assert (again, bench.home.revisions(stack.uid)) == (revision(1), (revision(1),))
+    await bench.home.create_revision(stack, revision(1, stack), DEFINITION)
+    again = await bench.home.create_revision(stack, revision(7, stack), DEFINITION)
+    assert (again, bench.home.revisions(stack.uid)) == (revision(1, stack), (revision(1, stack),))
 
 
 async def test_revisions_by_number(bench: Bench) -> None:
     """Whatever their names."""
     stack = find(bench, await bench.create_stack())
     for number, hash_ in ((2, "a"), (1, "b"), (3, "c")):
-        await bench.home.create_revision(stack, revision(number, hash_=hash_), DEFINITION)
+        await bench.home.create_revision(stack, revision(number, stack, hash_=hash_), DEFINITION)
     assert [each.number for each in bench.home.revisions(stack.uid)] == [1, 2, 3]
 
 
@@ -148,7 +156,7 @@ async def test_revisions_go_with_their_stack(bench: Bench) -> None:
     """Nobody has to delete them."""
     made = await bench.create_stack()
     stack = find(bench, made)
-    await bench.home.create_revision(stack, revision(1), DEFINITION)
+    await bench.home.create_revision(stack, revision(1, stack), DEFINITION)
     await bench.user.delete(Address.of(made))
     await bench.until(lambda: bench.home.revisions(stack.uid) == ())
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hearth.engine.ports import Listener, Revision, StackObject
-from hearth.kube import revisions, stack_cache
+from hearth.kube import revision_cache, revisions, stack_cache
 from hearth.kube.others import Others
 from hearth.model import errors, names
-from hearth.model.child import Object, parse_count
+from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.shards import WHOLE, Share
 from support import answers, fake_kinds
@@ -114,7 +114,7 @@ class FakeHome:
         if is_gone:
             found.pop(name, None)
         elif name not in found or found[name].version < version:
-            found[name] = Stored(version, parse_revision(raw))
+            found[name] = Stored(version, revision_cache.parse_revision(raw["metadata"]))
 
     def _take_source(self, kind: Kind, raw: Object) -> None:
         metadata = raw["metadata"]
@@ -153,7 +153,7 @@ class FakeHome:
         request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
         stored = await self._wire.send(request, lambda: self._store(raw))
         self._take_revision(stored, is_gone=False)
-        return parse_revision(stored)
+        return revision_cache.parse_revision(stored["metadata"])
 
     def _store(self, raw: Object) -> Object:
         """Create a revision, unless it exists already."""
@@ -256,18 +256,6 @@ class FakeHome:
         self._wire.traffic.events.append((ref.name, type_, reason, message))
         request = Request(verb="event", kind=fake_kinds.SOURCES[ref.kind], namespace=ref.namespace, name=ref.name)
         await self._wire.send(request, lambda: None)
-
-
-def parse_revision(raw: Object) -> Revision:
-    """A ControllerRevision as the port shows it."""
-    annotations = raw["metadata"]["annotations"]
-    kinds = annotations[names.ANNOTATION_KINDS]
-    return Revision(
-        name=raw["metadata"]["name"],
-        number=parse_count(annotations[names.ANNOTATION_REVISION]),
-        hash=annotations[names.ANNOTATION_HASH],
-        kinds=frozenset(kinds.split(",")) if kinds else frozenset(),
-    )
 
 
 def stack_request(verb: str, stack: StackObject) -> Request:

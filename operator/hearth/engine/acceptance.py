@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
-from hearth.engine import recording, shared_blueprints, sources
+from hearth.engine import recording, shared_blueprints, sources, verified_revisions
 from hearth.engine.ports import Cluster, Home, Revision, StackObject
 from hearth.engine.shared_blueprints import SharedBlueprints
+from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.model.errors import InvalidDefinition, MissingSource, Refused
+from hearth.model.errors import InvalidDefinition, MissingSource, Refused, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.desired import Hashes
 from hearth.template import compiler, policies, source
@@ -80,12 +81,14 @@ class Acceptor:
     async def get_stored(self, stack: StackObject, revision: Revision) -> Definition:
         """The definition that a revision holds, with sensitive values as they are at their sources now.
 
-        `renewed` tells which of these are others than then. Raises MissingSource where one is gone.
+        `renewed` tells which of these are others than then. Raises MissingSource where one is gone, TamperedRevision where
+        the definition is not the one that was stored.
         """
         stored = await self.home.get_definition(stack, revision)
-        return await recording.restore(
-            stored, home=self.home, stack=stack, number=revision.number, hashes=self.hashes.of_stack(stack.uid)
-        )
+        hashes = self.hashes.of_stack(stack.uid)
+        if not recording.is_as_stored(stored, revision.hash, hashes):
+            raise TamperedRevision(verified_revisions.explain(revision))
+        return await recording.restore(stored, home=self.home, stack=stack, number=revision.number, hashes=hashes)
 
     def place(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
         """Within which a definition is accepted; what is to go waits for nobody's."""
@@ -135,24 +138,44 @@ class Acceptor:
     async def store(self, stack: StackObject, definition: Definition, blueprint: Blueprint, *, last: int) -> Revision:
         """The revision of the definition, stored with the Stack's finalizer: from here on children may be written.
 
-        last: the highest number that this process gave already, which the cache may not show yet.
+        last: the highest number that was given already, which the cache may not show yet. Raises TamperedRevision where
+        its names are taken.
         """
         await self.home.put_finalizer(stack)
         hashes = self.hashes.of_stack(stack.uid)
         stored = recording.record(definition, hashes)
         hashed = recording.hash_record(stored, hashes)
-        revisions = self.home.revisions(stack.uid)
+        revisions = self.load_revisions(stack)
         kinds = {f"{resource.api_version}/{resource.kind}" for resource in blueprint.resources.values()}
-        known = next((revision for revision in revisions if revision.hash == hashed), None)
+        known = next((revision for revision in revisions.verified if revision.hash == hashed), None)
         if known is not None:
             return known
         revision = Revision(
-            name=names.shorten(f"{stack.name}-{names.digest(stack.uid, hashed)}", length=names.NAME_LENGTH),
-            number=max([last, *(known.number for known in revisions)]) + 1,
+            name=name_revision(stack, hashed),
+            number=max(last, revisions.last_number) + 1,
             hash=hashed,
-            kinds=unite(revisions) | kinds,
+            kinds=revisions.kinds | kinds,
+            namespace=stack.namespace,
+            owner=stack.uid,
         )
-        return await self.home.create_revision(stack, revision, stored)
+        found = await self._create(stack, revision, stored)
+        if verified_revisions.is_verified(found, stack, self.hashes) and found.hash == hashed:
+            return found
+        # An object of another writer has the name. Nobody can foresee the next one, as it is made of a signature.
+        key = self.hashes.sign("name of a revision", [stack.uid, hashed, revision.number])
+        found = await self._create(stack, dataclasses.replace(revision, name=name_revision(stack, key)), stored)
+        if verified_revisions.is_verified(found, stack, self.hashes) and found.hash == hashed:
+            return found
+        raise TamperedRevision(verified_revisions.explain(found))
+
+    async def _create(self, stack: StackObject, revision: Revision, stored: Object) -> Revision:
+        """What has the revision's name afterwards."""
+        signed = verified_revisions.sign(revision, stack, self.hashes)
+        return await self.home.create_revision(stack, signed, stored)
+
+    def load_revisions(self, stack: StackObject) -> RevisionSet:
+        """The revisions of a Stack, sorted by whether they count."""
+        return verified_revisions.load(self.home, self.hashes, stack)
 
 
 async def share(pieces: Pieces[Result]) -> Result:
@@ -167,6 +190,11 @@ async def share(pieces: Pieces[Result]) -> Result:
         done += 1
         if done % PIECES_IN_A_ROW == 0:
             await asyncio.sleep(0)
+
+
+def name_revision(stack: StackObject, key: str) -> str:
+    """The name of a ControllerRevision; another key gives another one."""
+    return names.shorten(f"{stack.name}-{names.digest(stack.uid, key)}", length=names.NAME_LENGTH)
 
 
 def identify(stack: StackObject) -> StackIdentity:
@@ -201,8 +229,3 @@ def find_served(cluster: Cluster, api_version: str, name: str) -> Kind | None:
         return found
     group = api_version.rpartition("/")[0]
     return next((kind for kind in cluster.kinds.all() if (kind.group, kind.name) == (group, name)), None)
-
-
-def unite(revisions: Iterable[Revision]) -> frozenset[str]:
-    """Every kind that any of them may have applied."""
-    return frozenset[str]().union(*(revision.kinds for revision in revisions))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import structlog
 
-from hearth.engine import acceptance
+from hearth.engine import acceptance, verified_revisions
 from hearth.engine.inbox import EVERYTHING, STACK
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
@@ -23,13 +25,16 @@ SOON = 0.2
 CONFLICT = 409
 
 
-async def part(uid: str, services: Services) -> str:
-    """Take our finalizer away; else the text says what is left, and the Stack is looked at again later."""
+async def part(uid: str, services: Services, *, needed: Collection[int] = ()) -> str:
+    """Take our finalizer away; else the text says what is left, and the Stack is looked at again later.
+
+    needed: the numbers of revisions that are known to have been stored.
+    """
     stack = services.home.find_stack(uid)
     if stack is None or names.FINALIZER not in stack.finalizers:
         return ""
     try:
-        left = await list_left(uid, services)
+        left = await list_left(stack, services, needed=needed)
         if not left:
             # As it is by now: of an older version the server would take no finalizer away.
             await services.home.remove_finalizer(services.home.find_stack(uid) or stack)
@@ -64,15 +69,16 @@ async def is_swept_away(stack: StackObject, services: Services) -> bool:
     return "deletionTimestamp" in live["metadata"]
 
 
-async def list_left(uid: str, services: Services) -> list[Child]:
+async def list_left(stack: StackObject, services: Services, *, needed: Collection[int] = ()) -> list[Child]:
     """A live look at every kind that the Stack ever applied; where nobody knows, at all kinds that we may look at."""
-    revisions = services.home.revisions(uid)
-    kinds = acceptance.served(services.cluster, acceptance.unite(revisions))
-    for kind in kinds if revisions else services.cluster.kinds.all():
+    revisions = verified_revisions.load(services.home, services.hashes, stack)
+    is_known = revisions.knows_all_kinds(needed)
+    kinds = acceptance.served(services.cluster, revisions.kinds) if is_known else services.cluster.kinds.all()
+    for kind in kinds:
         try:
-            found = await services.cluster.list_children(kind, uid)
+            found = await services.cluster.list_children(kind, stack.uid)
         except Refused as error:
-            if revisions or error.code != acceptance.FORBIDDEN:
+            if is_known or error.code != acceptance.FORBIDDEN:
                 raise
             # Nobody was ever asked for the right to it, so nothing of ours is of that kind.
             continue

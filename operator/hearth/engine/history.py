@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import structlog
 
-from hearth.engine import acceptance
+from hearth.engine import verified_revisions
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.model.errors import Refused, Unreachable
@@ -16,7 +16,8 @@ logger = structlog.get_logger(__name__)
 
 async def trim(stack: StackObject, services: Services, *, needed: Collection[int], limit: int) -> None:
     """Delete the oldest revisions beyond the present one and `limit` others; one that cannot be is tried next time."""
-    for revision in find_superfluous(services.home.revisions(stack.uid), needed=needed, limit=limit):
+    revisions = verified_revisions.load(services.home, services.hashes, stack).verified
+    for revision in find_superfluous(revisions, needed=needed, limit=limit):
         try:
             await services.home.delete_revision(stack, revision)
         except (Refused, Unreachable) as error:
@@ -32,4 +33,4 @@ def find_superfluous(revisions: Collection[Revision], *, needed: Collection[int]
     superfluous = sorted((each for each in revisions if each.number not in needed), key=lambda each: each.number)
     chosen = superfluous[: max(0, len(revisions) - 1 - limit)]
     left = [each for each in revisions if each not in chosen]
-    return [each for each in chosen if each.kinds <= acceptance.unite(left)]
+    return [each for each in chosen if each.kinds <= verified_revisions.unite(left)]

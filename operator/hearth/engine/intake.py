@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from hearth.engine import acceptance, history
+from hearth.engine import acceptance, history, verified_revisions
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.inbox import STACK
 from hearth.engine.ports import Revision, StackObject
@@ -18,7 +18,14 @@ from hearth.engine.services import Services
 from hearth.engine.wishes import Wishes
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.model.errors import ImpossibleOrder, InvalidDefinition, MissingSource, Refused, Unreachable
+from hearth.model.errors import (
+    ImpossibleOrder,
+    InvalidDefinition,
+    MissingSource,
+    Refused,
+    TamperedRevision,
+    Unreachable,
+)
 from hearth.model.kinds import ObjectRef
 from hearth.plan import flow, gates
 from hearth.plan.flow import Flow
@@ -33,6 +40,8 @@ logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
 """Seconds until a definition that could not be read or stored is tried again."""
+TAMPERED = "RevisionTampered"
+"""The reason of a definition that cannot be used, as its revision is not as this operator stored it."""
 HIDDEN_KEPT = 8
 """Definitions whose sensitive texts are hidden: one that is so old has long left the children."""
 
@@ -61,6 +70,8 @@ class Intake:
     revision: Revision | None = None
     """Of `blueprint`; None where nothing was accepted yet, or nothing is wanted."""
     refusal: Refusal | None = None
+    tampered: str = ""
+    """Which stored revisions are not as this operator wrote them, in words; "" for none."""
     renewed: tuple[str, ...] = ()
     """Of an earlier revision that is wanted, the sensitive parameters whose values are others by now."""
     sources: frozenset[ObjectRef] = frozenset()
@@ -159,11 +170,14 @@ class Intake:
         spec = stack.spec
         read = await self._read(stack, spec)
         hashed = self.acceptor.hash(read, stack) if isinstance(read, Definition) else ""
-        revisions = self.services.home.revisions(self.uid)
+        known = self.acceptor.load_revisions(stack)
+        self.tampered = verified_revisions.explain_all(known.tampered)
+        revisions = known.verified
         try:
             aim = self.wishes.choose(hashed, self.flow.to_revision, revisions=revisions)
         except ImpossibleOrder as error:
-            await self._refuse(stack, Refusal(reason="RevisionNotFound", message=str(error)))
+            unverified = known.find_unverified(self.flow.to_revision or 0)
+            await self._refuse(stack, refuse_order(error, unverified))
             return
         if aim.revision is not None:
             await self._go_back(stack, aim, aim.revision)
@@ -213,8 +227,12 @@ class Intake:
         except InvalidDefinition as error:
             await self._refuse(stack, Refusal(reason="InvalidTemplate", message=describe_mistakes(error)))
             return
-        last = self.revision.number if self.revision is not None else 0
-        revision = await self.acceptor.store(stack, definition, blueprint, last=last)
+        last = max([0, *self.wishes.needed, *([self.revision.number] if self.revision is not None else [])])
+        try:
+            revision = await self.acceptor.store(stack, definition, blueprint, last=last)
+        except TamperedRevision as error:
+            await self._refuse(stack, Refusal(reason=TAMPERED, message=str(error)))
+            return
         await self._begin(stack, aim, blueprint, revision=revision)
 
     async def _go_back(self, stack: StackObject, aim: Aim, number: int) -> None:
@@ -225,19 +243,22 @@ class Intake:
         except InvalidDefinition as error:
             message = f"cannot go back to revision {number}: {describe_mistakes(error)}"
             await self._refuse(stack, Refusal(reason="CannotRollBack", message=message))
-        except MissingSource as error:
+        except (MissingSource, TamperedRevision) as error:
             message = f"cannot go back to revision {number}: {error}"
-            await self._refuse(stack, Refusal(reason="CannotRollBack", message=message))
+            reason = TAMPERED if isinstance(error, TamperedRevision) else "CannotRollBack"
+            await self._refuse(stack, Refusal(reason=reason, message=message))
         else:
             self.renewed = stored.renewed
             await self._begin(stack, aim, stored.blueprint, revision=stored.revision)
 
     async def _compile_stored(self, stack: StackObject, number: int) -> Stored:
-        """The blueprint of a revision that is kept. Raises MissingSource or InvalidDefinition."""
+        """The blueprint of a revision that is kept. Raises MissingSource, TamperedRevision or InvalidDefinition."""
         if number == NOTHING:
             return Stored(blueprint=acceptance.EMPTY)
-        revisions = self.services.home.revisions(self.uid)
-        revision = next((each for each in revisions if each.number == number), None)
+        revisions = self.acceptor.load_revisions(stack)
+        revision = revisions.find(number)
+        if (unverified := revisions.find_unverified(number)) is not None:
+            raise TamperedRevision(verified_revisions.explain(unverified))
         if revision is None:
             raise MissingSource("it is not kept any more; name another one, or change the spec")
         definition = await self.acceptor.get_stored(stack, revision)
@@ -261,7 +282,7 @@ class Intake:
             return frozenset()
         try:
             stored = await self._compile_stored(stack, number)
-        except (InvalidDefinition, MissingSource):
+        except (InvalidDefinition, MissingSource, TamperedRevision):
             return None
         return stored.blueprint.resources.keys()
 
@@ -271,7 +292,7 @@ class Intake:
         if self.blueprint is None and wish is not None:
             try:
                 stored = await self._compile_stored(stack, wish.revision)
-            except (InvalidDefinition, MissingSource) as error:
+            except (InvalidDefinition, MissingSource, TamperedRevision) as error:
                 logger.warning("cannot read what runs", stack=self.uid, error=str(error))
             else:
                 self._install(stack, stored.blueprint, revision=stored.revision)
@@ -287,13 +308,17 @@ class Intake:
 
     async def trim(self) -> None:
         """Forget revisions beyond the limit."""
-        stack, wish, completed = self.services.home.find_stack(self.uid), self.wishes.wish, self.wishes.completed
+        stack, wish = self.services.home.find_stack(self.uid), self.wishes.wish
         if stack is None or wish is None or len(self.services.home.revisions(self.uid)) <= self.flow.history_limit + 1:
             return
-        needed = {wish.revision, self._present, completed.last, completed.previous, *wish.keeps}
-        needed |= {wish.order.revision} if wish.order is not None else set()
-        numbers = {number for number in needed if number is not None}
-        await history.trim(stack, self.services, needed=numbers, limit=self.flow.history_limit)
+        present = {self._present} if self._present is not None else set()
+        needed = self.wishes.needed | present
+        await history.trim(stack, self.services, needed=needed, limit=self.flow.history_limit)
+
+    def find_kinds(self) -> frozenset[str]:
+        """Every kind that the Stack may have applied."""
+        stack = self.services.home.find_stack(self.uid)
+        return self.acceptor.load_revisions(stack).kinds if stack is not None else frozenset()
 
     def find_gates(self) -> Gates:
         """What holds steps because the user wants so: by the live spec, less what was passed under the present wish."""
@@ -319,6 +344,13 @@ class Intake:
         if not wish.is_completed and all(kept in self._names for kept in wish.keeps):
             names = frozenset[str]().union(*(self._names[kept] for kept in wish.keeps))
         return Retention(names=names, is_waived=wish.is_waived, spares_data=wish.motive is Motive.AUTOMATIC)
+
+
+def refuse_order(error: ImpossibleOrder, unverified: Revision | None) -> Refusal:
+    """Why the user cannot have the revision that he orders. unverified: the one of that number that does not count."""
+    if unverified is None:
+        return Refusal(reason="RevisionNotFound", message=str(error))
+    return Refusal(reason=TAMPERED, message=f"spec.rollback.toRevision: {verified_revisions.explain(unverified)}")
 
 
 def describe_mistakes(error: InvalidDefinition) -> str:

@@ -54,4 +54,4 @@ class Leaving:
         self._services.mark_later(0.0 if self.is_swept_away else LOOK_AT_NAMESPACE, self._uid, STACK)
 
     async def _part(self) -> None:
-        self.blocked = await farewell.part(self._uid, self._services)
+        self.blocked = await farewell.part(self._uid, self._services, needed=self._intake.wishes.needed)

@@ -175,6 +175,11 @@ class Revision:
     """Of the definition, keyed."""
     kinds: frozenset[str]
     """`apiVersion/Kind` of every kind that the Stack ever applied up to it: `v1/ConfigMap`, `apps/v1/Deployment`."""
+    namespace: str = ""
+    owner: str = ""
+    """UID of the Stack that its owner reference names; "" for none."""
+    signature: str = ""
+    """See `hearth.engine.verified_revisions`."""
 
 
 class Home(Protocol):
@@ -193,7 +198,7 @@ class Home(Protocol):
         """Whether another process works on a Stack of this name."""
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
-        """Of that Stack, by rising number."""
+        """All that carry that Stack's label, by rising number, whoever wrote them; see `hearth.engine.verified_revisions`."""
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """Store it, owned by the Stack; one that exists already under that name stays as it is, and is the result."""

@@ -186,6 +186,9 @@ class Recorder:
                 await self._home.emit_event(stack, type_="Warning", reason="NoSuchResource", message=text)
         if new["reason"] == waits.TYPE and old.get("message") != new["message"]:
             await self._home.emit_event(stack, type_="Normal", reason=new["reason"], message=new["message"])
+        was_tampered, tampered = (conditions.find(each, conditions.TAMPERED) for each in (before, after))
+        if tampered.get("status") == "True" and was_tampered.get("message") != tampered["message"]:
+            await self._home.emit_event(stack, type_="Warning", reason=conditions.TAMPERED, message=tampered["message"])
         news = check.announce(before, after)
         if news is not None:
             type_, reason, message = news

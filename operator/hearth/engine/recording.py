@@ -49,6 +49,15 @@ def hash_record(recorded: Mapping[str, Any], hashes: Hashes) -> str:
     return hashes.hash(list(recorded.values()))
 
 
+def is_as_stored(recorded: Mapping[str, Any], hashed: str, hashes: Hashes) -> bool:
+    """Whether that is what was hashed when it was stored."""
+    try:
+        return hash_record(recorded, hashes) == hashed
+    except (TypeError, ValueError, RecursionError):
+        # Nested too deeply for any definition, or no JSON value that can be written.
+        return False
+
+
 async def restore(
     recorded: Mapping[str, Any], *, home: Home, stack: StackObject, number: int, hashes: Hashes
 ) -> Definition:

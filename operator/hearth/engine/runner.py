@@ -194,6 +194,7 @@ class Runner:
             refusal=intake.refusal,
             handled=wishes.handled,
             renewed=intake.renewed,
+            tampered=intake.tampered,
             is_paused=intake.flow.is_paused,
             is_suspended=intake.is_suspended,
             late_after=intake.flow.timeout if self._seconds_left() <= 0 else None,

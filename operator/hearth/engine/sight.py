@@ -67,7 +67,7 @@ class Sight:
     def find_wanted(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:
         """What is to be watched: all that the blueprint wants, and all that earlier revisions may have left."""
         revision = self._intake.revision
-        earlier = acceptance.unite([*self._services.home.revisions(self._uid), *([revision] if revision else [])])
+        earlier = self._intake.find_kinds() | (revision.kinds if revision is not None else frozenset())
         rules = self._services.rules
         wanted = {kind: rules.suspension_paths(kind) for kind in acceptance.served(self._services.cluster, earlier)}
         for kind, paths in watching.find_paths(blueprint, self._services.cluster.kinds, rules).items():

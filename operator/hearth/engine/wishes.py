@@ -46,6 +46,15 @@ class Wishes:
     _written: object = None
     """Which wish the status is known to name."""
 
+    @property
+    def needed(self) -> frozenset[int]:
+        """The numbers of the revisions that may not go; all of them were stored."""
+        wish = self.wish
+        found = [self.completed.last, self.completed.previous]
+        if wish is not None:
+            found += [wish.revision, *wish.keeps, wish.order.revision if wish.order is not None else None]
+        return frozenset(number for number in found if number)
+
     def recall(self, stack: StackObject) -> None:
         """Read what an earlier process left in the status; the second time only whether there is a status by now."""
         if self._is_known:

@@ -13,7 +13,7 @@ from hearth.kube import cache, requests, store
 from hearth.kube.cache import Health
 from hearth.kube.store import Store
 from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
-from hearth.model import child, names
+from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.shards import WHOLE, Share
@@ -23,6 +23,10 @@ CONTROLLER_REVISION = Kind(
 )
 KINDS_KEPT = 256
 """Sets of kinds: Stacks of one template have the same."""
+KINDS_LENGTH = 64 * limits.REVISION_KINDS
+"""Characters of them that are read; of a longer text no signature can be valid."""
+HASH_LENGTH = 128
+"""Characters of a hash or signature that are read: three times as many as one has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +97,11 @@ class RevisionCache:
     def parse(self, raw: Object) -> RevisionRecord:
         """What is kept of a revision."""
         metadata = raw["metadata"]
-        annotations = metadata.get("annotations") or {}
         return RevisionRecord(
             uid=metadata["uid"],
             resource_version=int(metadata["resourceVersion"]),
             stack_uid=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
-            revision=Revision(
-                name=metadata["name"],
-                number=child.parse_count(annotations.get(names.ANNOTATION_REVISION, "")),
-                hash=annotations.get(names.ANNOTATION_HASH, ""),
-                kinds=parse_kinds(annotations.get(names.ANNOTATION_KINDS, "")),
-            ),
+            revision=parse_revision(metadata),
         )
 
     def replace(
@@ -124,6 +122,28 @@ class RevisionCache:
 
     def complete(self) -> None:
         """A fresh list is there; `wait_synced` tells whoever waits."""
+
+
+def parse_revision(metadata: Object) -> Revision:
+    """What the metadata of a ControllerRevision say, whoever wrote them: never trusted before they are verified."""
+    annotations = metadata.get("annotations") or {}
+    number = annotations.get(names.ANNOTATION_REVISION, "")
+    owners = (each for each in metadata.get("ownerReferences") or () if is_stack(each))
+    return Revision(
+        name=metadata["name"],
+        number=int(number) if number.isascii() and number.isdigit() and len(number) <= limits.COUNT_DIGITS else 0,
+        hash=annotations.get(names.ANNOTATION_HASH, "")[:HASH_LENGTH],
+        kinds=parse_kinds(annotations.get(names.ANNOTATION_KINDS, "")[:KINDS_LENGTH]),
+        namespace=metadata.get("namespace", ""),
+        owner=next((str(each.get("uid", "")) for each in owners), ""),
+        signature=annotations.get(names.ANNOTATION_SIGNATURE, "")[:HASH_LENGTH],
+    )
+
+
+def is_stack(reference: Object) -> bool:
+    """Whether an owner reference names a Stack that controls the object."""
+    group = str(reference.get("apiVersion", "")).rpartition("/")[0]
+    return (group, reference.get("kind"), reference.get("controller")) == (names.GROUP, names.STACK, True)
 
 
 @functools.lru_cache(maxsize=KINDS_KEPT)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +16,13 @@ import orjson
 from hearth.engine.ports import Revision, StackObject
 from hearth.kube import provenance
 from hearth.kube.revision_cache import CONTROLLER_REVISION
-from hearth.model import errors, names, shards
+from hearth.model import errors, limits, names, shards
 from hearth.model.child import Object
 
 COMPRESSED_FROM = 64 * 1024
 """Bytes; below that, people may read a revision with kubectl."""
+GZIP = 16 + zlib.MAX_WBITS
+"""What tells zlib that a gzip header comes first."""
 
 
 def make_revision(stack: StackObject, revision: Revision, definition: Object) -> Object:
@@ -60,6 +63,7 @@ def make_annotations(revision: Revision) -> dict[str, str]:
         names.ANNOTATION_KINDS: ",".join(sorted(revision.kinds)),
         # Beside the object's own field, which a watch of metadata does not show.
         names.ANNOTATION_REVISION: str(revision.number),
+        names.ANNOTATION_SIGNATURE: revision.signature,
     }
 
 
@@ -73,15 +77,27 @@ def encode_definition(definition: Object) -> Object:
 
 
 def parse_definition(raw: Mapping[str, Any]) -> Object:
-    """The definition in a stored revision. Raises MissingSource where it cannot be read any more."""
+    """The definition in a stored revision. Raises TamperedRevision where there is none."""
     data = raw.get("data") or {}
     try:
         if "compressed" in data:
-            data = orjson.loads(gzip.decompress(base64.b64decode(data["compressed"], validate=True)))
+            data = orjson.loads(inflate(base64.b64decode(data["compressed"], validate=True)))
         found = {"template": data["template"], "parameters": data["parameters"]}
         return {**found, "sensitive": data["sensitive"]} if data.get("sensitive") else found
-    except (KeyError, TypeError, ValueError, EOFError, OSError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
         name = raw["metadata"]["name"]
-        raise errors.MissingSource(
-            f"controllerrevision.apps/{name} holds no definition: {error!r}; somebody has spoilt it, choose another one"
+        raise errors.TamperedRevision(
+            f"controllerrevision.apps/{name} holds no definition ({error}). It is not as this operator stored it, and is "
+            f"not used. Delete it, and put the definition that you want into the spec"
         ) from error
+
+
+def inflate(compressed: bytes) -> bytes:
+    """The text that was compressed. Raises ValueError or zlib.error where it is none, or larger than any definition."""
+    stream = zlib.decompressobj(wbits=GZIP)
+    text = stream.decompress(compressed, limits.REVISION_BYTES)
+    if not stream.eof or stream.unused_data:
+        raise ValueError(f"it is cut off, or inflates to more than {limits.REVISION_BYTES} bytes")
+    if sum(map(text.count, b",[{")) > limits.REVISION_VALUES:
+        raise ValueError(f"it holds more than {limits.REVISION_VALUES} values")
+    return text

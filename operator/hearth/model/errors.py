@@ -24,6 +24,10 @@ class MissingSource(HearthError):
     """Something that the definition is read from is not there (yet); try again when it changes."""
 
 
+class TamperedRevision(HearthError):
+    """A stored revision is not as this operator wrote it: never use it, and name it in the status."""
+
+
 class ImpossibleOrder(HearthError):
     """There is no revision such as the user orders; the message says what there is."""
 

@@ -31,6 +31,14 @@ OBJECT_BYTES = 2 * 1024 * 1024
 """Of one object that is sent: the API server refuses 3 MiB, etcd 1.5."""
 REVISION_BYTES = 16 * 1024 * 1024
 """Of a definition inflated from its revision."""
+REVISION_VALUES = 1_000_000
+"""Commas and brackets in a definition inflated from its revision: ten times `JSON_NODES`, since texts hold commas too."""
+REVISION_KINDS = 500
+"""Kinds that one revision lists. The busiest clusters serve some 400."""
+REVISION_HINTS = 20
+"""Unverified revisions of one Stack whose kinds are looked at when children are searched."""
+HINTED_REVISION = 1_000_000
+"""The highest number of an unverified revision that the next number has to exceed."""
 SOURCE_BYTES = 2 * 1024 * 1024
 """Of a template or value in a ConfigMap or Secret, which hold a MiB."""
 ANNOTATION_BYTES = 256 * 1024

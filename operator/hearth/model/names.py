@@ -44,6 +44,8 @@ ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
 ANNOTATION_ADOPTED = "hearth.dev/adopted"
 ANNOTATION_REVISION = "hearth.dev/revision"
 ANNOTATION_KINDS = "hearth.dev/kinds"
+ANNOTATION_SIGNATURE = "hearth.dev/signature"
+"""On a ControllerRevision: see `hearth.engine.verified_revisions`."""
 ANNOTATION_AUTHOR = "hearth.dev/author"
 ANNOTATION_COMMIT = "hearth.dev/commit"
 

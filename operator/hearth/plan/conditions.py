@@ -13,7 +13,19 @@ from hearth.model.phases import Saying
 
 MESSAGE_LENGTH = 32_768
 """Characters; what the API conventions allow."""
-EXTRA_TYPES = ("Paused", "Stopped", "RollingBack", "Drifted", "Contested", "Unhealthy", "DeletionBlocked", "Checking")
+TAMPERED = "RevisionTampered"
+"""A stored revision is not as this operator wrote it."""
+EXTRA_TYPES = (
+    "Paused",
+    "Stopped",
+    "RollingBack",
+    "Drifted",
+    "Contested",
+    "Unhealthy",
+    "DeletionBlocked",
+    "Checking",
+    TAMPERED,
+)
 """The conditions that may be there besides, in the order in which they are shown."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hearth.model import times
 from hearth.model.phases import Phase
-from hearth.plan import blockers, check, problems, readiness, waits
+from hearth.plan import blockers, check, conditions, problems, readiness, waits
 from hearth.plan.board import Board
 from hearth.plan.check import Outcome
 from hearth.plan.conditions import Extra
@@ -45,6 +45,8 @@ class Subject:
     """By verb the token that was obeyed last."""
     renewed: tuple[str, ...] = ()
     """Of a revision gone back to, the sensitive parameters whose values are others by now."""
+    tampered: str = ""
+    """Which stored revisions are not as this operator wrote them, in words."""
     is_paused: bool = False
     is_suspended: bool = False
     """Whether workloads are to be at nothing."""
@@ -235,6 +237,8 @@ def find_extras(subject: Subject, board: Board | None, memory: Memory) -> Iterat
     if subject.is_paused:
         plan = tell_plan(board) if board is not None else "spec.paused is true"
         yield Extra(type="Paused", reason="Paused", message=plan)
+    if subject.tampered:
+        yield Extra(type=conditions.TAMPERED, reason="SignatureInvalid", message=subject.tampered)
     yield from check.find_condition(subject.unchecked)
     if board is not None and not subject.is_suspended:
         yield from waits.find_condition(board)

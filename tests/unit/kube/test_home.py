@@ -15,7 +15,7 @@ from hearth.kube.home import KubeHome
 from hearth.kube.revision_cache import CONTROLLER_REVISION, RevisionCache
 from hearth.kube.source_cache import SourceCache
 from hearth.kube.stack_cache import STACK, StackCache
-from hearth.model import errors, names
+from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from support import answers, virtual_time
@@ -23,7 +23,15 @@ from support.scripted_connection import Answer, ScriptedConnection, conflict, ex
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/stacks/shop"
 REVISIONS = "/apis/apps/v1/namespaces/a/controllerrevisions"
-REVISION = Revision(name="shop-x", number=3, hash="k1:abc", kinds=frozenset({"v1/ConfigMap", "apps/v1/Deployment"}))
+REVISION = Revision(
+    name="shop-x",
+    number=3,
+    hash="k1:abc",
+    kinds=frozenset({"v1/ConfigMap", "apps/v1/Deployment"}),
+    namespace="a",
+    owner="u",
+    signature="k1:def",
+)
 DEFINITION: Object = {"template": {"resources": {}}, "parameters": {"size": 1}}
 
 
@@ -245,6 +253,7 @@ def test_a_revision_is_stored_and_known_at_once() -> None:
             "hearth.dev/hash": "k1:abc",
             "hearth.dev/kinds": "apps/v1/Deployment,v1/ConfigMap",
             "hearth.dev/revision": "3",
+            "hearth.dev/signature": "k1:def",
         }
         (owner,) = body["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (
@@ -296,6 +305,11 @@ def test_a_definition_comes_back_as_it_was_stored(size: int) -> None:
     virtual_time.run(story)
 
 
+def compress(text: bytes) -> Object:
+    """The data of a revision with that text."""
+    return {"compressed": base64.b64encode(gzip.compress(text)).decode()}
+
+
 def test_a_large_definition_is_stored_compressed() -> None:
     """And always as the same bytes."""
     definition: Object = {"template": {"a": "b" * 100_000}, "parameters": {}}
@@ -312,13 +326,19 @@ def test_a_large_definition_is_stored_compressed() -> None:
         pytest.param({"template": {}}, id="half of it"),
         pytest.param({"compressed": "???"}, id="not base 64"),
         pytest.param({"compressed": base64.b64encode(b"abc").decode()}, id="not compressed"),
-        pytest.param({"compressed": base64.b64encode(gzip.compress(b"[1]")).decode()}, id="not a definition"),
+        pytest.param(compress(b"[1]"), id="not a definition"),
+        pytest.param([1], id="not a map"),
+        pytest.param({"compressed": 7}, id="not a text"),
+        pytest.param({"compressed": compress(b"{}")["compressed"][:20]}, id="cut off"),
+        pytest.param(compress(bytes(limits.REVISION_BYTES + 1)), id="larger than any definition"),
+        pytest.param(compress(b"[" + b"[]," * limits.REVISION_VALUES + b"1]"), id="more values than any definition"),
+        pytest.param(compress(b"[" * 2_000 + b"]" * 2_000), id="too deep"),
     ],
 )
 def test_a_definition_that_somebody_spoilt_is_named(data: object) -> None:
-    """It is as good as missing."""
+    """It is never used."""
     raw = {"metadata": {"name": "shop-x"}, "data": data}
-    with pytest.raises(errors.MissingSource, match="shop-x"):
+    with pytest.raises(errors.TamperedRevision, match="shop-x"):
         revisions.parse_definition(raw)
 
 
