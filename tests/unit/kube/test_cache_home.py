@@ -163,8 +163,14 @@ async def test_revisions_are_read_off_their_metadata_in_order() -> None:
     await cache.wait_synced()
     cache.put(revision("r1", 6, number=1))
     assert cache.revisions("s1") == (
-        Revision(name="r1", number=1, hash="h1", kinds=frozenset(), namespace="shop"),
-        Revision(name="r2", number=2, hash="h2", kinds=frozenset({"v1/ConfigMap", "apps/v1/Deployment"})),
+        Revision(name="r1", number=1, hash="h1", kinds=frozenset(), namespace="default"),
+        Revision(
+            name="r2",
+            number=2,
+            hash="h2",
+            kinds=frozenset({"v1/ConfigMap", "apps/v1/Deployment"}),
+            namespace="default",
+        ),
     )
     assert connection.asked[0].accept == METADATA
     stream.say(scripted_api.event("DELETED", revision("r2", 7, number=2)))

@@ -1,0 +1,174 @@
+"""Revisions that were replaced by another writer are never applied, and hold nothing up."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+
+from hearth.kube import revisions
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.plan import conditions
+from support import fake_kinds, fake_world
+from support.fake_world import FakeWorld
+from support.world import Address
+
+STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
+CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
+REVISION = fake_kinds.CONTROLLER_REVISION.kind
+
+
+def make_spec(value: str, **more: object) -> Object:
+    """One ConfigMap."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}}
+    return {"template": {"resources": {"a": {"manifest": manifest}}}, **more}
+
+
+async def nothing() -> list[str]:
+    """There is nothing to wait for but rest."""
+    return []
+
+
+async def begin(world: FakeWorld) -> None:
+    """A Stack with the revisions 1 and 2."""
+    await world.start_controller()
+    metadata = {"name": STACK.name, "namespace": STACK.namespace}
+    await world.user.create(
+        {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1")}
+    )
+    await world.wait_rest(nothing)
+    await world.user.replace_spec(STACK, make_spec("2"))
+    await world.wait_rest(nothing)
+
+
+async def forge(world: FakeWorld, number: int, change: Callable[[Object], None]) -> None:
+    """Delete a revision, and create another one of its name."""
+    stored = world.server.list_all(REVISION)
+    raw = next(each for each in stored if each["metadata"]["annotations"][names.ANNOTATION_REVISION] == str(number))
+    made = copy.deepcopy(raw)
+    await world.user.delete(Address.of(raw))
+    for key in ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"):
+        made["metadata"].pop(key, None)
+    change(made)
+    await world.user.create(made)
+    await world.wait_rest(nothing)
+
+
+def with_evil_data(raw: Object) -> None:
+    """Another definition under the old metadata."""
+    raw["data"] = make_evil()
+
+
+def with_evil_hash(raw: Object) -> None:
+    """Another definition, and another hash."""
+    with_evil_data(raw)
+    raw["metadata"]["annotations"][names.ANNOTATION_HASH] = "k12345678:" + "a" * 32
+
+
+def without_signature(raw: Object) -> None:
+    """As a version stored it that did not sign."""
+    with_evil_data(raw)
+    del raw["metadata"]["annotations"][names.ANNOTATION_SIGNATURE]
+
+
+def with_bomb(raw: Object) -> None:
+    """What would take all memory."""
+    raw["data"] = revisions.encode_definition({"template": "0" * 20_000_000, "parameters": {}})
+
+
+def make_evil() -> Object:
+    """A definition that nobody asked for."""
+    return {"template": make_spec("EVIL")["template"], "parameters": {}}
+
+
+FORGERIES = [
+    pytest.param(with_evil_data, id="data"),
+    pytest.param(with_evil_hash, id="data and hash"),
+    pytest.param(without_signature, id="unsigned"),
+    pytest.param(with_bomb, id="bomb"),
+]
+
+
+@pytest.mark.parametrize("change", FORGERIES)
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+def test_a_rollback_to_a_forged_revision_is_refused(change: Callable[[Object], None], *, is_restarted: bool) -> None:
+    """The present revision stays, the status names the forged one, and the next definition is taken as ever."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        await forge(world, 1, change)
+        if is_restarted:
+            await world.kill_controller()
+            await world.start_controller()
+            await world.wait_rest(nothing)
+        await world.user.replace_spec(STACK, make_spec("2", rollback={"toRevision": 1}))
+        await world.wait_rest(nothing)
+        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+        ready = conditions.find(stack["status"], "Ready")
+        assert (ready["reason"], child["data"], stack["status"]["revision"]) == ("RevisionTampered", {"v": "2"}, 2)
+        assert "controllerrevision.apps/shop-" in ready["message"]
+        await world.user.replace_spec(STACK, make_spec("3"))
+        await world.wait_rest(nothing)
+        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+        assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
+
+    fake_world.run(play)
+
+
+def test_a_forged_revision_is_named_though_nobody_wants_it() -> None:
+    """By a condition and an Event, at the next look."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        await forge(world, 1, with_evil_hash)
+        await world.user.replace_spec(STACK, make_spec("3"))
+        await world.wait_rest(nothing)
+        stack = await world.user.find(STACK) or {}
+        found = conditions.find(stack["status"], "RevisionTampered")
+        assert (stack["status"]["phase"], found["status"]) == ("UpdateComplete", "True")
+        told = [event for event in world.traffic.events if event[2] == "RevisionTampered"]
+        assert told == [("shop", "Warning", "RevisionTampered", found["message"])]
+
+    fake_world.run(play)
+
+
+def test_a_forged_present_revision_is_stored_anew_after_a_restart() -> None:
+    """Under a name that nobody could foresee; a rollback to it works."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        await forge(world, 2, with_evil_hash)
+        await world.kill_controller()
+        await world.start_controller()
+        await world.wait_rest(nothing)
+        assert (await world.user.find(CHILD) or {})["data"] == {"v": "2"}
+        stack = await world.user.find(STACK) or {}
+        number = stack["status"]["revision"]
+        await world.user.replace_spec(STACK, make_spec("4"))
+        await world.wait_rest(nothing)
+        await world.user.replace_spec(STACK, make_spec("4", rollback={"toRevision": number}))
+        await world.wait_rest(nothing)
+        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+        assert (number, stack["status"]["phase"], child["data"]) == (3, "RollbackComplete", {"v": "2"})
+
+    fake_world.run(play)
+
+
+def test_nothing_is_left_behind_though_the_kinds_were_forged() -> None:
+    """The deletion of the Stack looks at all kinds then."""
+
+    def without_kinds(raw: Object) -> None:
+        raw["metadata"]["annotations"][names.ANNOTATION_KINDS] = ""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        await forge(world, 2, without_kinds)
+        await world.kill_controller()
+        await world.user.delete(STACK)
+        await world.start_controller()
+        await world.wait_rest(nothing)
+        assert (await world.user.find(STACK), await world.user.find(CHILD)) == (None, None)
+
+    fake_world.run(play)
