@@ -13,6 +13,7 @@ from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.shards import WHOLE, Share
+from hearth.model.stack_tree import Node, StackTree
 from support import answers, fake_kinds
 from support.fake_objects import copy
 from support.fake_wire import FakeWire
@@ -53,7 +54,8 @@ class FakeHome:
     def __init__(self, wire: FakeWire, listener: Listener, *, share: Share = WHOLE) -> None:
         """share: of the Stacks that this engine works on."""
         self._share = share
-        self._others = Others(Nobody(), share)
+        self.tree = StackTree()
+        self._others = Others(Nobody(), share, self.tree)
         self._wire = wire
         self._server = wire.server
         self._listener = listener
@@ -98,11 +100,13 @@ class FakeHome:
         known = self._stacks.get(stack.uid)
         if is_gone:
             self._stacks.pop(stack.uid, None)
+            self.tree.drop(stack.uid)
             self._revisions.pop(stack.uid, None)
         elif stack.uid in self._gone or (known is not None and known.resource_version >= stack.resource_version):
             return
         else:
             self._stacks[stack.uid] = stack
+            self.tree.put(Node(stack.uid, stack.namespace, stack.name, stack.parent))
         self._listener.on_stack(stack.uid)
 
     def _take_revision(self, raw: Object, *, is_gone: bool) -> None:

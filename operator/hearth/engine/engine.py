@@ -14,6 +14,7 @@ from hearth.engine.acceptance import Acceptor
 from hearth.engine.executor import Executor
 from hearth.engine.health_marks import HealthMarks
 from hearth.engine.inbox import EVERYTHING
+from hearth.engine.nesting import Nesting
 from hearth.engine.ports import Observer
 from hearth.engine.reactions import Reactions
 from hearth.engine.recorder import Recorder
@@ -71,6 +72,7 @@ class Engine:
         )
         self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
         self._health_marks = HealthMarks(services, find_runner=self._runners.get)
+        self._nesting = Nesting(services=services, on_limit=observer.on_limit)
         self._user_rules = UserRules(services)
         self._loop: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -173,7 +175,7 @@ class Engine:
         if each is None or stack is None or step is None:
             return
         manager, begun = names.manager(stack.namespace, stack.name), self._services.clock.monotonic()
-        result = await execution.take(
+        result = self._nesting.refuse(stack, step) or await execution.take(
             step, cluster=self._services.cluster, manager=manager, may_exist=self._services.may_exist
         )
         each.finish(key, step, result)

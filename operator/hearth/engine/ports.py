@@ -15,6 +15,7 @@ import orjson
 
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.stack_tree import StackTree
 from hearth.plan.causes import Cause
 
 
@@ -129,6 +130,8 @@ class StackObject:
     deleting: bool
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
+    parent: str = ""
+    """The UID of the Stack that its label calls its parent; "" for none. Anyone may have written that."""
     author: str = ""
     """The field manager that wrote the spec last: `kubectl-client-side-apply`, `kustomize-controller` …"""
     packed_spec: bytes = field(repr=False)
@@ -190,6 +193,10 @@ class Home(Protocol):
 
     def stacks(self) -> Collection[str]:
         """The UIDs of all Stacks that this process works on; `find_stack` finds no others."""
+
+    @property
+    def tree(self) -> StackTree:
+        """Which Stack is nested in which, of all that are known, other processes' too."""
 
     def has_other_uid(self, uid: str) -> bool:
         """Whether another process works on a Stack of this UID."""

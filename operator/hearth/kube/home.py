@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hearth.kube.stack_cache import StackCache
     from hearth.model.child import Object
     from hearth.model.kinds import ObjectRef
+    from hearth.model.stack_tree import StackTree
 
 
 NOT_FOUND = 404
@@ -57,6 +58,11 @@ class KubeHome:
     def stacks(self) -> Collection[str]:
         """The UIDs of all Stacks that this process works on."""
         return self._stacks.stacks()
+
+    @property
+    def tree(self) -> StackTree:
+        """Which Stack is nested in which, of all that are known."""
+        return self._stacks.tree
 
     def has_other_uid(self, uid: str) -> bool:
         """Whether another process works on a Stack of this UID."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
+from hearth.model import names
 from hearth.model.child import Object
+from hearth.model.stack_tree import Node
 
 if TYPE_CHECKING:
     from hearth.kube.watch import Handler
     from hearth.model.shards import Share
+    from hearth.model.stack_tree import StackTree
 
 Name: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -21,7 +24,9 @@ Name: TypeAlias = tuple[str, str]
 class Others:
     """The handler of a watch before another handler, which sees its own share alone."""
 
-    def __init__(self, inner: Handler, share: Share) -> None:
+    def __init__(self, inner: Handler, share: Share, tree: StackTree) -> None:
+        """tree: learns of the others; of those that `inner` sees it learns elsewhere."""
+        self._tree = tree
         self._inner = inner
         self._share = share
         self._names: dict[str, Name] = {}
@@ -50,6 +55,8 @@ class Others:
             self._inner.on_object(raw)
             return
         self._shown.add(uid)
+        parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
+        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent))
         if uid not in self._names:
             name = (metadata["namespace"], metadata["name"])
             self._names[uid] = name
@@ -74,6 +81,7 @@ class Others:
         self._shown.discard(uid)
         name = self._names.pop(uid, None)
         if name is not None:
+            self._tree.drop(uid)
             self._counts[name] -= 1
             if not self._counts[name]:
                 del self._counts[name]

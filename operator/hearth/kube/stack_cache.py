@@ -19,6 +19,7 @@ from hearth.model import names, packing
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.shards import WHOLE, Share
+from hearth.model.stack_tree import Node, StackTree
 
 STACK = Kind(group=names.GROUP, version=names.VERSION, name="Stack", plural="stacks", namespaced=True)
 
@@ -46,7 +47,9 @@ class StackCache:
         self._listener = listener
         self._store: Store[StackObject] = store.Store(self)
         server = Server(connection=connection, rules=rules or Rules(), observer=observer)
-        self._others = Others(self._store, share)
+        self.tree = StackTree()
+        """Of all Stacks, those of other processes included."""
+        self._others = Others(self._store, share, self.tree)
         handler = self._store if share.is_whole else self._others
         self._watch = Watch(server, requests.collection_path(STACK, namespace), handler, name=STACK.key)
 
@@ -100,6 +103,10 @@ class StackCache:
     def replace(self, old: StackObject | None, new: StackObject | None, *, is_ours: bool) -> None:
         """A Stack came, changed or went."""
         either = new or old
+        if new is not None:
+            self.tree.put(Node(new.uid, new.namespace, new.name, new.parent))
+        elif old is not None:
+            self.tree.drop(old.uid)
         if either is None or (old is not None and new is not None and is_same(old, new)):
             return
         if is_ours and (old is None or new is None or not has_new_wish(old, new)):
@@ -122,6 +129,7 @@ def parse_stack(raw: Object) -> StackObject:
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         annotations=metadata.get("annotations") or {},
+        parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
         author=provenance.find_author(metadata.get("managedFields") or ()),
         packed_spec=packing.pack(raw.get("spec") or {}),
         packed_status=packing.pack(status),

@@ -69,3 +69,7 @@ SOURCE_KEPT_BYTES = 64 * 1024
 """Of a ConfigMap's data that is kept in memory; a larger one is read again each time. Ordinary templates have a few KiB."""
 SOURCE_POLL = 30.0
 """Seconds between two polls of a source where the operator may not watch the kind as a whole."""
+NESTED_DEPTH = 8
+"""Stacks in one another, the outermost not counted. Templates of templates have two or three."""
+NESTED_STACKS = 1000
+"""Stacks nested in one outermost Stack, directly or in one another: as many as a large cluster has in all."""

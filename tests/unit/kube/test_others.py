@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hearth.kube.others import Others
+from hearth.model import names
 from hearth.model.shards import Share
+from hearth.model.stack_tree import Node, StackTree
 
 SHARE = Share(index=0, count=2)
 OWN = "11111111-1111-4111-8111-111111111111"
@@ -39,7 +41,7 @@ class Inner:
 def test_only_its_own_come_through() -> None:
     """The others cost a lookup."""
     inner = Inner()
-    others = Others(inner, SHARE)
+    others = Others(inner, SHARE, StackTree())
 
     others.on_listing()
     others.on_object(stack(OWN))
@@ -53,7 +55,7 @@ def test_only_its_own_come_through() -> None:
 
 def test_the_others_are_known_by_uid_and_name() -> None:
     """As long as they are there; a name may pass from one to the next before the end of the first is heard."""
-    others = Others(Inner(), SHARE)
+    others = Others(Inner(), SHARE, StackTree())
 
     others.on_object(stack(FOREIGN))
     others.on_object(stack(FOREIGN))
@@ -68,7 +70,7 @@ def test_the_others_are_known_by_uid_and_name() -> None:
 
 def test_what_a_fresh_list_does_not_show_is_gone() -> None:
     """Its end was missed."""
-    others = Others(Inner(), SHARE)
+    others = Others(Inner(), SHARE, StackTree())
     others.on_object(stack(FOREIGN))
     others.on_object(stack(NEXT, "next"))
 
@@ -78,3 +80,20 @@ def test_what_a_fresh_list_does_not_show_is_gone() -> None:
 
     assert (others.has_uid(FOREIGN), others.has_name("a", "shop")) == (False, False)
     assert (others.has_uid(NEXT), others.has_name("a", "next")) == (True, True)
+
+
+def test_the_tree_of_all_stacks_knows_the_others_too() -> None:
+    """With the parent that their label names, which may change, and as long as they are there."""
+    tree = StackTree()
+    others = Others(Inner(), SHARE, tree)
+    labelled = {"metadata": {**stack(NEXT, "next")["metadata"], "labels": {names.LABEL_STACK_UID: FOREIGN}}}
+
+    others.on_object(stack(FOREIGN))
+    others.on_object(stack(NEXT, "next"))
+    others.on_object(labelled)
+    others.on_object(stack(OWN))
+
+    assert (set(tree.find_nested(FOREIGN)), tree.find(OWN)) == ({NEXT}, None)
+    assert tree.find(NEXT) == Node(NEXT, "a", "next", FOREIGN)
+    others.on_deleted(labelled)
+    assert (set(tree.find_nested(FOREIGN)), tree.find(NEXT)) == (set(), None)

@@ -1,0 +1,186 @@
+"""Stacks that nest Stacks end somewhere, whatever their templates and labels say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import yaml
+
+from hearth.model import limits, names
+from hearth.model.child import Object
+from support import expectations, fake_kinds, fake_world
+from support.fake_world import FakeWorld
+from support.world import Address
+
+STACK = "hearth.dev/v1alpha1"
+SOURCE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bomb", "namespace": "default"}}
+ITSELF = {"apiVersion": STACK, "kind": "Stack", "spec": {"templateRef": {"name": "bomb"}}}
+DEEPER = {
+    "apiVersion": STACK,
+    "kind": "Stack",
+    "spec": {"templateRef": {"name": "bomb"}, "parameters": {"level": "${params.level + 1}"}},
+}
+FORK: Object = {"resources": {"left": {"manifest": ITSELF}, "right": {"manifest": ITSELF}}}
+STAIRS: Object = {
+    "parameters": {"level": {"type": "integer", "default": 0}},
+    "resources": {"x": {"manifest": DEEPER}},
+}
+LANDING: Object = {
+    **STAIRS,
+    "parameters": {"level": {"type": "integer", "default": 0}, "end": {"type": "integer", "default": 3}},
+    "resources": {"x": {"manifest": DEEPER, "when": "params.level < params.end"}},
+}
+
+
+async def find_nothing() -> list[str]:
+    """Nothing in particular is waited for."""
+    return []
+
+
+async def plant(world: FakeWorld, template: Object, **spec: object) -> None:
+    """A Stack whose template is in a ConfigMap, and an operator at rest."""
+    await world.start_controller()
+    await world.user.create({**SOURCE, "data": {"template.yaml": yaml.safe_dump(template)}})
+    await world.user.create(make_root(templateRef={"name": "bomb"}, **spec))
+    await world.wait_rest(find_nothing)
+
+
+def make_root(**spec: object) -> Object:
+    """The outermost Stack."""
+    return {"apiVersion": STACK, "kind": "Stack", "metadata": {"name": "r", "namespace": "default"}, "spec": spec}
+
+
+def find_stacks(world: FakeWorld) -> dict[str, Object]:
+    """All Stacks by name."""
+    return {raw["metadata"]["name"]: raw for raw in world.server.list_all(fake_kinds.STACK.kind)}
+
+
+def read_problem(stack: Mapping[str, Object], resource: str) -> tuple[str, str]:
+    """Reason and message of what a status says of a resource."""
+    [problem] = [each for each in stack["status"]["problems"] if each["resource"] == resource]
+    return problem["reason"], problem["message"]
+
+
+def test_a_template_that_nests_itself_is_refused_before_anything_is_written() -> None:
+    """The resources say so; a parameter that changes is what ends it otherwise."""
+
+    async def story(world: FakeWorld) -> None:
+        await plant(world, FORK)
+        stacks = find_stacks(world)
+        assert list(stacks) == ["r"]
+        assert stacks["r"]["status"]["phase"] == "CreateFailed"
+        assert read_problem(stacks["r"], "left") == (
+            "NestedInItself",
+            (
+                "cannot apply stack.hearth.dev/r-left: its template, configmap/bomb, with the same parameters is that of Stack "
+                "default/r, in which it is nested (default/r), so nesting would never end; give the nested Stack another parameter, "
+                "and test that by `when`"
+            ),
+        )
+
+    fake_world.run(story)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_nesting_ends_at_the_limit(shards: int) -> None:
+    """The resource of the innermost Stack names all on the way, also where other processes have some of them."""
+
+    async def story(world: FakeWorld) -> None:
+        await plant(world, STAIRS)
+        stacks = find_stacks(world)
+        assert len(stacks) == limits.NESTED_DEPTH + 1
+        innermost = max(stacks, key=len)
+        reason, message = read_problem(stacks[innermost], "x")
+        assert reason == "NestedTooDeep"
+        way = " > ".join(f"default/{name}" for name in sorted(stacks, key=len))
+        assert f"more than {limits.NESTED_DEPTH} deep ({way} > default/{innermost}-x)" in message
+
+    fake_world.run(story, shards=shards)
+
+
+def test_a_recursion_that_ends_is_allowed() -> None:
+    """By a parameter that changes, and a test of it."""
+
+    async def story(world: FakeWorld) -> None:
+        await plant(world, LANDING)
+        stacks = find_stacks(world)
+        assert len(stacks) == 4
+        assert {stack["status"]["phase"] for stack in stacks.values()} == {"CreateComplete"}
+
+    fake_world.run(story)
+
+
+def test_annotations_do_not_hide_how_deep_a_stack_is() -> None:
+    """Somebody takes all of ours off a Stack in the middle: its label alone says where it is."""
+
+    async def story(world: FakeWorld) -> None:
+        await plant(world, STAIRS)
+        middle = Address(api_version=STACK, kind="Stack", namespace="default", name="r-x-x-x-x")
+        live = await world.user.find(middle)
+        assert live is not None
+        await world.kill_controller()
+        gone = dict.fromkeys(live["metadata"]["annotations"])
+        await world.user.patch(middle, {"metadata": {"annotations": gone}})
+        await world.start_controller()
+        await world.wait_rest(find_nothing)
+        assert len(find_stacks(world)) == limits.NESTED_DEPTH + 1
+
+    fake_world.run(story)
+
+
+def make_crowd(count: int, *, namespace: str | None = None) -> Object:
+    """A template with so many nested Stacks, each with nothing in it."""
+    metadata = {"metadata": {"namespace": namespace}} if namespace is not None else {}
+    manifest = {"apiVersion": STACK, "kind": "Stack", **metadata, "spec": {"template": {"resources": {}}}}
+    return {"resources": {f"n{number}": {"manifest": manifest} for number in range(count)}}
+
+
+@pytest.mark.parametrize("namespace", [None, "elsewhere"])
+def test_there_are_never_more_nested_stacks_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch, namespace: str | None
+) -> None:
+    """However many are on their way at once; the others go on when there is room."""
+    monkeypatch.setattr(limits, "NESTED_STACKS", 5)
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+        await world.user.create(make_root(template=make_crowd(8, namespace=namespace)))
+        await world.wait_rest(find_nothing)
+        stacks = find_stacks(world)
+        assert len(stacks) == 6
+        reasons = {problem["reason"] for problem in stacks["r"]["status"]["problems"]}
+        assert reasons == {"TooManyNested"}
+        await world.user.patch(Address.of(stacks["r"]), {"spec": {"template": make_crowd(3, namespace=namespace)}})
+        drop = {f"n{number}": None for number in range(3, 8)}
+        await world.user.patch(Address.of(stacks["r"]), {"spec": {"template": {"resources": drop}}})
+        await world.wait_rest(find_nothing)
+        stacks = find_stacks(world)
+        assert (len(stacks), stacks["r"]["status"]["phase"]) == (4, "UpdateComplete")
+
+    fake_world.run(story)
+
+
+def test_forged_labels_in_other_namespaces_count_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or whoever learns a UID could use up another's share."""
+    monkeypatch.setattr(limits, "NESTED_STACKS", 5)
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+        await world.user.create(make_root(template=make_crowd(1)))
+        await world.wait_rest(find_nothing)
+        root = await world.user.find(Address.of(make_root()))
+        assert root is not None
+        labels = {names.LABEL_STACK_UID: root["metadata"]["uid"], names.LABEL_RESOURCE: "n0"}
+        for number in range(9):
+            metadata = {"name": f"f{number}", "namespace": "elsewhere", "labels": labels}
+            await world.user.create({**make_root(paused=True, template=make_crowd(0)), "metadata": metadata})
+        await world.user.patch(Address.of(root), {"spec": {"template": make_crowd(4)}})
+        await world.wait_rest(find_nothing)
+        root = await world.user.find(Address.of(root))
+        assert root is not None
+        assert expectations.find_condition(root, "Ready")["status"] == "True"
+
+    fake_world.run(story)
