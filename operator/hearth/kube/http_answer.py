@@ -134,8 +134,8 @@ def parse_size(line: bytes) -> int:
     """How long a chunk is. Raises `Malformed`."""
     digits = line.partition(b";")[0].strip()
     try:
-        # Python would take a sign, too.
-        return int(digits, 16) if digits.isalnum() else int("")
+        # Python would take a sign and a prefix, too.
+        return int(digits, 16) if digits.isalnum() and b"x" not in digits.lower() else int("")
     except ValueError as error:
         raise Malformed(f"the answer has a chunk of the size {line[:50]!r}") from error
 

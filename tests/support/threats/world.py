@@ -159,6 +159,14 @@ class ThreatWorld:
 
         return self.wait_for(look, within=within, what=f"{'/'.join(phases)} of stack/{name} in {namespace}")
 
+    def wait_problem(self, namespace: str, name: str, *, within: float = PATIENCE) -> Object:
+        """Until a Stack tells a problem of a resource; the first one."""
+
+        def look() -> Object | None:
+            return next(iter(self.find_status(namespace, name).get("problems") or ()), None)
+
+        return self.wait_for(look, within=within, what=f"a problem of stack/{name} in {namespace}")
+
     # ------------------------------------------------------------ the canary
 
     def canary(self, within: float = 10.0) -> Canary:
