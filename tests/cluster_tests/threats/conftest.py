@@ -24,7 +24,8 @@
   that leave it well into one test. Everything in namespaces from `tenant()` and in `hearth-system` is removed after it.
 - Run on a plane of your own, which must not be `hearth`, without xdist:
   `python tests/cluster/controlplane.py --name mine with --quiet -- pytest -n 0 tests/cluster_tests/threats/test_x.py`
-- Against an older checkout: the same with `PYTHONPATH=/path/to/it/operator`; CRDs and rights are taken from there too.
+- Against an older checkout: the same with `HEARTH_THREATS_CHECKOUT=/path/to/it`, whose operator, CRDs and rights are taken
+  then; the test itself still imports this checkout.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def threats(slots: Slots, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
         installation.install(kubeconfig)
         api = installation.connect(kubeconfig)
         operator = Operator(
+            checkout=installation.find_root(),
             kubeconfig=installation.write_operator_kubeconfig(api, kubeconfig, tmp_path / "kubeconfig"),
             log_file=tmp_path / "operator.log",
             options=marker.args if marker is not None else (),

@@ -1,12 +1,14 @@
 """Hearth on a control plane as its manifests install it, but for the process itself.
 
-Takes CRDs and rights from the code that `PYTHONPATH` names; imports nothing of it.
+Takes CRDs and rights from the checkout whose operator runs: this one, or that which `HEARTH_THREATS_CHECKOUT` names.
+Imports nothing of it.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,13 +17,16 @@ import yaml
 
 from support.threats.api import Api, find_path
 
+VARIABLE = "HEARTH_THREATS_CHECKOUT"
 ACCOUNT = "/api/v1/namespaces/hearth-system/serviceaccounts/hearth/token"
 DAY = 86_400
 PROGRAM = Path(__file__).resolve().parents[2] / "cluster" / "controlplane.py"
 
 
 def find_root() -> Path:
-    """The checkout of the Hearth that runs."""
+    """The checkout of the operator that runs."""
+    if VARIABLE in os.environ:
+        return Path(os.environ[VARIABLE]).resolve()
     spec = importlib.util.find_spec("hearth")
     assert spec is not None
     assert spec.origin is not None

@@ -1,6 +1,6 @@
 """The operator as a process of its own under the shipped rights, and what can be seen of it from outside.
 
-Imports nothing of Hearth: `PYTHONPATH` decides whose code runs.
+Imports nothing of Hearth, so that an older one may run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,8 @@ class Silence:
 class Operator:
     """One operator, which may be ended and started again."""
 
+    checkout: Path
+    """Whose code runs."""
     kubeconfig: Path
     """With a token of its ServiceAccount."""
     log_file: Path
@@ -62,7 +64,6 @@ class Operator:
     process: subprocess.Popen[bytes] | None = None
     memory_limit: int = 0
     """Bytes of address space it may have at most; 0: no limit. Counts from the next start."""
-    _environment: dict[str, str] = field(default_factory=dict)
 
     # ------------------------------------------------------------ its life
 
@@ -74,8 +75,9 @@ class Operator:
         command += ["--operator-namespace=hearth-system", f"--http-address=127.0.0.1:{self.port}", "--log-format=json"]
         if self.memory_limit:
             command = ["prlimit", f"--as={self.memory_limit}", *command]
+        environment = os.environ | {"PYTHONPATH": str(self.checkout / "operator")}
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | self._environment)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         if is_ready:
             self.wait_ready()
 
