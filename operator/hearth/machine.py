@@ -161,6 +161,7 @@ class KubeMachine:
 
     async def _begin(self) -> None:
         hasher = await self._prepare()
+        self._cluster.trust(hasher)
         self._unready = "waits for a first look at all Stacks"
         self._stacks.start()
         self._revisions.start()

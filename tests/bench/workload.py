@@ -193,6 +193,6 @@ def write_out(resource: ResourceBlueprint, stack: StackIdentity, written: Mappin
     assert kind is not None
     assert isinstance(outcome, Known), outcome
     requires = tuple(f"{name}/1" for name in resource.requires)
-    whose = Standpoint(stack=stack, resource=resource.name, requires=requires)
+    whose = Standpoint(stack=stack, resource=resource.name, requires=requires, signer=HASHES)
     child = desired.want(outcome.value, kind=kind, hash_=HASHES.hash(outcome.value), whose=whose).at(1)
     return Target(path=requests.object_path(kind, child.ref.namespace, child.ref.name), manifest=child.manifest)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.engine.ports import Cluster, Home, Marks
-from hearth.model import errors, names
+from hearth.model import errors, names, signatures
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.causes import Cause
 from support import fake_kinds, probe_player
+from support.blueprints import HASHER
 from support.world import Address, User
 
 TIMEOUT = 20.0
@@ -101,8 +102,9 @@ class Bench:
         identity = names.identity(
             stack_uid=STACK_UID, group=kind.group, kind=kind.name, namespace=self.namespace, name=name
         )
+        signature = signatures.write(identity, resource=name, incarnation=1, requires="", signer=HASHER)
         metadata = {"name": name, "namespace": self.namespace, "labels": labels}
-        metadata["annotations"] = {names.ANNOTATION_IDENTITY: identity}
+        metadata["annotations"] = {names.ANNOTATION_IDENTITY: identity, names.ANNOTATION_SIGNATURE: signature}
         metadata |= fields.pop("metadata", {})
         return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, **fields}
 

@@ -21,6 +21,7 @@ from hearth.kube.source_cache import SourceCache
 from hearth.kube.stack_cache import StackCache
 from hearth.model import crd
 from support import probe_player, real_user
+from support.blueprints import HASHER
 from support.fake_cluster import FakeCluster
 from support.fake_home import FakeHome
 from support.fake_marks import FakeMarks
@@ -53,7 +54,7 @@ async def make_fake(wire: FakeWire) -> Bench:
     await user.create(probe_player.definition())
     ears = Ears()
     return Bench(
-        cluster=FakeCluster(wire, ears),
+        cluster=FakeCluster(wire, ears, signatures=HASHER),
         home=FakeHome(wire, ears),
         marks=FakeMarks(wire, ears),
         ears=ears,
@@ -70,6 +71,7 @@ async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Ben
     revisions = RevisionCache(connection, namespace=user.namespace)
     sources = SourceCache(connection, ears)
     cluster = KubeCluster(connection, ears, namespace=user.namespace)
+    cluster.trust(HASHER)
     await cluster.open()
     cached = MarkCache(connection, ears, namespace=user.namespace)
     cached.start()

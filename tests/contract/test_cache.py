@@ -7,6 +7,7 @@ from dataclasses import replace
 from contract import bench as benches
 from contract.bench import CONFIG_MAP, PROBE, STACK_UID, Bench, Refusal
 from hearth.model import names
+from hearth.model.child import UNPROVEN
 from hearth.model.kinds import ObjectRef
 from support.world import Address
 
@@ -104,22 +105,25 @@ async def test_label_taken_away(bench: Bench) -> None:
 
 
 async def test_label_changed_to_another_resource(bench: Bench) -> None:
-    """Both hear of it."""
+    """The resource that the signature names hears of it, and keeps its object."""
     manifest = bench.config(a="1")
     await bench.apply(manifest)
     await bench.follow(CONFIG_MAP)
     await bench.user.patch(Address.of(manifest), {"metadata": {"labels": {names.LABEL_RESOURCE: "other"}}})
-    await bench.until(lambda: bench.cached("other") is not None)
-    assert (bench.cached("web"), sorted(bench.ears.children)) == (None, [(STACK_UID, "other"), (STACK_UID, "web")])
-
-
-async def test_copied_identity_is_no_identity(bench: Bench) -> None:
-    """An object that merely carries the labels does not say that it is a child."""
-    await bench.apply(bench.config("copy", metadata={"annotations": {names.ANNOTATION_IDENTITY: "web"}}, a="1"))
-    await bench.follow(CONFIG_MAP)
-    child = bench.cached("copy")
+    await bench.until(lambda: bool(bench.ears.children))
+    child = bench.cached("web")
     assert child is not None
-    assert child.is_identified is False
+    assert (child.resource, bench.cached("other"), bench.ears.children) == ("web", None, [(STACK_UID, "web")])
+
+
+async def test_a_copied_signature_proves_nothing(bench: Bench) -> None:
+    """An object that merely carries labels and annotations of a child is not one, and is kept apart from them."""
+    copied = bench.config()["metadata"]["annotations"]
+    await bench.apply(bench.config("copy", metadata={"annotations": copied}, a="1"))
+    await bench.follow(CONFIG_MAP)
+    assert bench.cached("copy") is None
+    (child,) = bench.cluster.children_of(STACK_UID, UNPROVEN)
+    assert (child.name, child.is_identified) == ("copy", False)
 
 
 async def test_delete(bench: Bench) -> None:

@@ -168,7 +168,7 @@ def make_child(
     raw = {**manifest, "metadata": {**metadata, "managedFields": [entry]}}
     if status is not None:
         raw["status"] = status
-    return parse_child(raw, kind=kind, paths=[("status",), ("data",)])
+    return parse_child(raw, kind=kind, paths=[("status",), ("data",)], signatures=HASHER)
 
 
 def make_board(

@@ -17,6 +17,7 @@ from hearth.model import names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
 from hearth.model.shards import WHOLE, Share
+from hearth.model.signatures import Signatures
 from support import fake_kinds
 from support.fake_wire import FakeWire
 
@@ -74,8 +75,11 @@ class Following:
 class FakeCache:
     """The children, by the Stack and the resource that their labels name."""
 
-    def __init__(self, wire: FakeWire, listener: Listener, *, share: Share = WHOLE) -> None:
+    def __init__(
+        self, wire: FakeWire, listener: Listener, *, signatures: Signatures | None = None, share: Share = WHOLE
+    ) -> None:
         self._share = share
+        self._signatures = signatures
         self._wire = wire
         self._server = wire.server
         self._listener = listener
@@ -156,7 +160,7 @@ class FakeCache:
         parsed = self._parse(kind, raw)
         self._known[where] = (raw, parsed)
         if parsed.stack_uid:
-            self._children[parsed.stack_uid][parsed.resource][where] = parsed
+            self._children[parsed.stack_uid][parsed.index_key][where] = parsed
         if not is_same(known, parsed):
             self._tell(parsed)
 
@@ -174,7 +178,7 @@ class FakeCache:
             self._remove(where, old)
         self._known[where] = (raw, parsed)
         if parsed.stack_uid:
-            self._children.setdefault(parsed.stack_uid, {}).setdefault(parsed.resource, {})[where] = parsed
+            self._children.setdefault(parsed.stack_uid, {}).setdefault(parsed.index_key, {})[where] = parsed
         if not is_ours and not (old is not None and is_same(old, parsed)):
             self._tell(old, parsed)
         return parsed
@@ -208,7 +212,7 @@ class FakeCache:
         following = self._following.get((kind.group, kind.name))
         paths = following.paths if following is not None else ()
         shown = raw if paths else {"metadata": raw["metadata"]}
-        return children.parse_child(shown, kind=kind, paths=paths)
+        return children.parse_child(shown, kind=kind, paths=paths, signatures=self._signatures)
 
     def _drop(self, kind: Kind, raw: Object) -> None:
         """An object is gone, or does not carry the label any more."""
@@ -223,10 +227,10 @@ class FakeCache:
 
     def _remove(self, where: Place, child: Child) -> None:
         by_resource = self._children.get(child.stack_uid, {})
-        siblings = by_resource.get(child.resource, {})
+        siblings = by_resource.get(child.index_key, {})
         siblings.pop(where, None)
         if not siblings:
-            by_resource.pop(child.resource, None)
+            by_resource.pop(child.index_key, None)
 
     def _tell(self, *changed: Child | None) -> None:
         for stack_uid, resource in {(each.stack_uid, each.resource) for each in changed if each is not None}:

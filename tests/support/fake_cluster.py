@@ -15,6 +15,7 @@ from hearth.model import errors, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.shards import WHOLE, Share
+from hearth.model.signatures import Signatures
 from hearth.plan.causes import Cause
 from support import fake_kinds
 from support.fake_cache import FakeCache
@@ -29,13 +30,16 @@ MANAGER = "hearth"
 class FakeCluster:
     """One engine's way to the children."""
 
-    def __init__(self, wire: FakeWire, listener: Listener, *, share: Share = WHOLE) -> None:
-        """share: of the Stacks whose children this engine watches."""
+    def __init__(
+        self, wire: FakeWire, listener: Listener, *, signatures: Signatures | None = None, share: Share = WHOLE
+    ) -> None:
+        """signatures: tells children; share: of the Stacks whose children this engine watches."""
+        self._signatures = signatures
         self._wire = wire
         self._server = wire.server
         self._schemas: set[Kind] = set()
         self._kinds = _KnownKinds(self._server.kinds, self._schemas)
-        self.cache = FakeCache(wire, listener, share=share)
+        self.cache = FakeCache(wire, listener, signatures=signatures, share=share)
         self._causes = FakeCauses(wire, listener)
 
     @property
@@ -189,7 +193,7 @@ class FakeCluster:
                 return []
             raise
         self.cache.take_list(labelled, kind=kind, stack_uid=stack_uid, as_of=as_of)
-        return [children.parse_child(raw, kind=kind, paths=()) for raw in labelled]
+        return [children.parse_child(raw, kind=kind, paths=(), signatures=self._signatures) for raw in labelled]
 
     def _list_labelled(self, kind: Kind, stack_uid: str) -> tuple[list[Object], int]:
         """The objects with that Stack's label, and the version as of which they are."""

@@ -136,7 +136,7 @@ class Controller:
         shared = services.Services(
             home=FakeHome(self.wire, heard, share=share),
             marks=FakeMarks(self.wire, heard),
-            cluster=FakeCluster(self.wire, heard, share=share),
+            cluster=FakeCluster(self.wire, heard, signatures=HASHER, share=share),
             share=share,
             clock=self._clock,
             hashes=HASHER,

@@ -18,7 +18,7 @@ from hearth.kube.watch import Rules
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import virtual_time
+from support import signing, virtual_time
 
 Piece: TypeAlias = bytes | Exception
 """What a stream brings next: bytes, or the end by an error."""
@@ -138,13 +138,14 @@ class ServedKinds:
 def make_object(name: str, version: int, **parts: object) -> Object:
     """A ConfigMap called `name` of stack `s1`, whose uid and resource are its name too.
 
-    parts: `data`, or anything that goes into its metadata.
+    parts: `data`, or anything that goes into its metadata; signed for whoever trusts, unless annotations are given.
     """
     data = parts.pop("data", None)
     labels = {names.LABEL_STACK_UID: "s1", names.LABEL_RESOURCE: name}
     metadata = {"name": name, "namespace": "default", "uid": name, "labels": labels, **parts}
     raw: Object = {"metadata": {**metadata, "resourceVersion": str(version)}}
-    return raw if data is None else {**raw, "data": data}
+    whole = raw if data is None else {**raw, "data": data}
+    return whole if "annotations" in parts else signing.sign(whole)
 
 
 def event(event_type: str, raw: Object) -> bytes:

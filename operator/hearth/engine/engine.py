@@ -176,7 +176,11 @@ class Engine:
             return
         manager, begun = names.manager(stack.namespace, stack.name), self._services.clock.monotonic()
         result = self._nesting.refuse(stack, step) or await execution.take(
-            step, cluster=self._services.cluster, manager=manager, may_exist=self._services.may_exist
+            step,
+            cluster=self._services.cluster,
+            manager=manager,
+            may_exist=self._services.may_exist,
+            ours=self._services.hashes,
         )
         each.finish(key, step, result)
         in_flight = self._executor.in_flight

@@ -14,6 +14,7 @@ from hearth.model import child, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import Refused, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.signatures import Signatures
 from hearth.plan import adoption, causes, desired, differences, drift, refusals
 from hearth.plan.adoption import MayExist
 from hearth.plan.attempts import Server, Trouble
@@ -54,12 +55,12 @@ class Done:
 Result: TypeAlias = Done | Trouble
 
 
-async def take(step: Step, *, cluster: Cluster, manager: str, may_exist: MayExist) -> Result:
+async def take(step: Step, *, cluster: Cluster, manager: str, may_exist: MayExist, ours: Signatures) -> Result:
     """What came of the step. Never raises for anything that the world does."""
     try:
         match step:
             case Apply():
-                return await _apply(step, cluster=cluster, manager=manager, may_exist=may_exist)
+                return await _apply(step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
             case Delete():
                 await cluster.delete(step.child)
                 return Done(None)
@@ -80,7 +81,7 @@ async def take(step: Step, *, cluster: Cluster, manager: str, may_exist: MayExis
         return await _explain(error, step, cluster=cluster)
 
 
-async def _apply(step: Apply, *, cluster: Cluster, manager: str, may_exist: MayExist) -> Result:
+async def _apply(step: Apply, *, cluster: Cluster, manager: str, may_exist: MayExist, ours: Signatures) -> Result:
     if step.uid is not None:
         manifest = guarded(step.stated, uid=step.uid)
         return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True), step.left)
@@ -90,19 +91,18 @@ async def _apply(step: Apply, *, cluster: Cluster, manager: str, may_exist: MayE
     except Refused as error:
         if not isinstance(_classify(error, step), refusals.ObserveAgain | refusals.SomebodyElse):
             raise
-    return await _take_over(step, cluster=cluster, manager=manager, may_exist=may_exist)
+    return await _take_over(step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
 
 
-async def _take_over(step: Apply, *, cluster: Cluster, manager: str, may_exist: MayExist) -> Result:
+async def _take_over(step: Apply, *, cluster: Cluster, manager: str, may_exist: MayExist, ours: Signatures) -> Result:
     """Something stands under the name already: bring it up to date where it is ours or may be, else leave it alone."""
     live = await cluster.get(step.ref, kind=step.kind)
     metadata, manifest = live["metadata"], step.manifest
     annotations = metadata.get("annotations") or {}
-    is_ours = (
-        annotations.get(names.ANNOTATION_IDENTITY) == manifest["metadata"]["annotations"][names.ANNOTATION_IDENTITY]
-    )
+    stack_uid = manifest["metadata"]["labels"][names.LABEL_STACK_UID]
+    is_ours = adoption.is_child_of(live, step.ref, stack_uid=stack_uid, ours=ours)
     if not is_ours:
-        objection = adoption.object_to(live, ref=step.ref, adopts=step.adopts, may_exist=may_exist)
+        objection = adoption.object_to(live, ref=step.ref, adopts=step.adopts, may_exist=may_exist, ours=ours)
         if objection is not None:
             message = f"{step.ref} exists already and {objection.message}"
             taken = causes.of_object(step.kind, step.ref)

@@ -181,7 +181,11 @@ class HealthMarks:
             return False
         manager = names.manager(mark.namespace, view.stack)
         result = await execution.take(
-            step, cluster=self._services.cluster, manager=manager, may_exist=self._services.may_exist
+            step,
+            cluster=self._services.cluster,
+            manager=manager,
+            may_exist=self._services.may_exist,
+            ours=self._services.hashes,
         )
         if not isinstance(result, Trouble):
             self._attempts.pop(mark.uid, None)

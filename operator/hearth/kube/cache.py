@@ -16,6 +16,7 @@ from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds
 from hearth.model.shards import WHOLE, Share
+from hearth.model.signatures import Signatures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,11 @@ class Caches:
         self._index = child_index.ChildIndex()
         self._followed: dict[str, KindCache] = {}
         self._generation = kinds.generation
+        self._signatures: Signatures | None = None
+
+    def trust(self, signatures: Signatures) -> None:
+        """Tell children by these signatures; to be said before any kind is followed."""
+        self._signatures = signatures
 
     def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
         """Whether all labelled objects of this kind are there with these fields; from now on they are kept.
@@ -138,6 +144,7 @@ class Caches:
                 server=self.server,
                 index=self._index,
                 listener=self._listener,
+                signatures=self._signatures,
                 namespace=self._namespace,
                 share=self._share,
             )

@@ -32,30 +32,31 @@ class ChildIndex:
     def replace(self, old: Child | None, new: Child | None) -> None:
         """Put `new` in the place of `old`; either may be missing, and their labels may differ."""
         if old is not None and new is not None and place(old) == place(new):
-            resources = self._stacks[new.stack_uid]
-            siblings = resources[new.resource]
-            resources[new.resource] = tuple(new if child is old else child for child in siblings)
+            resources, key = self._stacks[new.stack_uid], new.index_key
+            siblings = resources[key]
+            resources[key] = tuple(new if child is old else child for child in siblings)
             return
         if old is not None:
             self._remove(old)
         # A child without a Stack's label is what our own write answered about an object that somebody took the label of.
         if new is not None and new.stack_uid:
             resources = self._stacks.setdefault(new.stack_uid, {})
-            resources[new.resource] = (*resources.get(new.resource, ()), new)
+            resources[new.index_key] = (*resources.get(new.index_key, ()), new)
 
     def _remove(self, old: Child) -> None:
         resources = self._stacks.get(old.stack_uid)
         if resources is None:
             return
-        rest = tuple(child for child in resources.get(old.resource, ()) if child is not old)
+        key = old.index_key
+        rest = tuple(child for child in resources.get(key, ()) if child is not old)
         if rest:
-            resources[old.resource] = rest
+            resources[key] = rest
         else:
-            resources.pop(old.resource, None)
+            resources.pop(key, None)
             if not resources:
                 del self._stacks[old.stack_uid]
 
 
 def place(child: Child) -> tuple[str, str]:
-    """Where its labels put it."""
-    return child.stack_uid, child.resource
+    """Where it is known: where its labels put it, as far as they are signed."""
+    return child.stack_uid, child.index_key

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hearth.kube.watch import Rules
     from hearth.model.child import Child, Object, Path
     from hearth.model.kinds import Kinds, ObjectRef
+    from hearth.model.signatures import Signatures
     from hearth.plan.causes import Cause
 
 ACCESS_REVIEW = Kind(
@@ -64,6 +65,12 @@ class KubeCluster:
             observer=observer,
         )
         self._causes = cause_watches.CauseWatches(self.caches.server, self._discovery, listener)
+        self._signatures: Signatures | None = None
+
+    def trust(self, signatures: Signatures) -> None:
+        """Tell children by these signatures; to be said before anything is followed or listed."""
+        self._signatures = signatures
+        self.caches.trust(signatures)
 
     async def open(self) -> None:
         """Learn what the server serves; nothing works before. Raises `Refused` or `Unreachable`."""
@@ -225,7 +232,7 @@ class KubeCluster:
             if not continued:
                 break
         self.caches.take_list(found, kind=kind, stack_uid=stack_uid, as_of=int(page["metadata"]["resourceVersion"]))
-        return [child_module.parse_child(raw, kind=kind, paths=()) for raw in found]
+        return [child_module.parse_child(raw, kind=kind, paths=(), signatures=self._signatures) for raw in found]
 
     async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """Whether our account may do that."""

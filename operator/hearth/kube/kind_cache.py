@@ -18,6 +18,7 @@ from hearth.model import child, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
 from hearth.model.shards import WHOLE, Share
+from hearth.model.signatures import Signatures
 
 COMMON = ("namespace", "creationTimestamp")
 COMMON_ANNOTATIONS = (names.ANNOTATION_INCARNATION, names.ANNOTATION_REQUIRES, names.ANNOTATION_HASH)
@@ -40,17 +41,19 @@ class Listener(Protocol):
 class KindCache:
     """A followed kind. Asked for more fields, it lists afresh, and keeps what it has until then."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what all watches share, and which objects this one sees and believes
         self,
         kind: Kind,
         *,
         server: Server,
         index: ChildIndex,
         listener: Listener,
+        signatures: Signatures | None = None,
         namespace: str = "",
         share: Share = WHOLE,
     ) -> None:
         self.kind = kind
+        self._signatures = signatures
         self._server = server
         self._index = index
         self._listener = listener
@@ -117,7 +120,8 @@ class KindCache:
         metadata = share_strings(raw["metadata"])
         # An answer to our own write is whole; keep what the watch would have shown, or each would differ from the other.
         shown = {"metadata": metadata} if self.watch.metadata_only else raw
-        made = child.parse_child(shown, kind=self.kind, paths=self._kept)
+        known = self._store.records.get(metadata["uid"])
+        made = child.parse_child(shown, kind=self.kind, paths=self._kept, signatures=self._signatures, known=known)
         # Made this moment and known to nobody else, so that it may still be changed; a copy costs as much as parsing it.
         object.__setattr__(made, "ownership", self._share(made.ownership))
         object.__setattr__(made, "requires", self._share(made.requires))

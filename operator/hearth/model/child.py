@@ -6,14 +6,17 @@ Knows the shape of objects and of `managedFields`; must not know where they come
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import names, packing
+from hearth.model import limits, names, packing
+from hearth.model import signatures as signatures_module
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.signatures import Facts, Signatures
 
 Object: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str, ...]
@@ -22,6 +25,8 @@ Path: TypeAlias = tuple[str, ...]
 METADATA_KEPT = ("name", "namespace", "uid", "generation", "labels", "annotations", "creationTimestamp")
 MEMBER = frozenset({"."})
 """The key with which `fieldsV1` marks a level that is itself owned, besides what is below it."""
+UNPROVEN = "?"
+"""Stands for the resource of all objects that carry a Stack's label without its signature: no resource has such a name."""
 UNSAID = f"marked by the annotation {names.ANNOTATION_UNHEALTHY}, which gives no reason"
 """The reason of a mark that has none."""
 
@@ -58,7 +63,8 @@ class Child:
     requires: tuple[str, ...]
     """`name/incarnation` of each resource that it was evaluated against."""
     is_identified: bool
-    """Whether its identity annotation names this very object; a copied label does not make a child."""
+    """Whether our signature on it is valid for this very object; labels that were copied or forged make no child. Without
+    it, whatever is said here of a resource, an incarnation or a Stack is a claim and nothing more."""
     is_retained: bool
     """Whether it says itself that it is to be kept when nothing wants it any more."""
     is_adopted: bool
@@ -67,6 +73,16 @@ class Child:
     """The object cut down to what expressions and health rules read; always holds apiVersion, kind, metadata."""
     ownership: Ownership | None
     """None where no entry of a Hearth manager is left."""
+
+    @property
+    def signature(self) -> str:
+        """As its annotation says, valid or not."""
+        return str((self.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, ""))
+
+    @property
+    def index_key(self) -> str:
+        """The resource that it is known under."""
+        return self.resource if self.is_identified else UNPROVEN
 
     @property
     def asks_to_stay(self) -> bool:
@@ -87,17 +103,24 @@ class Child:
         return ObjectRef(group=self.kind.group, kind=self.kind.name, namespace=self.namespace, name=self.name)
 
 
-def parse_child(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) -> Child:
-    """The slim view of `raw`, keeping the fields under `paths` besides the metadata."""
+def parse_child(
+    raw: Mapping[str, Any],
+    *,
+    kind: Kind,
+    paths: Iterable[Path],
+    signatures: Signatures | None = None,
+    known: Child | None = None,
+) -> Child:
+    """The slim view of `raw`, keeping the fields under `paths` besides the metadata.
+
+    signatures: tells ours from others; without it none is believed. known: an earlier state of the same object.
+    """
     metadata = raw["metadata"]
     labels = metadata.get("labels") or {}
     annotations = metadata.get("annotations") or {}
     namespace = metadata.get("namespace", "")
     stack_uid = labels.get(names.LABEL_STACK_UID, "")
-    identity = names.identity(
-        stack_uid=stack_uid, group=kind.group, kind=kind.name, namespace=namespace, name=metadata["name"]
-    )
-    requires = annotations.get(names.ANNOTATION_REQUIRES, "")
+    facts = find_facts(metadata, kind=kind, stack_uid=stack_uid, signatures=signatures, known=known)
     return Child(
         kind=kind,
         namespace=namespace,
@@ -107,11 +130,13 @@ def parse_child(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) ->
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         stack_uid=stack_uid,
-        resource=labels.get(names.LABEL_RESOURCE, ""),
-        incarnation=parse_count(annotations.get(names.ANNOTATION_INCARNATION, "")),
+        resource=sys.intern(facts.resource if facts is not None else labels.get(names.LABEL_RESOURCE, "")),
+        incarnation=facts.incarnation
+        if facts is not None
+        else parse_count(annotations.get(names.ANNOTATION_INCARNATION, "")),
         hash=annotations.get(names.ANNOTATION_HASH, ""),
-        requires=tuple(requires.split(",")) if requires else (),
-        is_identified=annotations.get(names.ANNOTATION_IDENTITY) == identity,
+        requires=read_requires(annotations, facts),
+        is_identified=facts is not None,
         is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN,
         is_adopted=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED,
         fields=cut(raw, kind=kind, paths=paths),
@@ -119,9 +144,38 @@ def parse_child(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) ->
     )
 
 
+def find_facts(
+    metadata: Mapping[str, Any], *, kind: Kind, stack_uid: str, signatures: Signatures | None, known: Child | None
+) -> Facts | None:
+    """What our signature on the object proves of it; None where that is nothing."""
+    text = (metadata.get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, "")
+    if not text or signatures is None:
+        return None
+    if known is not None and known.is_identified and known.stack_uid == stack_uid and known.signature == text:
+        # Proven before. Most events change something else, and the proof costs more than all the rest of them.
+        return signatures_module.parse(text.rpartition("/")[0])
+    identity = names.identity(
+        stack_uid=stack_uid,
+        group=kind.group,
+        kind=kind.name,
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+    )
+    return signatures_module.read(identity, text, signatures=signatures)
+
+
+def read_requires(annotations: Mapping[str, str], facts: Facts | None) -> tuple[str, ...]:
+    """What the object was evaluated against; nothing where that is not what we wrote."""
+    text = annotations.get(names.ANNOTATION_REQUIRES, "")
+    if not text or facts is None or signatures_module.digest(text) != facts.requires:
+        return ()
+    return tuple(text.split(","))
+
+
 def parse_count(text: str) -> int:
     """The number that `text` states; 1 where somebody has spoilt it."""
-    return int(text) if text.isascii() and text.isdigit() else 1
+    is_count = text.isascii() and text.isdigit() and len(text) <= limits.COUNT_DIGITS
+    return int(text) if is_count else 1
 
 
 def cut(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) -> Object:

@@ -13,6 +13,8 @@ JSON_NODES = 100_000
 """Values in one definition or source, counted after expansion: 5,000 resources of 20 fields each."""
 INTEGER_DIGITS = 20
 """Of a whole number as text: 64 bits have 19 and a sign. Python refuses to convert 4,300."""
+SIGNATURE_LENGTH = 160
+"""Characters of a child's signature: the longest that we write has 117."""
 COUNT_DIGITS = 9
 """Of a number in an annotation or label of ours: a billion incarnations or revisions."""
 

@@ -19,6 +19,8 @@ LABEL_BUCKET = "hearth.dev/bucket"
 """Of the Stack, see `hearth.model.shards`: what a process watches that works on a part of all Stacks."""
 
 ANNOTATION_IDENTITY = "hearth.dev/identity"
+ANNOTATION_SIGNATURE = "hearth.dev/signature"
+"""On a child: the proof that we wrote whose it is; see `hearth.model.signatures`."""
 ANNOTATION_INCARNATION = "hearth.dev/incarnation"
 ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
@@ -113,7 +115,7 @@ def child_name(
 
 
 def identity(*, stack_uid: str, group: str, kind: str, namespace: str, name: str) -> str:
-    """What a child's annotation must say for the child to belong to that Stack. No version: it may change."""
+    """Whose child an object is and where it stands, as its annotation says and its signature proves. No version: it may change."""
     return f"{stack_uid}/{group}/{kind}/{namespace}/{name}"
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hearth.model import names
+from hearth.model import child, names, signatures
 from hearth.model.kinds import ObjectRef
+from hearth.model.signatures import Signatures
 from hearth.plan import owners
 
 MayExist: TypeAlias = Callable[[str, str], bool]
@@ -30,12 +31,14 @@ class Objection:
     """Whether only the user can change it."""
 
 
-def object_to(live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: MayExist) -> Objection | None:
+def object_to(
+    live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: MayExist, ours: Signatures
+) -> Objection | None:
     """What speaks against taking over the live object at `ref`; None where nothing does.
 
-    adopts: whether that is wanted at all.
+    adopts: whether that is wanted at all; ours: tells our signatures from others.
     """
-    stack = find_stack(live, ref)
+    stack = find_stack(live, ref, ours)
     owner = owners.name_owner(live)
     if stack is not None and may_exist(stack, owners.find_stack_namespace(live)):
         message = (
@@ -57,9 +60,26 @@ def object_to(live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exis
     return Objection(reason="NotOurs", message=message, is_final=True)
 
 
-def find_stack(live: Mapping[str, Any], ref: ObjectRef) -> str | None:
-    """The UID of the Stack whose child this very object is, living or not; copied annotations make no child."""
-    found = str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_IDENTITY, ""))
-    uid = names.owner_of(found)
-    expected = names.identity(stack_uid=uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name)
-    return uid if found == expected else None
+def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, ours: Signatures) -> bool:
+    """Whether our signature proves that this very object is a child of that Stack, whatever else its metadata says."""
+    text = str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, ""))
+    identity = names.identity(
+        stack_uid=stack_uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name
+    )
+    return signatures.read(identity, text, signatures=ours) is not None
+
+
+def find_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str | None:
+    """The UID of the Stack whose child this very object is, living or not; copied annotations make no child.
+
+    Where the signature is gone, or the object is older than signatures, a label that an apply of ours owns will do: it
+    protects the object from other Stacks, and gives nobody anything.
+    """
+    metadata = live["metadata"]
+    labelled = str((metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""))
+    named = names.owner_of(str((metadata.get("annotations") or {}).get(names.ANNOTATION_IDENTITY, "")))
+    for uid in dict.fromkeys((named, labelled)):
+        if uid and is_child_of(live, ref, stack_uid=uid, ours=ours):
+            return uid
+    is_ours = any(child.is_ours(entry) and child.holds_label(entry) for entry in metadata.get("managedFields") or ())
+    return labelled if labelled and is_ours else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Iterator
 
-from hearth.model.child import Child
+from hearth.model.child import UNPROVEN, Child
 from hearth.model.kinds import Kind, Kinds
 from hearth.plan import departure, resolve, suspending
 from hearth.plan.attempts import Attempt
@@ -196,6 +196,7 @@ class Board:
         return self.frontier.pop(key, None)
 
     def _refresh_resources(self, dirty: Iterable[str], *, children: Children, memory: Memory, now: float) -> None:
+        self._resolver.unproven.look(children.of(UNPROVEN))
         queue: list[int] = []
         queued: set[int] = set()
         for name in dirty:

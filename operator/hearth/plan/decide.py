@@ -23,7 +23,7 @@ def decide(subject: Subject, child: Child, desired: Desired, finding: Finding) -
     if is_suspended:
         finding = suspending.reclaim(child, finding)
     if child.hash != desired.hash:
-        field = find_immutable(subject, child, finding)
+        field = find_immutable(subject, child, finding) if child.is_identified else None
         return _replace(subject, child, field) if field else moves.to_apply(subject, desired, child, finding)
     is_given = not subject.resource.is_stack or inheritance.is_given(child, desired.inherited)
     if not is_given or stated.read_record(child) != desired.record:
@@ -58,7 +58,7 @@ def _contend(subject: Subject, child: Child, desired: Desired, finding: Finding)
 def _stand(subject: Subject, child: Child) -> Standing:
     """The standing of a resource whose object is as it is to be."""
     standing = judge_child(subject, child)
-    return _retry(subject, standing) if standing.is_terminal else standing
+    return _retry(subject, standing) if standing.is_terminal and child.is_identified else standing
 
 
 def judge_child(subject: Subject, child: Child) -> Standing:

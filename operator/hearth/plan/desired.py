@@ -8,9 +8,10 @@ from typing import Protocol
 
 import orjson
 
-from hearth.model import names, packing, shards
+from hearth.model import names, packing, shards, signatures
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.signatures import Signer
 from hearth.plan.inheritance import Inheritance
 from hearth.plan.stated import Statement
 from hearth.template.blueprint import StackIdentity
@@ -43,6 +44,7 @@ class Standpoint:
     resource: str
     requires: tuple[str, ...]
     """`name/incarnation` of each resource that the manifest was evaluated against."""
+    signer: Signer = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,22 +207,27 @@ def make_name(wanted: Wanted, *, incarnation: int) -> str:
 
 def sign(metadata: Object, wanted: Wanted, *, ref: ObjectRef, incarnation: int) -> None:
     """Write into `metadata` whose child this is: all that a restarted controller must know of it."""
-    stack = wanted.whose.stack
+    whose, stack = wanted.whose, wanted.whose.stack
+    requires = ",".join(whose.requires)
+    identity = names.identity(
+        stack_uid=stack.uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name
+    )
     metadata["labels"] = {
         **(metadata.get("labels") or {}),
         names.LABEL_STACK_UID: stack.uid,
         names.LABEL_STACK: names.stack_label(stack.name),
-        names.LABEL_RESOURCE: wanted.whose.resource,
+        names.LABEL_RESOURCE: whose.resource,
         names.LABEL_BUCKET: shards.label_of(stack.uid),
     }
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
-        names.ANNOTATION_IDENTITY: names.identity(
-            stack_uid=stack.uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name
+        names.ANNOTATION_IDENTITY: identity,
+        names.ANNOTATION_SIGNATURE: signatures.write(
+            identity, resource=whose.resource, incarnation=incarnation, requires=requires, signer=whose.signer
         ),
         names.ANNOTATION_INCARNATION: str(incarnation),
         names.ANNOTATION_HASH: wanted.hash,
-        names.ANNOTATION_REQUIRES: ",".join(wanted.whose.requires),
+        names.ANNOTATION_REQUIRES: requires,
     }
     if wanted.statement is not None:
         metadata["annotations"][names.ANNOTATION_STATED] = wanted.statement.record

@@ -5,6 +5,7 @@ Decides from ownership and the record of what was stated (`hearth.plan.stated`);
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -23,6 +24,10 @@ from hearth.template.blueprint import DriftPolicy, ResourceBlueprint
 
 MARKS = frozenset({("metadata", "labels"), ("metadata", "annotations")})
 NOTHING = Finding()
+SIGNATURE = Lost(
+    place=("metadata", "annotations", names.ANNOTATION_SIGNATURE),
+    text=f"metadata.annotations[{names.ANNOTATION_SIGNATURE}]",
+)
 UNKNOWN_HOLDER = "taken by somebody"
 
 
@@ -50,8 +55,17 @@ def find(child: Child, desired: Desired, memory: Memory) -> Finding:
     """What of the definition is not ours, as far as anybody has to know."""
     record = desired.statement.record if desired.statement is not None else ""
     if child.hash == desired.hash and stated.read_record(child) == record:
-        return look(child, desired, memory)
-    return look_before_change(child, desired)
+        finding = look(child, desired, memory)
+    else:
+        finding = look_before_change(child, desired)
+    return finding if child.is_identified else with_signature(finding)
+
+
+def with_signature(finding: Finding) -> Finding:
+    """The same for an object without a valid signature: to be written again, even where the annotation is still ours."""
+    if any(lost.place == SIGNATURE.place for lost in finding.taken):
+        return finding
+    return dataclasses.replace(finding, taken=(*finding.taken, SIGNATURE))
 
 
 def look(child: Child, desired: Desired, memory: Memory) -> Finding:

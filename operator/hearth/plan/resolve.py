@@ -15,6 +15,7 @@ from hearth.plan.health import Rulebook
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
 from hearth.plan.subject import Subject
+from hearth.plan.unproven import Unproven
 from hearth.plan.world import Memory
 from hearth.template.blueprint import (
     Blueprint,
@@ -55,6 +56,7 @@ class Resolver:
         self._stack = stack
         self._kinds = kinds
         self._hashes = hashes
+        self.unproven = Unproven()
         self._wanted: dict[str, Wanted] = {}
         self._claims: dict[ObjectRef, str] = {}
 
@@ -140,7 +142,7 @@ class Resolver:
         if not isinstance(outcome, Known):
             return outcome
         requires = tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires)
-        whose = Standpoint(stack=self._stack, resource=resource.name, requires=requires)
+        whose = Standpoint(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
         wanted = want(
             outcome.value,
             kind=kind,
@@ -168,6 +170,8 @@ class Resolver:
         wanted = subject.wanted
         candidates = replacing.find_candidates(subject.children, wanted)
         child = replacing.choose(candidates, wanted, lambda each: decide.judge_child(subject, each))
+        if child is None and not subject.children and (child := self.unproven.find(wanted)) is not None:
+            subject = dataclasses.replace(subject, children=(child,))
         # Where its kind or its stated name is another one, what there is goes on as an earlier incarnation of it.
         number = child.incarnation if child is not None else replacing.find_next_incarnation(subject.children)
         desired = wanted.at(number, is_adopted=child is not None and child.is_adopted)
@@ -181,7 +185,8 @@ class Resolver:
             # It was not wanted a moment ago. Whoever took it for ready now would be made of what is gone.
             return moves.to_await(child)
         finding = drift.find(child, desired, subject.memory)
-        judge = decide.decide if child.mark is None else curing.cure
+        # What is not proven ours is signed first; only then anything may be made or deleted in its place.
+        judge = decide.decide if child.mark is None or not child.is_identified else curing.cure
         standing = judge(subject, child, desired, finding)
         remarks = drift.tell(subject.resource, child, finding, desired, subject.memory)
         return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing

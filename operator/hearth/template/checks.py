@@ -42,6 +42,7 @@ HEARTH_MARKS = frozenset(
         names.LABEL_RESOURCE,
         names.LABEL_BUCKET,
         names.ANNOTATION_IDENTITY,
+        names.ANNOTATION_SIGNATURE,
         names.ANNOTATION_INCARNATION,
         names.ANNOTATION_HASH,
         names.ANNOTATION_REQUIRES,

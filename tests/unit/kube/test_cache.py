@@ -12,7 +12,7 @@ from hearth.kube.watch import METADATA, Rules
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import scripted_api
+from support import scripted_api, signing
 from support.scripted_api import (
     CONFIG_MAP,
     ScriptedConnection,
@@ -53,6 +53,7 @@ class Bench:
         self.kinds = ServedKinds()
         self.listener = Listener()
         self.caches = Caches(self.connection, self.kinds, self.listener, namespace=namespace, rules=rules)
+        self.caches.trust(signing.Trusting())
 
     async def hear(self) -> list[str]:
         """Let everything happen; whom the listener would have woken since the last time."""

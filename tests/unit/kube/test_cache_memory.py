@@ -13,7 +13,8 @@ from hearth.kube.cache import Caches
 from hearth.model import names, shards
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from support import scripted_api, virtual_time
+from support import scripted_api, signing, virtual_time
+from support.blueprints import HASHER
 from support.scripted_api import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
 CHILDREN = 500
@@ -72,7 +73,8 @@ def make_child(number: int, *, has_own_keys: bool) -> Object:
         "annotations": annotations,
         "managedFields": [{**entry, "time": "2026-01-01T00:00:00Z", "fieldsV1": stated}],
     }
-    return {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": dict.fromkeys(keys, f"of {name}")}
+    whole = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": dict.fromkeys(keys, f"of {name}")}
+    return signing.sign(whole, kind=CONFIG_MAP, signer=HASHER)
 
 
 def measure(*, paths: list[Path], has_own_keys: bool = False) -> float:
@@ -83,6 +85,7 @@ def measure(*, paths: list[Path], has_own_keys: bool = False) -> float:
         children = [{"kind": "PartialObjectMetadata", "metadata": child["metadata"]} for child in children]
     stream = Stream(*(scripted_api.event("ADDED", child) for child in children), list_end(10_000 + CHILDREN))
     caches = Caches(ScriptedConnection(streams=[stream]), ServedKinds(), Deaf(), rules=scripted_api.RULES)
+    caches.trust(HASHER)
 
     async def load() -> int:
         caches.follow(CONFIG_MAP, paths)

@@ -16,7 +16,7 @@ from hearth.model.kinds import Kind
 from hearth.plan import health, watching
 from hearth.template import compiler
 from hearth.template.blueprint import Definition
-from support import blueprints, scripted_api, virtual_time
+from support import blueprints, scripted_api, signing, virtual_time
 from support.scripted_api import ScriptedConnection, ServedKinds, Stream, elapse, event, list_end
 
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
@@ -57,7 +57,8 @@ def make_secret(version: int) -> Object:
             {"manager": "hearth:default/shop", "operation": "Apply", "fieldsV1": {"f:data": {"f:password": {}}}}
         ],
     }
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"password": HIDDEN}, "type": "Opaque"}
+    whole = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"password": HIDDEN}, "type": "Opaque"}
+    return signing.sign(whole)
 
 
 def find_wanted(used: str) -> frozenset[Path]:
@@ -111,6 +112,7 @@ def test_what_a_secret_holds_is_kept_only_where_it_is_used(used: str, accept: st
         shown = make_secret(3) if is_kept else {"metadata": make_secret(3)["metadata"]}
         connection = ScriptedConnection(streams=[Stream(event("ADDED", shown), list_end(5))])
         caches = Caches(connection, Served(), Deaf(), rules=scripted_api.RULES)
+        caches.trust(signing.Trusting())
         texts = await read(caches, used=used, way=way)
         assert [question.accept for question in connection.asked] == [accept]
         assert "as-it-is" in texts

@@ -9,7 +9,7 @@ from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.causes import Cause
-from support import answers, virtual_time
+from support import answers, signing, virtual_time
 from support.scripted_connection import Answer, ScriptedConnection, conflict, missing
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
@@ -71,13 +71,15 @@ def config_map(*, uid: str = "1", version: int = 10, **metadata: object) -> Obje
     """A child as the server shows it."""
     labels = {names.LABEL_STACK_UID: "s", names.LABEL_RESOURCE: "r"}
     shown = {"name": "b", "namespace": "a", "uid": uid, "resourceVersion": str(version), "labels": labels, **metadata}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": shown}
+    return signing.sign({"apiVersion": "v1", "kind": "ConfigMap", "metadata": shown})
 
 
 def make(**script: Answer | list[Answer]) -> tuple[KubeCluster, ScriptedConnection, Ears]:
     """A cluster on a server with these answers about the ConfigMap a/b, by method."""
     connection, ears = ScriptedConnection({f"{method} {ITEM}": answer for method, answer in script.items()}), Ears()
-    return KubeCluster(connection, ears, observer=ears), connection, ears
+    cluster = KubeCluster(connection, ears, observer=ears)
+    cluster.trust(signing.Trusting())
+    return cluster, connection, ears
 
 
 async def apply(cluster: KubeCluster) -> Child:

@@ -6,32 +6,53 @@ from typing import Any
 
 import pytest
 
-from hearth.model import names
+from hearth.model import names, signatures
 from hearth.model.kinds import ObjectRef
 from hearth.plan import adoption
+from support import blueprints
 
 REF = ObjectRef(group="", kind="ConfigMap", namespace="default", name="web")
 LIVING = "uid-1"
 APPLIED = {"manager": "hearth:prod/shop", "operation": "Apply"}
+LABELLED = {**APPLIED, "fieldsV1": {"f:metadata": {"f:labels": {f"f:{names.LABEL_STACK_UID}": {}}}}}
 
 
 def identity(uid: str, name: str = "web") -> dict[str, Any]:
-    """The metadata of a child of that Stack."""
+    """The metadata of a child of that Stack, the labels of which were taken off it."""
     text = names.identity(stack_uid=uid, group="", kind="ConfigMap", namespace="default", name=name)
-    return {"annotations": {names.ANNOTATION_IDENTITY: text}, "managedFields": [APPLIED]}
+    signature = signatures.write(text, resource="web", incarnation=1, requires="", signer=blueprints.HASHER)
+    annotations = {names.ANNOTATION_IDENTITY: text, names.ANNOTATION_SIGNATURE: signature}
+    return {"annotations": annotations, "managedFields": [APPLIED]}
+
+
+def unsigned(uid: str, entry: dict[str, Any], name: str = "web") -> dict[str, Any]:
+    """The same with its labels, and without a signature. entry: of its managed fields."""
+    metadata = identity(uid, name)
+    del metadata["annotations"][names.ANNOTATION_SIGNATURE]
+    return {**metadata, "labels": {names.LABEL_STACK_UID: uid}, "managedFields": [entry]}
 
 
 def object_to(metadata: dict[str, Any], *, adopts: bool) -> adoption.Objection | None:
     """What speaks against it where only the Stack `LIVING` exists."""
     return adoption.object_to(
-        {"metadata": metadata}, ref=REF, adopts=adopts, may_exist=lambda uid, namespace: uid == LIVING
+        {"metadata": metadata},
+        ref=REF,
+        adopts=adopts,
+        may_exist=lambda uid, namespace: uid == LIVING,
+        ours=blueprints.HASHER,
     )
 
 
 @pytest.mark.parametrize(
     "metadata",
-    [{}, {"managedFields": [APPLIED]}, identity("uid-2"), identity(LIVING, name="other")],
-    ids=["nobody's", "released", "of a stack that is gone", "with a copied annotation"],
+    [
+        pytest.param({}, id="nobody's"),
+        pytest.param({"managedFields": [APPLIED]}, id="released"),
+        pytest.param(identity("uid-2"), id="of a stack that is gone"),
+        pytest.param(identity(LIVING, name="other"), id="with a copied signature"),
+        pytest.param(unsigned(LIVING, APPLIED), id="with a forged identity and label"),
+        pytest.param(unsigned("uid-2", LABELLED), id="of a stack that is gone, unsigned"),
+    ],
 )
 def test_what_no_living_stack_has_is_taken_over_if_wanted(metadata: dict[str, Any]) -> None:
     """And only then."""
@@ -42,10 +63,18 @@ def test_what_no_living_stack_has_is_taken_over_if_wanted(metadata: dict[str, An
     assert "adoptionPolicy: Adopt" in refused.message
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param(identity(LIVING), id="signed"),
+        pytest.param(unsigned(LIVING, LABELLED), id="older than signatures"),
+        pytest.param({**identity(LIVING), "labels": {names.LABEL_STACK_UID: "uid-2"}}, id="with another's label"),
+    ],
+)
 @pytest.mark.parametrize("adopts", [True, False])
-def test_what_a_living_stack_has_is_never_taken_over(adopts: bool) -> None:
+def test_what_a_living_stack_has_is_never_taken_over(metadata: dict[str, Any], *, adopts: bool) -> None:
     """It is named."""
-    found = object_to(identity(LIVING), adopts=adopts)
+    found = object_to(metadata, adopts=adopts)
     assert found is not None
     assert (found.reason, found.is_final, "the Stack prod/shop" in found.message) == ("NotOurs", True, True)
 
@@ -66,5 +95,7 @@ def test_the_namespace_of_its_stack_is_asked_about() -> None:
         asked.append((uid, namespace))
         return True
 
-    adoption.object_to({"metadata": identity("uid-2")}, ref=REF, adopts=True, may_exist=may_exist)
+    adoption.object_to(
+        {"metadata": identity("uid-2")}, ref=REF, adopts=True, may_exist=may_exist, ours=blueprints.HASHER
+    )
     assert asked == [("uid-2", "prod")]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hearth.model.child import Child
 from hearth.plan.cleanup import Cleanup, place
-from support import blueprints
+from support import blueprints, signing
 
 
 def child(resource: str, *requires: str, incarnation: int = 1) -> Child:
@@ -25,7 +25,8 @@ def child(resource: str, *requires: str, incarnation: int = 1) -> Child:
             },
         }
     }
-    return blueprints.make_child(manifest, uid=f"{resource}-{incarnation}")
+    signed = signing.sign(manifest, kind=blueprints.CONFIG_MAP, signer=blueprints.HASHER)
+    return blueprints.make_child(signed, uid=f"{resource}-{incarnation}")
 
 
 def test_a_child_that_another_obsolete_one_requires_stays_until_that_is_gone() -> None:

@@ -28,7 +28,7 @@ ROLE = Kind(
 
 def want(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP) -> Wanted:
     """For the resource `webConfig`, which requires `db`."""
-    whose = Standpoint(stack=STACK, resource="webConfig", requires=("db/2",))
+    whose = Standpoint(stack=STACK, resource="webConfig", requires=("db/2",), signer=HASHER)
     return desired.want(manifest, kind=kind, hash_=HASHER.hash(manifest), whose=whose)
 
 

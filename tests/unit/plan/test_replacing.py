@@ -251,7 +251,7 @@ def test_a_failure_that_nobody_counted_is_told_and_not_acted_upon() -> None:
 )
 def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expected: Replacement) -> None:
     """By a table."""
-    whose = Standpoint(stack=STACK, resource="a", requires=())
+    whose = Standpoint(stack=STACK, resource="a", requires=(), signer=HASHER)
     served = dataclasses.replace(CONFIG_MAP, name=kind)
     wanted = desired.want({}, kind=served, hash_=HASHER.hash({}), whose=whose)
     assert replacing.find_policy(one("x").resources["a"], wanted) is expected

@@ -10,7 +10,7 @@ import structlog
 
 from hearth.model import errors, names
 from hearth.model.child import Object
-from support import answers, fake_kinds, fake_world, probe_player, traffic, virtual_time
+from support import answers, fake_kinds, fake_world, probe_player, signing, traffic, virtual_time
 from support.fake_cluster import FakeCluster
 from support.fake_server import FakeServer
 from support.fake_wire import FakeWire
@@ -34,7 +34,7 @@ def config(name: str = "web", **data: str) -> Object:
     """A labelled ConfigMap."""
     labels = {names.LABEL_STACK_UID: "s", names.LABEL_STACK: "shop", names.LABEL_RESOURCE: name}
     metadata = {"name": name, "namespace": "default", "labels": labels}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return signing.sign({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
 async def apply(cluster: FakeCluster, manifest: Object) -> None:
@@ -60,7 +60,7 @@ def test_interruption_at_a_write(how: str, is_made: bool) -> None:
         log = Traffic(interruption=Interruption(write=2, how=how))
         wire = FakeWire(server, log)
         log.kill = wire.cut
-        cluster = FakeCluster(wire, Deaf())
+        cluster = FakeCluster(wire, Deaf(), signatures=signing.Trusting())
         await apply(cluster, config("first"))
         with pytest.raises((errors.Refused, errors.Unreachable, asyncio.CancelledError)):
             await apply(cluster, config("second"))
@@ -100,7 +100,7 @@ def test_held_events_come_late_and_in_order() -> None:
     async def test() -> tuple[list[str], list[str]]:
         server = FakeServer(lambda: 0.0)
         wire = FakeWire(server, Traffic())
-        cluster = FakeCluster(wire, Deaf())
+        cluster = FakeCluster(wire, Deaf(), signatures=signing.Trusting())
         cluster.follow(CONFIG_MAP, ())
         await asyncio.sleep(1)
         wire.hold("ConfigMap")

@@ -1,0 +1,48 @@
+"""Signatures on objects of tests: real ones, and those that a test takes on trust."""
+
+from __future__ import annotations
+
+from hearth.model import names, signatures
+from hearth.model.child import Object, parse_count
+from hearth.model.kinds import Kind
+from hearth.model.signatures import Signer
+
+
+class Trusting:
+    """Takes every signature for ours."""
+
+    def is_signed(self, purpose: str, value: object, signature: str) -> bool:
+        """Always."""
+        return True
+
+
+class Writing:
+    """Signs with something that only `Trusting` takes for a signature."""
+
+    def sign(self, purpose: str, value: object) -> str:
+        """The same for anything."""
+        return "signed"
+
+
+def sign(raw: Object, *, kind: Kind | None = None, signer: Signer | None = None) -> Object:
+    """The same object, signed as what its labels and annotations say; without a signer for `Trusting` alone."""
+    metadata = raw["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    identity = names.identity(
+        stack_uid=labels.get(names.LABEL_STACK_UID, ""),
+        group=kind.group if kind is not None else "",
+        kind=kind.name if kind is not None else "",
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+    )
+    signature = signatures.write(
+        identity,
+        resource=labels.get(names.LABEL_RESOURCE, ""),
+        incarnation=parse_count(annotations.get(names.ANNOTATION_INCARNATION, "")),
+        requires=annotations.get(names.ANNOTATION_REQUIRES, ""),
+        signer=signer if signer is not None else Writing(),
+    )
+    return {
+        **raw,
+        "metadata": {**metadata, "annotations": {names.ANNOTATION_SIGNATURE: signature, **annotations}},
+    }

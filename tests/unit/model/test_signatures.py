@@ -1,0 +1,161 @@
+"""Which signatures on a child count, and what is believed of an object without one."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from hearth.model import child, limits, names, signatures
+from hearth.model.child import Child, Object
+from hearth.plan import hashing
+from support.blueprints import CONFIG_MAP, GADGET, HASHER
+
+IDENTITY = names.identity(stack_uid="stack-1", group="", kind="ConfigMap", namespace="default", name="shop-web")
+REQUIRES = "db/1,cache/2"
+ANOTHER_KEY = hashing.Hasher(b"another key, long enough")
+NINES = "9" * 5000
+
+
+def sign(**facts: Any) -> str:
+    """The signature of a child with these facts."""
+    facts = {"resource": "web", "incarnation": 3, "requires": REQUIRES, "signer": HASHER, **facts}
+    return signatures.write(IDENTITY, **facts)
+
+
+def make_object() -> Object:
+    """A child as an apply of ours leaves it."""
+    metadata = {
+        "name": "shop-web",
+        "namespace": "default",
+        "uid": "1",
+        "resourceVersion": "7",
+        "labels": {names.LABEL_STACK_UID: "stack-1", names.LABEL_RESOURCE: "web"},
+        "annotations": {
+            names.ANNOTATION_IDENTITY: IDENTITY,
+            names.ANNOTATION_SIGNATURE: sign(),
+            names.ANNOTATION_INCARNATION: "3",
+            names.ANNOTATION_REQUIRES: REQUIRES,
+        },
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def change(**parts: dict[str, str | None]) -> Object:
+    """The same after somebody has changed labels and annotations; None takes one off."""
+    raw = copy.deepcopy(make_object())
+    for part, changes in parts.items():
+        for key, value in changes.items():
+            raw["metadata"][part].pop(f"{names.GROUP}/{key}")
+            if value is not None:
+                raw["metadata"][part][f"{names.GROUP}/{key}"] = value
+    return raw
+
+
+def parse(raw: Object, **options: Any) -> Child:
+    """The object as the cache keeps it."""
+    return child.parse_child(raw, **{"kind": CONFIG_MAP, "paths": (), "signatures": HASHER, **options})
+
+
+def facts_of(found: Child) -> tuple[object, ...]:
+    """What is believed of it."""
+    return found.is_identified, found.resource, found.incarnation, found.requires
+
+
+def test_a_child_is_what_its_signature_says() -> None:
+    """The facts come back as they were signed."""
+    assert facts_of(parse(make_object())) == (True, "web", 3, ("db/1", "cache/2"))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(change(annotations={"identity": None}), id="its identity is removed"),
+        pytest.param(
+            change(annotations={"identity": "stack-2//ConfigMap/default/shop-web"}), id="its identity names another"
+        ),
+        pytest.param(change(annotations={"incarnation": "99"}), id="it claims a later incarnation"),
+        pytest.param(change(annotations={"incarnation": NINES}), id="its incarnation has 5000 digits"),
+        pytest.param(change(labels={"resource": "db"}), id="its label names another resource"),
+        pytest.param(change(labels={"resource": None}), id="its label names no resource"),
+    ],
+)
+def test_what_is_signed_counts_whatever_is_written_beside_it(raw: Object) -> None:
+    """The signature carries the facts, so that nothing else on the object decides."""
+    assert facts_of(parse(raw)) == (True, "web", 3, ("db/1", "cache/2"))
+
+
+@pytest.mark.parametrize("requires", ["", "web/1,cfg/1", f"{REQUIRES},cfg/1"])
+def test_forged_requirements_hold_nothing(requires: str) -> None:
+    """The object stays the Stack's child; what it is said to require is not believed."""
+    assert facts_of(parse(change(annotations={"requires": requires}))) == (True, "web", 3, ())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(change(annotations={"signature": None}), id="without a signature"),
+        pytest.param(change(annotations={"signature": ""}), id="with an empty one"),
+        pytest.param(change(annotations={"signature": "/"}), id="with nothing but a slash"),
+        pytest.param(
+            change(annotations={"signature": f"web/4/{sign().partition('/3/')[2]}"}), id="a later incarnation"
+        ),
+        pytest.param(change(annotations={"signature": f"db{sign().removeprefix('web')}"}), id="another resource"),
+        pytest.param(change(annotations={"signature": f"{sign()}0"}), id="one digit more"),
+        pytest.param(change(annotations={"signature": sign().upper()}), id="in capitals"),
+        pytest.param(change(annotations={"signature": sign(signer=ANOTHER_KEY)}), id="of another key"),
+        pytest.param(change(annotations={"signature": "web/3//" + HASHER.hash(IDENTITY)}), id="a hash instead"),
+        pytest.param(change(annotations={"signature": f"web/{NINES}//x"}), id="a number of 5000 digits"),
+        pytest.param(change(annotations={"signature": "é" * 100}), id="no ASCII"),
+        pytest.param(change(labels={"stack-uid": "stack-2"}), id="under another Stack's label"),
+    ],
+)
+def test_without_a_valid_signature_an_object_is_no_child(raw: Object) -> None:
+    """It is known as unproven, and requires nothing."""
+    found = parse(raw)
+    assert (found.is_identified, found.index_key, found.requires) == (False, child.UNPROVEN, ())
+
+
+@pytest.mark.parametrize(
+    ("metadata", "kind"),
+    [
+        pytest.param({"name": "other"}, CONFIG_MAP, id="another name"),
+        pytest.param({"namespace": "other"}, CONFIG_MAP, id="another namespace"),
+        pytest.param({}, GADGET, id="another kind"),
+    ],
+)
+def test_a_copied_signature_makes_no_child(metadata: Object, kind: Any) -> None:
+    """It is bound to the one object that it was written for."""
+    raw = make_object()
+    raw["metadata"] |= metadata
+    assert not parse(raw, kind=kind).is_identified
+
+
+def test_nothing_is_believed_where_nobody_can_tell() -> None:
+    """A reader without the key knows no children."""
+    assert not parse(make_object(), signatures=None).is_identified
+
+
+def test_a_proof_holds_for_the_next_state_of_the_object_only_as_long_as_it_is_the_same() -> None:
+    """What was proven once is not proven again; what changed is."""
+    known = parse(make_object())
+    later = change(annotations={"incarnation": "4"})
+    assert facts_of(parse(later, signatures=ANOTHER_KEY, known=known)) == facts_of(known)
+    forged = change(annotations={"signature": sign(signer=ANOTHER_KEY)})
+    assert not parse(forged, known=known).is_identified
+    assert not parse(change(labels={"stack-uid": "stack-2"}), known=known).is_identified
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("7", 7), ("9" * 9, 999_999_999), ("9" * 10, 1), (NINES, 1), ("x", 1), ("-1", 1), ("²", 1), ("", 1)],
+)
+def test_a_count_has_nine_digits_at_most(text: str, count: int) -> None:
+    """Whatever else somebody writes there reads as the first."""
+    assert child.parse_count(text) == count
+
+
+def test_the_longest_signature_is_within_its_limit() -> None:
+    """Of a resource with a name of 40 characters and the highest count."""
+    assert len(sign(resource="r" * 40, incarnation=10**9 - 1)) <= limits.SIGNATURE_LENGTH

@@ -1,0 +1,165 @@
+"""Objects that carry a Stack's label without its signature: what is taken up, and that nothing else comes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from hearth.model import names
+from hearth.model.child import UNPROVEN, Child, Object, parse_child
+from hearth.plan.board import Board
+from hearth.plan.standing import State
+from hearth.plan.steps import Apply
+from support import blueprints
+from support.blueprints import CONFIG_MAP, HASHER, Constant, World
+
+ONE = blueprints.make_blueprint({"a": []})
+OURS = {
+    "f:metadata": {
+        "f:labels": {f"f:{names.LABEL_STACK_UID}": {}},
+        "f:annotations": {f"f:{names.ANNOTATION_SIGNATURE}": {}},
+    }
+}
+
+
+def make_board(blueprint: Any = ONE) -> Board:
+    """A board that has not looked at anything."""
+    return blueprints.make_board(blueprint)
+
+
+def make_manifest(blueprint: Any = ONE) -> Object:
+    """What an empty world would get applied."""
+    board = make_board(blueprint)
+    World().refresh(board)
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    return step.manifest
+
+
+def make_object(
+    manifest: Object, *, manager: str = blueprints.MANAGER, fields: Object | None = None, **annotations: Any
+) -> Child:
+    """That object with other annotations (None: removed), as the cache would hold it. manager, fields: who owns what."""
+    changed = {**manifest["metadata"]["annotations"]}
+    for key, value in annotations.items():
+        changed.pop(f"{names.GROUP}/{key}", None)
+        if value is not None:
+            changed[f"{names.GROUP}/{key}"] = value
+    entry = {"manager": manager, "operation": "Apply", "fieldsV1": OURS if fields is None else fields}
+    metadata = {
+        **manifest["metadata"],
+        "annotations": changed,
+        "uid": "u",
+        "resourceVersion": "9",
+        "managedFields": [entry],
+    }
+    return parse_child({**manifest, "metadata": metadata}, kind=CONFIG_MAP, paths=(), signatures=HASHER)
+
+
+def refresh(child: Child, blueprint: Any = ONE) -> tuple[Board, Apply | None]:
+    """A board over a world with that unproven object, and the apply that it plans."""
+    assert not child.is_identified
+    world, board = World(children={UNPROVEN: [child]}), make_board(blueprint)
+    world.refresh(board)
+    assert not board.cleanup.children
+    step = board.take("a")
+    assert step is None or isinstance(step, Apply)
+    return board, step
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({"signature": None}, id="the signature is removed"),
+        pytest.param({"signature": "a/1//forged"}, id="it is spoilt under our manager's name"),
+        pytest.param(
+            {"signature": None, "identity": None, "hash": None, "incarnation": None}, id="all of it is removed"
+        ),
+        pytest.param({"signature": None, "hash": "k00000000:" + "0" * 32}, id="an earlier version wrote it"),
+        pytest.param({"signature": None, "incarnation": "9" * 5000}, id="and the incarnation is poisoned"),
+    ],
+)
+def test_an_object_that_we_labelled_is_signed_again(annotations: Any) -> None:
+    """By one apply that names it, however much else was removed."""
+    _, step = refresh(make_object(make_manifest(), **annotations))
+    assert step is not None
+    assert step.uid == "u"
+    assert step.manifest["metadata"]["annotations"][names.ANNOTATION_SIGNATURE].startswith("a/1//")
+
+
+def test_its_resource_label_need_not_be_right() -> None:
+    """It is found by where it is."""
+    child = dataclasses.replace(make_object(make_manifest(), signature=None), resource="other")
+    _, step = refresh(child)
+    assert (step is not None and step.uid) == "u"
+
+
+def test_a_later_incarnation_is_found_by_what_it_claims() -> None:
+    """Its name must be the one that this incarnation has."""
+    manifest = make_manifest()
+    board = make_board()
+    World().refresh(board)
+    third = board._resolver._wanted["a"].at(3).manifest
+    _, step = refresh(make_object(third, signature=None))
+    assert step is not None
+    assert (step.uid, step.ref.name) == ("u", third["metadata"]["name"])
+    assert third["metadata"]["name"] != manifest["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        pytest.param(make_object(make_manifest(), signature=None, manager="kubectl"), id="labelled by somebody else"),
+        pytest.param(make_object(make_manifest(), signature=None, fields={"f:data": {}}), id="whose label is not ours"),
+    ],
+)
+def test_an_object_that_others_labelled_is_not_taken_up(child: Child) -> None:
+    """What is planned creates, and meets it where it is."""
+    _, step = refresh(child)
+    assert step is not None
+    assert step.uid is None
+
+
+def test_an_unproven_object_elsewhere_is_left_alone() -> None:
+    """It is nobody's child, however well it is labelled."""
+    manifest = make_manifest()
+    elsewhere = {**manifest, "metadata": {**manifest["metadata"], "name": "elsewhere"}}
+    _, step = refresh(make_object(elsewhere))
+    assert step is not None
+    assert step.uid is None
+
+
+def test_an_unproven_object_never_displaces_a_proven_one() -> None:
+    """A forged next incarnation is not even looked at."""
+    world, board = World(), make_board()
+    world.settle(board)
+    third = board._resolver._wanted["a"].at(3).manifest
+    world.children[UNPROVEN] = [make_object(third, signature=None)]
+    assert world.refresh(board) == []
+    assert board.is_complete
+    assert not board.cleanup.children
+
+
+def test_a_spoilt_signature_is_told_as_drift_and_put_back() -> None:
+    """And nothing is done to the object but that."""
+    world, board = World(), make_board()
+    world.settle(board)
+    [child] = world.of("a")
+    spoilt = make_object(make_manifest(), signature="a/1//forged")
+    world.children = {UNPROVEN: [dataclasses.replace(spoilt, uid=child.uid, ownership=child.ownership)]}
+    assert world.refresh(board) == ["a"]
+    step = board.take("a")
+    assert isinstance(step, Apply)
+    assert (step.uid, board.standings["a"].state) == (child.uid, State.PROGRESSING)
+    assert step.repairs == f"metadata.annotations[{names.ANNOTATION_SIGNATURE}]"
+
+
+def test_an_unproven_object_is_never_replaced() -> None:
+    """Where its definition cannot be had in place, it is signed first."""
+    pinned = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pinned"}})
+    blueprint = blueprints.make_blueprint({"a": []}, manifests={"a": pinned})
+    child = make_object(make_manifest(blueprint), signature=None, hash="other", unhealthy="somebody says so")
+    _, step = refresh(child, blueprint)
+    assert (step is not None and step.uid) == "u"
