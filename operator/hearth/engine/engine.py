@@ -71,7 +71,7 @@ class Engine:
             on_start=observer.on_start,
         )
         self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
-        self._health_marks = HealthMarks(services, find_runner=self._runners.get)
+        self._health_marks = HealthMarks(services, find_runner=self._runners.get, on_limit=observer.on_limit)
         self._nesting = Nesting(services=services, on_limit=observer.on_limit)
         self._user_rules = UserRules(services)
         self._loop: asyncio.Task[None] | None = None

@@ -6,13 +6,15 @@ done about one mark is decided in `hearth.plan.marking`, from what is there; not
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 
-from hearth.engine import execution, routes
+from hearth.engine import execution, places, routes
+from hearth.engine.admission import Admission
 from hearth.engine.executor import Executor
 from hearth.engine.inbox import EVERYTHING, STACK
 from hearth.engine.places import Place, Places
@@ -20,6 +22,7 @@ from hearth.engine.ports import MarkObject, StackObject
 from hearth.engine.routes import Route
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
+from hearth.engine.targets import Targets
 from hearth.model import names
 from hearth.model.errors import Refused, Unreachable
 from hearth.plan import attempts, marking, report, steps
@@ -32,9 +35,9 @@ WORKERS = 4
 RETRY = 2.0
 """Seconds until a status that could not be written is tried again."""
 LOOK_FOR_TARGETS = 5.0
-"""Seconds between two looks for an object that no Stack was found to have."""
-LOOK = "look"
-"""The one key of each HealthMark in the queue."""
+"""Seconds until the second look for an object that no Stack was found to have; from then on twice as many each time."""
+LONGEST_SEARCH = 300.0
+"""Seconds between two such looks at most. They are a safeguard: whatever a pass sees of the object wakes the mark."""
 MOST_ROUNDS = 8
 """Looks in a row at one mark, each of which follows from what the one before has written: more are a mistake of ours."""
 
@@ -46,15 +49,30 @@ class Known:
     route: Route
     is_open: bool
     """Whether anything may still come of it."""
+    version: int
+    """Of the mark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """What other marks on the same resource need to know of one."""
+
+    order: tuple[str, str]
+    """When it was written, and its name: the greater one counts."""
+    bound: str | None
+    """The UID of its object, where that is settled."""
 
 
 class HealthMarks:
     """The one writer of HealthMarks' statuses, and of what they say onto children."""
 
-    def __init__(self, services: Services, *, find_runner: Callable[[str], Runner | None]) -> None:
+    def __init__(
+        self, services: Services, *, find_runner: Callable[[str], Runner | None], on_limit: Callable[[str], None]
+    ) -> None:
         """Nothing is looked at before `start`."""
         self._services = services
-        self._places = Places(services=services, find_runner=find_runner)
+        self._targets = Targets(services.cluster)
+        self._places = Places(services=services, find_runner=find_runner, targets=self._targets)
         self._executor = Executor(workers=WORKERS, take_step=self._look, clock=services.clock)
         self._known: dict[str, Known] = {}
         self._by_place: dict[tuple[str, str], dict[str, set[str]]] = {}
@@ -64,6 +82,14 @@ class HealthMarks:
         """By mark what cancels the next look at it."""
         self._busy: set[str] = set()
         self._again: set[str] = set()
+        self._searches: dict[str, tuple[int, int]] = {}
+        """By mark how often its object was looked for in vain, in which generation of it."""
+        self._admission = Admission(on_limit)
+        self._changes = 0
+        """Of `_known` so far."""
+        self._words: dict[Place, dict[bool, list[Word]]] = {}
+        """As of so many changes:"""
+        self._words_as_of = -1
 
     def start(self) -> None:
         """Begin, with every mark that there is."""
@@ -80,16 +106,19 @@ class HealthMarks:
         """Have these marks looked at. All are noted before, so that each knows of the others on the same resource."""
         for uid in uids:
             mark = self._services.marks.find_mark(uid)
-            if mark is not None and self._places.is_plain(mark):
+            if mark is not None and self._places.is_plain(mark) and self._admit(mark):
                 self._note(uid, routes.find_route(mark, self._places), is_open=not read(mark).is_resolved)
             if uid in self._busy:
                 self._again.add(uid)
             else:
-                self._executor.offer(uid, [LOOK])
+                # In turn by namespace, so that many marks in one hold up none in another.
+                self._executor.offer(mark.namespace if mark is not None else "", [uid])
 
     def hear(self, stack: StackObject, what: Collection[str]) -> None:
         """A pass looks at that much of a Stack: so must the marks on it. Costs one lookup where there is none."""
         self._places.note(stack)
+        if found := self._targets.hear(stack, what):
+            self.take(found)
         by_resource = self._by_place.get((stack.namespace, stack.name))
         if by_resource is None:
             return
@@ -105,8 +134,10 @@ class HealthMarks:
         by_resource = self._by_place.get(where, {}) if where is not None else {}
         self.take([uid for uids in by_resource.values() for uid in uids if self._known[uid].is_open])
 
-    async def _look(self, uid: str, _key: str) -> None:
+    async def _look(self, _namespace: str, uid: str) -> None:
         """Do about one mark what can be done now."""
+        # Most looks have nothing to wait for, and a thousand of them in a row would hold up everything else.
+        await asyncio.sleep(0)
         self._busy.add(uid)
         try:
             for _ in range(MOST_ROUNDS):
@@ -126,18 +157,22 @@ class HealthMarks:
         """One step; whether it is worth to look again at once."""
         mark = self._services.marks.find_mark(uid)
         if mark is None:
-            self._note(uid, None)
-            self._attempts.pop(uid, None)
-            self._cancel(uid)
+            self._forget(uid)
             return False
         said = read(mark)
+        if not self._admit(mark):
+            self._note(uid, None)
+            if mark.status.get("observedUID"):
+                # What is said about it since before a restart stays until there is room.
+                return False
+            full = View(stack="", resource="", problem=self._admission.explain(mark.namespace))
+            return await self._write(mark, marking.judge(said, full, now=self._services.clock.now()))
         route = routes.find_route(mark, self._places)
         now = self._services.clock.now()
         self._note(uid, route, is_open=not said.is_resolved)
         if not self._places.is_ours(mark, route.speaker):
             return self._leave(mark, said, route)
-        if not route.places:
-            self._later(uid, LOOK_FOR_TARGETS)
+        self._search(mark, is_lost=not route.places)
         view = None if said.is_resolved else self._see(mark, said, route)
         if view is None:
             return False
@@ -147,8 +182,43 @@ class HealthMarks:
     def _leave(self, mark: MarkObject, said: Said, route: Route) -> bool:
         """Nothing to be done here about a mark, as long as another process knows its Stack, or may."""
         if not said.is_resolved and (route.speaker is None or self._services.share.has(mark.uid)):
-            self._later(mark.uid, LOOK_FOR_TARGETS)
+            self._search(mark, is_lost=True)
         return False
+
+    def _search(self, mark: MarkObject, *, is_lost: bool) -> None:
+        """Look for the object that a mark names where no Stack has it: when a pass sees it, and ever more rarely anyway."""
+        if not is_lost:
+            self._targets.forget(mark.uid)
+            self._searches.pop(mark.uid, None)
+            return
+        if "target" in mark.spec:
+            self._targets.wait(mark.uid, mark.namespace, places.target_of(mark))
+        generation, vain = self._searches.get(mark.uid, (mark.generation, 0))
+        vain = vain if generation == mark.generation else 0
+        self._searches[mark.uid] = (mark.generation, vain + 1)
+        self._later(mark.uid, min(LOOK_FOR_TARGETS * 2.0 ** min(vain, 16), LONGEST_SEARCH))
+
+    def _admit(self, mark: MarkObject) -> bool:
+        """Whether the mark is among those that are looked after; one that is done with needs no place."""
+        if mark.status and read(mark).is_resolved:
+            self._release(mark.uid)
+            return True
+        return self._admission.admit(mark)
+
+    def _release(self, uid: str) -> None:
+        """A mark needs its place no longer: the next one may have it."""
+        follower = self._admission.release(uid)
+        if follower is not None:
+            self.take([follower])
+
+    def _forget(self, uid: str) -> None:
+        """The mark is gone."""
+        self._note(uid, None)
+        self._attempts.pop(uid, None)
+        self._searches.pop(uid, None)
+        self._targets.forget(uid)
+        self._cancel(uid)
+        self._release(uid)
 
     def _see(self, mark: MarkObject, said: Said, route: Route) -> View | None:
         place = route.goal
@@ -159,19 +229,31 @@ class HealthMarks:
         return dataclasses.replace(view, newer=newer) if view is not None and newer else view
 
     def _find_newer(self, mark: MarkObject, said: Said, place: Place) -> str:
-        """A newer mark on the same object that says the contrary."""
-        uids = self._by_place.get((place.namespace, place.stack), {}).get(place.resource, ())
-        others = (self._services.marks.find_mark(uid) for uid in uids)
-        newer = [
-            other.name
-            for other in others
-            if other is not None
-            and other.status.get("observedUID") in (None, mark.status["observedUID"])
-            and (other.written_at, other.name) > (mark.written_at, mark.name)
-            and read(other).is_unhealthy != said.is_unhealthy
-            and self._known[other.uid].route.goal == place
-        ]
-        return min(newer, default="")
+        """The newest mark on the same object that says the contrary, where it is newer than this one."""
+        mine, bound = (mark.written_at, mark.name), (None, mark.status["observedUID"])
+        for word in self._list_words(place)[not said.is_unhealthy]:
+            if word.order <= mine:
+                break
+            if word.bound in bound:
+                return word.order[1]
+        return ""
+
+    def _list_words(self, place: Place) -> Mapping[bool, Sequence[Word]]:
+        """By what they say all marks on a resource, the newest first; put together once for all that ask in a row."""
+        if self._words_as_of != self._changes:
+            self._words.clear()
+            self._words_as_of = self._changes
+        words = self._words.get(place)
+        if words is None:
+            words = self._words[place] = {True: [], False: []}
+            for uid in self._by_place.get((place.namespace, place.stack), {}).get(place.resource, ()):
+                mark = self._services.marks.find_mark(uid)
+                if mark is not None and self._known[uid].route.goal == place:
+                    word = Word(order=(mark.written_at, mark.name), bound=mark.status.get("observedUID"))
+                    words[read(mark).is_unhealthy].append(word)
+            for each in words.values():
+                each.sort(key=lambda word: word.order, reverse=True)
+        return words
 
     async def _carry_out(self, mark: MarkObject, said: Said, view: View, step: steps.Mark) -> bool:
         """Write the word onto the object."""
@@ -230,14 +312,20 @@ class HealthMarks:
             cancel()
 
     def _note(self, uid: str, route: Route | None, *, is_open: bool = True) -> None:
-        """Remember whom a mark is about; None: it is gone."""
-        before = self._known.pop(uid, None)
+        """Remember whom a mark is about; None: it is gone, or not looked after."""
+        mark, before = self._services.marks.find_mark(uid), self._known.get(uid)
+        version = mark.resource_version if mark is not None else 0
+        known = Known(route=route, is_open=is_open, version=version) if route is not None else None
+        if known == before:
+            return
+        self._changes += 1
+        self._known.pop(uid, None)
         for place in before.route.places if before is not None else ():
             self._drop(uid, place)
-        if route is None:
+        if known is None:
             return
-        self._known[uid] = Known(route=route, is_open=is_open)
-        for place in route.places:
+        self._known[uid] = known
+        for place in known.route.places:
             self._by_place.setdefault((place.namespace, place.stack), {}).setdefault(place.resource, set()).add(uid)
 
     def _drop(self, uid: str, place: Place) -> None:

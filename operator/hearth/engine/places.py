@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from hearth.engine import targets
 from hearth.engine.ports import MarkObject, StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
+from hearth.engine.targets import Targets
 from hearth.plan import resolve
 from hearth.plan.board import Board
 from hearth.plan.marking import Problem, View
@@ -29,6 +31,7 @@ class Places:
 
     services: Services
     find_runner: Callable[[str], Runner | None]
+    targets: Targets
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
     """By namespace and name the UID of the Stack that was there when that was last asked."""
     _names: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -63,22 +66,13 @@ class Places:
         return share.has(mark.uid) and not home.has_other_name(place.namespace, place.stack)
 
     def _find_owner(self, mark: MarkObject) -> Place | Problem:
-        target, others = mark.spec["target"], list[str]()
-        group = target["apiVersion"].rpartition("/")[0]
-        for stack in self._stacks_of(mark.namespace):
-            for resource, children in self.services.cluster.children(stack.uid).items():
-                for child in children:
-                    if (child.kind.group, child.kind.name) != (group, target["kind"]) or not child.is_identified:
-                        continue
-                    if child.name == target["name"] and child.namespace in ("", mark.namespace):
-                        return Place(namespace=mark.namespace, stack=stack.name, resource=resource)
-                    others.append(child.name)
-        there = (
-            f"objects of that kind that are: {enumerate_names(sorted(others))}"
-            if others
-            else "no object of that kind is"
-        )
-        message = f"{target['kind']} {target['name']} is no child of a Stack of namespace {mark.namespace}; {there}"
+        key = target_of(mark)
+        owner = self.targets.find(mark.namespace, key, self._stacks_of(mark.namespace))
+        if owner is not None:
+            return Place(namespace=mark.namespace, stack=owner.stack.name, resource=owner.resource)
+        others = self.targets.list_names(mark.namespace, key[0], self._stacks_of(mark.namespace))
+        there = f"objects of that kind that are: {enumerate_names(others)}" if others else "no object of that kind is"
+        message = f"{key[0][1]} {key[1]} is no child of a Stack of namespace {mark.namespace}; {there}"
         return Problem(reason="TargetNotFound", message=message)
 
     def look(self, mark: MarkObject, place: Place) -> View | None:
@@ -86,7 +80,7 @@ class Places:
         stack = self.find_stack(place)
         gone = View(stack=place.stack, resource=place.resource, is_wanted=False)
         if stack is None:
-            names = sorted(each.name for each in self._stacks_of(place.namespace))
+            names = self.services.home.tree.list_names(place.namespace)
             there = f"there are: {enumerate_names(names)}" if names else "there is none"
             return _without(gone, "StackNotFound", f"namespace {place.namespace} has no Stack {place.stack}; {there}")
         runner = self.find_runner(stack.uid)
@@ -148,16 +142,22 @@ class Places:
         home = self.services.home
         found = home.find_stack(self._uids.get((place.namespace, place.stack), ""))
         if found is None:
-            found = next((each for each in self._stacks_of(place.namespace) if each.name == place.stack), None)
+            found = home.find_stack(home.tree.find_uid(place.namespace, place.stack))
             if found is not None:
                 self.note(found)
         return found
 
     def _stacks_of(self, namespace: str) -> Iterator[StackObject]:
-        for uid in self.services.home.stacks():
+        for uid in self.services.home.tree.list_uids(namespace):
             stack = self.services.home.find_stack(uid)
-            if stack is not None and stack.namespace == namespace:
+            if stack is not None:
                 yield stack
+
+
+def target_of(mark: MarkObject) -> targets.Key:
+    """What a mark names its object by, that names one at all."""
+    target = mark.spec["target"]
+    return (target["apiVersion"].rpartition("/")[0], target["kind"]), target["name"]
 
 
 def tell_refusal(runner: Runner, place: Place) -> View | None:

@@ -75,3 +75,7 @@ NESTED_DEPTH = 8
 """Stacks in one another, the outermost not counted. Templates of templates have two or three."""
 NESTED_STACKS = 1000
 """Stacks nested in one outermost Stack, directly or in one another: as many as a large cluster has in all."""
+HEALTH_MARKS_PER_NAMESPACE = 1000
+"""HealthMarks that are not resolved: whoever marks more objects at once has a broken program."""
+HEALTH_MARKS = 10_000
+"""The same in all namespaces: ten such programs."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-from hearth.model import names
+import pytest
+
+from hearth.model import limits, names
 from hearth.model.child import Object
 from support import expectations, fake_world, probe_player
 from support.fake_world import FakeWorld
@@ -118,5 +121,108 @@ def test_marks_cost_nothing_while_nothing_changes() -> None:
         await world.start_controller()
         await world.wait(600)
         assert world.traffic.count(before)["mark"] == world.traffic.count(before)["mark-status"] == 0
+
+    fake_world.run(story)
+
+
+def config_maps(count: int) -> Object:
+    """A Stack of so many ConfigMaps."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
+    return stack("maps", template={"resources": {f"n{number}": {"manifest": manifest} for number in range(count)}})
+
+
+def test_marks_on_what_is_nowhere_cost_next_to_nothing() -> None:
+    """8,000 of them less than a hundredth of a core, whatever else is in their namespace; here a twentieth of that."""
+    marks, hours = 400, 1
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(config_maps(300))
+        await world.wait_rest(find_nothing)
+        for number in range(marks):
+            target = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"nowhere-{number}"}
+            await world.user.create(mark(f"m{number}", target=target))
+        await world.wait_rest(find_nothing)
+        assert (await read(world, "m0"))["reason"] == "TargetNotFound"
+        began, requests = time.process_time(), len(world.traffic.requests)
+        await world.wait(hours * 3600)
+        share = (time.process_time() - began) / (hours * 3600)
+        print(f"{share * 8000 / marks:.4%} of a core for 8,000")
+        assert share < 0.01 * marks / 8000
+        assert len(world.traffic.requests) == requests
+
+    fake_world.run(story)
+
+
+def test_a_mark_finds_its_object_as_soon_as_that_comes() -> None:
+    """However rarely it was looked for by then."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(mark(target={"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "shop-a"}))
+        await world.user.create(mark("other", target={"apiVersion": "v1", "kind": "Probe", "name": "shop-a"}))
+        await world.wait(3600)
+        await world.user.create(stack())
+        await world.wait(1)
+        assert (await read(world))["reason"] == "ObjectIsNewer"
+        assert (await read(world, "other"))["reason"] == "TargetNotFound"
+
+    fake_world.run(story)
+
+
+def test_an_object_that_went_is_no_longer_found() -> None:
+    """Though a mark that looks for another one keeps the index of the namespace."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(stack())
+        await world.wait_rest(find_nothing)
+        nowhere = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "nowhere"}
+        await world.user.create(mark("waits", target=nowhere))
+        await world.wait_rest(find_nothing)
+        await world.user.delete(Address.of(stack()))
+        await world.wait_rest(find_nothing)
+        await world.user.create(mark(target={**nowhere, "name": "shop-a"}))
+        await world.wait_rest(find_nothing)
+        assert (await read(world))["reason"] == "TargetNotFound"
+
+    fake_world.run(story)
+
+
+def test_there_are_only_so_many_open_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others say so, and the next has its turn when one is done with."""
+    monkeypatch.setattr(limits, "HEALTH_MARKS_PER_NAMESPACE", 2)
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        for name in ("one", "two", "three", "four"):
+            await world.user.create(mark(name, stackName="nobody", resource="a", markUnhealthy=True))
+            await world.wait_rest(find_nothing)
+        assert [(await read(world, name))["reason"] for name in ("one", "two", "three", "four")] == [
+            "StackNotFound",
+            "StackNotFound",
+            "TooManyMarks",
+            "TooManyMarks",
+        ]
+        await world.user.delete(Address.of(mark("one")))
+        await world.wait_rest(find_nothing)
+        reasons = [(await read(world, name))["reason"] for name in ("two", "three", "four")]
+        assert reasons == ["StackNotFound", "StackNotFound", "TooManyMarks"]
+
+    fake_world.run(story)
+
+
+def test_marks_that_are_done_with_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be kept in Git for ever."""
+    monkeypatch.setattr(limits, "HEALTH_MARKS_PER_NAMESPACE", 1)
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(stack())
+        await world.wait_rest(find_nothing)
+        for name in ("one", "two"):
+            await world.user.create(mark(name, stackName="shop", resource="a", markUnhealthy=False))
+            await world.wait_rest(find_nothing)
+        assert [(await read(world, name))["reason"] for name in ("one", "two")] == ["Healthy", "Healthy"]
 
     fake_world.run(story)
