@@ -80,7 +80,7 @@ class Checking:
         describe: what there is to say of the Stack now; kinds: all that the Stack may have objects of; blind: seconds until
         that is known.
         """
-        self._recall(stack)
+        self._recall()
         self._ask(stack)
         if self._standing is not None and not describe().is_reached:
             self.give_way()
@@ -110,11 +110,11 @@ class Checking:
             self._is_recorded = True
             self._services.inbox.mark(self._uid, STACK)
 
-    def _recall(self, stack: StackObject) -> None:
+    def _recall(self) -> None:
         """Read what an earlier process found."""
         if not self._is_recalled:
             self._is_recalled = True
-            self.outcome = check.read(stack.status)
+            self.outcome = self._intake.wishes.check
 
     def _ask(self, stack: StackObject) -> None:
         """Look which check is asked for."""

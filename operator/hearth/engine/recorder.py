@@ -14,7 +14,7 @@ from hearth.engine.ports import StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
 from hearth.model.errors import Refused, Unreachable
-from hearth.plan import blockers, check, conditions, report, veil, waits
+from hearth.plan import blockers, check, conditions, report, status_signature, veil, waits
 
 logger = structlog.get_logger(__name__)
 
@@ -54,6 +54,7 @@ class Recorder:
         """interval: seconds between two writes of the same Stack's status at least."""
         self._home = services.home
         self._clock = services.clock
+        self._hashes = services.hashes
         self._find_runner = find_runner
         self._interval = interval
         self._pacing = Pacing(interval=interval, processes=services.share.count)
@@ -136,6 +137,8 @@ class Recorder:
             monotonic=self._clock.monotonic(),
         )
         status = veil.cover(status, runner.intake.hidden_texts)
+        # Last of all: it is over what is written.
+        status = status_signature.sign(status, uid=stack_uid, hashes=self._hashes)
         await self._warn(stack, status)
         patch = report.find_changes(before, status)
         if not patch:

@@ -158,8 +158,15 @@ class Runner:
 
     def _may_give_up(self, wish: Wish) -> bool:
         """Whether a failure of that wish would send the Stack back to another."""
-        flow, last = self.intake.flow, self.intake.wishes.completed.last
-        return flow.rolls_back and not flow.is_paused and wish.motive is Motive.SPEC and last != wish.revision
+        flow, completed = self.intake.flow, self.intake.wishes.completed
+        last = completed.last
+        return (
+            flow.rolls_back
+            and not flow.is_paused
+            and wish.motive is Motive.SPEC
+            and last != wish.revision
+            and completed.has_target
+        )
 
     def blind_for(self) -> float:
         """Seconds for which nothing is to be said of the Stack, as a first look at its children is under way."""

@@ -6,18 +6,22 @@ Decides nothing: see `hearth.plan.wish`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hearth.engine.ports import Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.plan import conditions, turns, wish_record
+from hearth.plan import check, conditions, status_signature, turns, wish_record
 from hearth.plan import wish as wishes
+from hearth.plan.check import Outcome
+from hearth.plan.desired import Hashes
 from hearth.plan.wish import Aim, Asked, Completed, Wish
 
 VERBS: Mapping[str, str] = {"retry": names.VERB_RETRY, "cleanup": names.VERB_CLEANUP}
 """By their name in `status.handled` the annotations of a Stack whose tokens are obeyed once each."""
+CONTINUE = "continue"
+"""The name of that verb in `status.handled`."""
 ORDER_LENGTH = 512
 """Characters of an order to go on that are looked at: more than any path of names."""
 
@@ -31,7 +35,9 @@ class Wishes:
     handled: dict[str, str] = field(default_factory=dict)
     """By verb the token that was obeyed last."""
     last_failed: int | None = None
-    """The revision that this process gave up last."""
+    """The revision that failed last, as far as the status tells."""
+    check: Outcome | None = None
+    """Of the last check of an earlier process."""
     failure: str = ""
     """Why the present wish is to be given up."""
     is_retried: bool = False
@@ -55,22 +61,28 @@ class Wishes:
             found += [wish.revision, *wish.keeps, wish.order.revision if wish.order is not None else None]
         return frozenset(number for number in found if number)
 
-    def recall(self, stack: StackObject) -> None:
-        """Read what an earlier process left in the status; the second time only whether there is a status by now."""
+    def recall(self, stack: StackObject, *, hashes: Hashes, count_revisions: Callable[[], int]) -> None:
+        """Read what an earlier process left in the status; the second time only whether there is a status by now.
+
+        Only what is signed counts. Where it is not, all of it is lost.
+        """
         if self._is_known:
             # What the server has was seen, also where no answer told that it was written.
             self._is_unseen = self._is_unseen and "phase" not in stack.status
             return
         self._is_known = True
         status = stack.status
-        self.wish = wish_record.read(status.get("wish"))
+        memory = status_signature.read_memory(status, uid=stack.uid, hashes=hashes)
+        is_lost = memory is None and (status_signature.is_written(status) or count_revisions() > 1)
+        self.wish = wish_record.read(memory.get("wish")) if memory is not None else None
         self.is_recalled = self.wish is not None
         self._written = which(self.wish)
         self._is_unseen = "phase" not in status
-        self.completed = Completed(
-            last=status.get("lastCompletedRevision"), previous=status.get("previousCompletedRevision")
-        )
-        self.handled = dict(status.get("handled") or {})
+        self.completed = wish_record.read_completed(None if is_lost else memory or {})
+        self.last_failed = wish_record.find_number(memory or {}, "lastFailedRevision")
+        self.check = check.read({**(memory or {}), "phase": status.get("phase")})
+        # Which tokens were obeyed is lost as well: none of them is obeyed twice.
+        self.handled = find_tokens(stack) if is_lost else wish_record.read_handled(memory or {})
         is_stopped = str(status.get("phase", "")).endswith("Stopped")
         self.was_idle = is_stopped or conditions.find(status, "Paused").get("status") == "True"
 
@@ -95,6 +107,7 @@ class Wishes:
         """The status was written, or says so already; whether work that waited for it may begin."""
         was_recorded, self._is_unseen = self.is_recorded, False
         self._written = which(wish_record.read(status.get("wish")))
+        self.last_failed = status.get("lastFailedRevision", self.last_failed)
         return self.is_recorded and not was_recorded
 
     def choose(self, hashed: str, to_revision: int | None, *, revisions: Iterable[Revision]) -> Aim:
@@ -154,11 +167,11 @@ class Wishes:
     def find_continue(self, stack: StackObject) -> str:
         """Which breakpoint is to be passed, as it was written, unless that was obeyed already."""
         order = stack.annotations.get(names.VERB_CONTINUE, "")[:ORDER_LENGTH]
-        return order if self.handled.get("continue") != order else ""
+        return order if self.handled.get(CONTINUE) != order else ""
 
     def take_continue(self, order: str, passed: tuple[str, str] | None) -> None:
         """An order to go on was obeyed, or answered. passed: the resource and its hook."""
-        self.handled["continue"] = order
+        self.handled[CONTINUE] = order
         if passed is not None and self.wish is not None:
             self.wish = dataclasses.replace(self.wish, passages=self.wish.passages.let(*passed))
 
@@ -177,6 +190,14 @@ class Wishes:
         if self.was_idle and not is_idle and self.wish is not None:
             self.wish = turns.restart(self.wish, now=now)
         self.was_idle = is_idle
+
+
+def find_tokens(stack: StackObject) -> dict[str, str]:
+    """By verb the token on a Stack."""
+    annotations = {**VERBS, check.VERB: names.VERB_CHECK, CONTINUE: names.VERB_CONTINUE}
+    found = {verb: stack.annotations.get(annotation, "") for verb, annotation in annotations.items()}
+    found[CONTINUE] = found[CONTINUE][:ORDER_LENGTH]
+    return {verb: token for verb, token in found.items() if token}
 
 
 def which(wish: Wish | None) -> object:

@@ -15,7 +15,7 @@ from hearth.kube.cache import Health
 from hearth.kube.others import Others
 from hearth.kube.store import Store
 from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
-from hearth.model import names, packing
+from hearth.model import names, packing, status_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.shards import WHOLE, Share
@@ -120,6 +120,7 @@ class StackCache:
 def parse_stack(raw: Object) -> StackObject:
     """A Stack as the engine sees it."""
     metadata, status = raw["metadata"], raw.get("status") or {}
+    phase = status.get("phase") if isinstance(status, dict) else ""
     return StackObject(
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -132,8 +133,8 @@ def parse_stack(raw: Object) -> StackObject:
         parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
         author=provenance.find_author(metadata.get("managedFields") or ()),
         packed_spec=packing.pack(raw.get("spec") or {}),
-        packed_status=packing.pack(status),
-        phase=sys.intern(status.get("phase", "")),
+        packed_status=status_fields.pack(status),
+        phase=sys.intern(phase) if isinstance(phase, str) else "",
     )
 
 

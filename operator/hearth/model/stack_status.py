@@ -189,6 +189,11 @@ class StackStatus(ApiModel):
     """The one that was reached in full before that."""
     last_failed_revision: Counter | None = None
     """The revision that failed last, whatever became of it since."""
+    history_unknown: bool | None = None
+    """Whether it is not known which revision was reached before, as the status was not written by this operator. Such a
+    Stack is never rolled back to nothing."""
+    signature: str | None = None
+    """The operator's signature over what it reads back from here. A status without it counts as lost."""
     wish: WishStatus | None = None
     handled: dict[str, str] | None = None
     """By verb the token of the annotation that was obeyed last: `retry`, `cleanup`, `continue`, `check`."""

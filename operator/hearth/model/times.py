@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 """What the API server lets through: `90s`, `5m`, `1h30m`. The same in Python's language and in that of JSON Schema."""
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_TOO_LATE = 253_402_300_800.0
+"""The beginning of the year 10000: RFC 3339 has four digits."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -33,5 +35,18 @@ def format_time(seconds: float) -> str:
 
 
 def parse_time(text: str) -> float:
-    """Seconds since the epoch; ValueError where it is no moment in RFC 3339."""
-    return datetime.fromisoformat(text).timestamp()
+    """Seconds since the epoch; ValueError where it is no moment in RFC 3339 that `format_time` can write."""
+    seconds = _read_time(text)
+    if not 0 <= seconds < _TOO_LATE:
+        raise ValueError(f"{text!r} lies outside the years 1970 to 9999")
+    return seconds
+
+
+def _read_time(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is None:
+            raise ValueError(f"{text!r} names no time zone")
+        return found.timestamp()
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is no moment that any calendar has") from error

@@ -144,6 +144,12 @@ def announce(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, 
     return ("Warning", "CheckFailed", message) if outcome.found else ("Normal", "CheckComplete", message)
 
 
+def is_entry(entry: Any) -> bool:
+    """Whether it is a problem as a status lists them."""
+    keys = ("resource", "kind", "name", "message")
+    return isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in keys)
+
+
 def write(outcome: Outcome | None) -> Object:
     """As it stands in a status."""
     if outcome is None:
@@ -168,13 +174,16 @@ def read(status: Mapping[str, Any]) -> Outcome | None:
     if not said:
         return None
     try:
+        entries = said.get("problems") or ()
+        if not all(isinstance(said[key], int) for key in ("objects", "found")) or not all(map(is_entry, entries)):
+            return None
         return Outcome(
             at=times.parse_time(said["checkedAt"]),
             objects=said["objects"],
             found=said["found"],
-            problems=tuple(said.get("problems") or ()),
+            problems=tuple(entries),
             stands=status.get("phase") in (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED),
         )
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         # Somebody has written into the status: the check is told by nobody then, and may be asked for again.
         return None

@@ -39,7 +39,7 @@ class Subject:
     """Whether the status names that wish already, where nothing may be done before it does."""
     completed: Completed = field(default_factory=Completed)
     last_failed: int | None = None
-    """The revision that was given up last; None: as the status says."""
+    """The revision that failed last."""
     refusal: Refusal | None = None
     handled: Mapping[str, str] = field(default_factory=dict)
     """By verb the token that was obeyed last."""

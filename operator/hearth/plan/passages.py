@@ -69,8 +69,14 @@ def write(passages: Passages) -> Object:
 
 
 def read(said: Mapping[str, Any]) -> Passages:
-    """What a status tells of. Raises KeyError or TypeError where it makes no sense."""
-    return Passages(
-        passed=tuple(said.get("passed") or ()),
-        parted={each["resource"]: tuple(each.get("requires") or ()) for each in said.get("parted") or ()},
-    )
+    """What a status tells of. Raises AttributeError, KeyError, TypeError or ValueError where it makes no sense."""
+    parted = {each["resource"]: read_names(each.get("requires")) for each in said.get("parted") or ()}
+    read_names(list(parted))
+    return Passages(passed=read_names(said.get("passed"))[-LIMIT:], parted=dict(list(parted.items())[-LIMIT:]))
+
+
+def read_names(said: Any) -> tuple[str, ...]:
+    """A list of texts. Raises ValueError where it is none."""
+    if not isinstance(said or [], list) or not all(isinstance(each, str) for each in said or ()):
+        raise ValueError("is no list of names")
+    return tuple(said or ())

@@ -43,7 +43,7 @@ def build(
         ),
     }
     is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
-    status.update(_describe_wish(subject, is_failed=is_failed, before=before))
+    status.update(_describe_wish(subject, is_failed=is_failed))
     status.update(check.write(subject.check))
     if board is not None:
         status.update(_describe(board, memory, offset=now - monotonic))
@@ -53,15 +53,14 @@ def build(
     return status
 
 
-def _describe_wish(subject: Subject, *, is_failed: bool, before: Mapping[str, Any]) -> Object:
+def _describe_wish(subject: Subject, *, is_failed: bool) -> Object:
     """What is wanted, what was reached and what failed, by number."""
     said: Object = {}
     wish, completed = subject.wish, subject.completed
     if wish is not None:
         said["wish"], said["revision"] = wish_record.write(wish), wish.revision
-    numbers = {"lastCompletedRevision": completed.last, "previousCompletedRevision": completed.previous}
-    said.update({key: number for key, number in numbers.items() if number is not None})
-    failed = subject.last_failed or before.get("lastFailedRevision")
+    said.update(wish_record.write_completed(completed))
+    failed = subject.last_failed
     is_refused = subject.refusal is not None or subject.is_deleting or subject.is_suspended
     # A rollback that fails says nothing against the revision that it goes back to.
     if is_failed and wish is not None and not wish.is_rollback and not is_refused:

@@ -53,6 +53,13 @@ class Completed:
     last: int | None = None
     previous: int | None = None
     """The last besides that one."""
+    is_known: bool = True
+    """Whether that is all: what an earlier process wrote of it may have been lost."""
+
+    @property
+    def has_target(self) -> bool:
+        """Whether there is anything to go back to: never nothing at all where something may have been reached."""
+        return self.last is not None or self.is_known
 
     def note(self, revision: int) -> Completed:
         """With one more reached; nothing at all is no revision, and nobody who orders the last one means it."""
@@ -150,7 +157,7 @@ def choose(asked: Asked, *, before: Wish | None, hashes: Mapping[int, str], comp
         order = _settle(asked, asked.to_revision, before=before, hashes=hashes, completed=completed)
         if order.beside == asked.hash or not asked.hash:
             return Aim(motive=Motive.ROLLBACK, revision=order.revision, order=order)
-    if asked.failure:
+    if asked.failure and completed.has_target:
         last = completed.last if completed.last is not None else NOTHING
         return Aim(motive=Motive.AUTOMATIC, revision=last, order=order, failed_hash=asked.hash, failure=asked.failure)
     if (

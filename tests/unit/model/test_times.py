@@ -32,3 +32,19 @@ def test_a_moment_comes_back_as_it_went() -> None:
     """To the second."""
     assert times.format_time(0.0) == "1970-01-01T00:00:00Z"
     assert times.parse_time(times.format_time(1_700_000_000.9)) == 1_700_000_000.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("9999-12-31T23:59:59-23:59", id="in the year 10000"),
+        pytest.param("0001-01-01T00:00:00+23:59", id="before the year 1"),
+        pytest.param("1969-12-31T23:59:59Z", id="before the epoch"),
+        pytest.param("2026-01-01T00:00:00", id="without a zone"),
+        pytest.param("yesterday", id="no moment"),
+    ],
+)
+def test_a_moment_that_cannot_be_written_is_refused(text: str) -> None:
+    """It would come back as another one, or not at all."""
+    with pytest.raises(ValueError, match=r"years|moment|zone|isoformat"):
+        times.parse_time(text)

@@ -1,0 +1,161 @@
+"""Any JSON as a status: reading it never raises, and what was read can be written again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis
+import orjson
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from hearth.engine.wishes import Wishes
+from hearth.kube import stack_cache
+from hearth.model import status_fields, times
+from hearth.model.child import Object
+from hearth.plan import check, conditions, report, status_signature, wish_record
+from hearth.plan.hashing import Hasher
+
+HASHES = Hasher(b"k" * 32)
+QUICK = settings(
+    max_examples=300, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+LONG = settings(QUICK, max_examples=50_000, derandomize=False)
+
+WORDS = st.sampled_from(
+    [
+        "wish revision cause since first completed cleanupWaived keeps order toRevision besideHash turn suspended",
+        "reached failedHash failure passed parted resource requires lastCompletedRevision previousCompletedRevision",
+        "lastFailedRevision historyUnknown handled retry check checkedAt objects found problems conditions type status",
+        "reason message lastTransitionTime phase signature warnings outputs Ready True Spec Rollback kind name",
+    ]
+).flatmap(lambda line: st.sampled_from(line.split()))
+MOMENTS = st.sampled_from(
+    [
+        "2026-01-01T00:00:00Z",
+        "9999-12-31T23:59:59-23:59",
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59Z",
+        "1969-12-31T23:59:59Z",
+        "2026-01-01",
+        "NaN",
+    ]
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(2**63), max_value=2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+    | WORDS
+    | MOMENTS
+)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.text(max_size=4), inner, max_size=6),
+    max_leaves=25,
+)
+NUMBERS = st.integers(min_value=-2, max_value=2**70) | JSON
+WISHES = st.fixed_dictionaries(
+    {
+        "revision": NUMBERS,
+        "cause": st.sampled_from(["Spec", "Rollback", "AutomaticRollback"]) | JSON,
+        "since": MOMENTS | JSON,
+    },
+    optional={
+        "keeps": st.lists(NUMBERS, max_size=30) | JSON,
+        "order": st.fixed_dictionaries({"toRevision": NUMBERS, "besideHash": JSON, "revision": NUMBERS}) | JSON,
+        "turn": st.fixed_dictionaries({"suspended": JSON, "since": MOMENTS}) | JSON,
+        "failure": JSON,
+        "failedHash": JSON,
+        "passed": st.lists(JSON, max_size=5) | JSON,
+        "parted": st.lists(st.fixed_dictionaries({"resource": JSON, "requires": JSON}), max_size=3) | JSON,
+    },
+)
+STATUSES = JSON | st.fixed_dictionaries(
+    {},
+    optional={
+        "wish": WISHES | JSON,
+        "conditions": st.lists(JSON, max_size=3) | JSON,
+        "handled": st.dictionaries(WORDS, JSON, max_size=3) | JSON,
+        "check": st.fixed_dictionaries({"checkedAt": MOMENTS | JSON, "objects": JSON, "found": JSON}) | JSON,
+        "lastCompletedRevision": NUMBERS,
+        "lastFailedRevision": NUMBERS,
+        "phase": JSON,
+        "signature": JSON,
+        "warnings": JSON,
+    },
+)
+
+
+def look(status: Any, *, is_signed: bool) -> None:
+    """All that is read from a status. is_signed: as if the operator itself had written that."""
+    raw: Object = {
+        "metadata": {"name": "shop", "namespace": "a", "uid": "u", "resourceVersion": "1"},
+        "spec": {},
+        "status": status,
+    }
+    if is_signed and isinstance(status, dict):
+        try:
+            raw["status"] = status_signature.sign(status, uid="u", hashes=HASHES)
+        except TypeError:
+            return
+    stack = stack_cache.parse_stack(raw)
+    wishes = Wishes()
+    wishes.recall(stack, hashes=HASHES, count_revisions=lambda: 1)
+    wish = wishes.wish
+    written: Object = wish_record.write_completed(wishes.completed)
+    if wish is not None:
+        assert is_signed
+        written["wish"] = wish_record.write(wish)
+        assert wish_record.read(written["wish"]) == wish
+    written.update(check.write(wishes.check))
+    written.update({"handled": wishes.handled, "lastFailedRevision": wishes.last_failed})
+    assert status_signature.read_memory(
+        status_signature.sign(written, uid="u", hashes=HASHES), uid="u", hashes=HASHES
+    ) == {key: written[key] for key in status_signature.MEMORY if key in written}
+    orjson.dumps(written)
+    before = stack.status
+    after: Object = {**written, "phase": "UpdateComplete", "conditions": []}
+    report.is_progress(before, after)
+    report.is_setback(before, after)
+    report.find_changes(before, after)
+    check.announce(before, after)
+    conditions.find(before, "Ready")
+
+
+@hypothesis.given(status=STATUSES, is_signed=st.booleans())
+@QUICK
+def test_any_status_is_read(status: Any, *, is_signed: bool) -> None:
+    """For a few seconds."""
+    look(status, is_signed=is_signed)
+
+
+@pytest.mark.soak
+@hypothesis.given(status=STATUSES, is_signed=st.booleans())
+@LONG
+def test_any_status_is_read_for_long(status: Any, *, is_signed: bool) -> None:
+    """For minutes."""
+    look(status, is_signed=is_signed)
+
+
+@hypothesis.given(text=MOMENTS | st.text(max_size=40) | st.datetimes().map(str))
+@QUICK
+def test_a_moment_that_is_read_can_be_written(text: str) -> None:
+    """Any other is refused."""
+    try:
+        seconds = times.parse_time(text)
+    except ValueError:
+        return
+    assert times.parse_time(times.format_time(seconds)) == int(seconds)
+
+
+@pytest.mark.parametrize("levels", [300, 900])
+def test_what_is_too_deep_costs_nothing_else(levels: int) -> None:
+    """The rest of the status is there."""
+    deep: Any = 1
+    for _ in range(levels):
+        deep = [deep]
+    packed = status_fields.pack({"outputs": {"a": deep}, "phase": "UpdateComplete"})
+    assert orjson.loads(packed) == {"phase": "UpdateComplete"}

@@ -1,0 +1,65 @@
+"""The memory in a status is bound to its Stack, its key and every field of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.plan import status_signature
+from hearth.plan.hashing import Hasher
+
+HASHES = Hasher(b"k" * 32)
+WISH = {"revision": 3, "cause": "Spec", "since": "2026-01-01T00:00:00Z"}
+STATUS = status_signature.sign(
+    {"phase": "UpdateComplete", "wish": WISH, "lastCompletedRevision": 3, "handled": {"retry": "1"}},
+    uid="u",
+    hashes=HASHES,
+)
+
+
+def test_what_was_signed_is_read() -> None:
+    """And nothing else of the status."""
+    assert status_signature.read_memory(STATUS, uid="u", hashes=HASHES) == {
+        "wish": WISH,
+        "lastCompletedRevision": 3,
+        "handled": {"retry": "1"},
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"wish": {**WISH, "revision": 2}}, id="another wish"),
+        pytest.param({"wish": {**WISH, "completed": True}}, id="more in the wish"),
+        pytest.param({"lastCompletedRevision": 2}, id="another number"),
+        pytest.param({"lastFailedRevision": 2}, id="another field"),
+        pytest.param({"handled": {}}, id="less"),
+        pytest.param({"historyUnknown": True}, id="a flag"),
+        pytest.param({"check": {"found": 0}}, id="a check"),
+        pytest.param({"signature": ""}, id="an empty signature"),
+        pytest.param({"signature": 7}, id="no text"),
+        pytest.param({"signature": HASHES.hash(["u", {}])}, id="a hash"),
+        pytest.param({"handled": {1: 2}}, id="no JSON"),
+        pytest.param({"wish": float("nan")}, id="no number"),
+        pytest.param({"wish": 2**70}, id="a huge number"),
+    ],
+)
+def test_what_was_changed_is_lost(changes: dict[str, Any]) -> None:
+    """As a whole."""
+    assert status_signature.read_memory({**STATUS, **changes}, uid="u", hashes=HASHES) is None
+
+
+def test_another_stack_and_another_key_do_not_count() -> None:
+    """Nor does a status without a signature."""
+    unsigned = {key: value for key, value in STATUS.items() if key != "signature"}
+    assert status_signature.read_memory(STATUS, uid="v", hashes=HASHES) is None
+    assert status_signature.read_memory(STATUS, uid="u", hashes=Hasher(b"o" * 32)) is None
+    assert status_signature.read_memory(unsigned, uid="u", hashes=HASHES) is None
+
+
+def test_other_fields_may_change() -> None:
+    """Whatever they become."""
+    changed = {**STATUS, "phase": "forged", "outputs": {"a": 1}, "conditions": []}
+    memory = status_signature.read_memory(STATUS, uid="u", hashes=HASHES)
+    assert status_signature.read_memory(changed, uid="u", hashes=HASHES) == memory
