@@ -199,6 +199,9 @@ class Intake:
 
     async def _read(self, stack: StackObject, spec: Object) -> Definition | Refusal:
         """The definition in the spec, or why it cannot be had."""
+        if stack.defect:
+            message = f"the spec cannot be read: {stack.defect}; what runs is left as it is"
+            return Refusal(reason="SpecUnreadable", message=message)
         try:
             return await self.acceptor.get_definition(stack.namespace, spec)
         except InvalidDefinition as error:

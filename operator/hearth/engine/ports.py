@@ -139,6 +139,8 @@ class StackObject:
     packed_status: bytes = field(repr=False)
     phase: str = ""
     """That of the status."""
+    defect: str = ""
+    """Why parts of the spec cannot be read, which are missing in `spec`; "" where all of it is there."""
 
     @property
     def spec(self) -> Object:

@@ -214,11 +214,16 @@ class KubeCluster:
         """A live list from the server; the cache follows. A kind that is no longer served has none."""
         path = requests.collection_path(kind, self._namespace)
         found: list[Object] = []
-        continued = ""
+        continued, size = "", requests.PAGE_SIZE
         while True:
-            query = requests.children_query(stack_uid, continued=continued)
+            query = requests.children_query(stack_uid, continued=continued, size=size)
             try:
                 page = await self._sender.send("list", kind, path, query=query)
+            except errors.AnswerTooLarge:
+                if size == 1:
+                    raise
+                size = max(1, size // requests.SMALLER)
+                continue
             except errors.Refused as refused:
                 if refused.code == 404:
                     return []

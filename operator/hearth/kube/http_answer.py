@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hearth.model import limits
+
 HEAD_END = b"\r\n\r\n"
 LINE_END = b"\r\n"
-LONGEST_HEAD = 64 * 1024
-"""Bytes; that of an API server has less than one thousand."""
 WITHOUT_BODY = frozenset({204, 304})
 GZIP = 16 + zlib.MAX_WBITS
 """What zlib calls the format."""
@@ -20,6 +20,10 @@ GZIP = 16 + zlib.MAX_WBITS
 
 class Malformed(ConnectionError):
     """What came is no answer in HTTP, or not the whole of one."""
+
+
+class TooLong(Malformed):
+    """The body of an answer is longer than anybody may read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Reader:
         """Bytes of the body; None where it says itself where it ends, or ends with the connection."""
         self._is_chunked = False
         self._chunks: list[bytes] = []
+        self._chunked = 0
+        """Bytes in them."""
 
     def feed(self, piece: bytes) -> Answer | None:
         """The answer, once it is whole. Raises `Malformed`."""
@@ -55,14 +61,15 @@ class Reader:
         while self._head is None:
             end = self._rest.find(HEAD_END)
             if end < 0:
-                if len(self._rest) > LONGEST_HEAD:
-                    raise Malformed(f"the head of the answer has more than {LONGEST_HEAD} bytes")
+                check_head(len(self._rest))
                 return None
+            check_head(end)
             self._take_head(bytes(self._rest[:end]))
             del self._rest[: end + len(HEAD_END)]
         if self._is_chunked:
             return self._end(b"".join(self._chunks)) if self._take_chunks() else None
         if self._length is None or len(self._rest) < self._length:
+            check_body(len(self._rest))
             return None
         body = bytes(self._rest[: self._length])
         del self._rest[: self._length]
@@ -95,29 +102,33 @@ class Reader:
         if self._head[0] in WITHOUT_BODY:
             self._is_chunked, self._length = False, 0
         elif length is not None and not self._is_chunked:
-            if not (length.isascii() and length.isdigit()):
-                raise Malformed(f"the answer has a length of {length[:50]!r}")
-            self._length = int(length)
+            self._length = parse_length(length)
+            check_body(self._length)
 
     def _take_chunks(self) -> bool:
         """Whether all are there."""
         while True:
             end = self._rest.find(LINE_END)
             if end < 0:
+                check_line(len(self._rest))
                 return False
+            check_line(end)
             size = parse_size(bytes(self._rest[:end]))
             if not size:
                 return self._take_trailer(end)
+            check_body(self._chunked + size)
             begin = end + len(LINE_END)
             if len(self._rest) < begin + size + len(LINE_END):
                 return False
             self._chunks.append(bytes(self._rest[begin : begin + size]))
+            self._chunked += size
             del self._rest[: begin + size + len(LINE_END)]
 
     def _take_trailer(self, begin: int) -> bool:
         """Whether the end is there, behind which nobody reads the fields that may stand there. begin: of the line end."""
         end = self._rest.find(HEAD_END, begin)
         if end < 0:
+            check_head(len(self._rest))
             return False
         del self._rest[: end + len(HEAD_END)]
         return True
@@ -128,6 +139,32 @@ class Reader:
         is_bounded = self._is_chunked or self._length is not None
         may_go_on = is_bounded and not self._rest and fields.get("connection", "").lower() != "close"
         return Answer(code, fields, decode(body, fields.get("content-encoding", "")), may_go_on)
+
+
+def check_head(length: int) -> None:
+    """Raises `Malformed` where a head, or what stands behind the last chunk, is too long."""
+    if length > limits.HEADER_BYTES:
+        raise Malformed(f"the head of the answer has more than {limits.HEADER_BYTES} bytes")
+
+
+def check_line(length: int) -> None:
+    """Raises `Malformed` where the line before a chunk is too long."""
+    if length > limits.CHUNK_LINE_BYTES:
+        raise Malformed(f"the line before a chunk has more than {limits.CHUNK_LINE_BYTES} bytes")
+
+
+def check_body(length: int) -> None:
+    """Raises `TooLong` where a body is."""
+    if length > limits.BODY_BYTES:
+        raise TooLong(f"the answer has more than {limits.BODY_BYTES} bytes")
+
+
+def parse_length(text: str) -> int:
+    """How long a body is. Raises `Malformed`."""
+    # Python refuses to convert thousands of digits.
+    if not (text.isascii() and text.isdigit() and len(text) <= limits.INTEGER_DIGITS):
+        raise Malformed(f"the answer has a length of {text[:50]!r}")
+    return int(text)
 
 
 def parse_size(line: bytes) -> int:
@@ -146,7 +183,12 @@ def decode(body: bytes, encoding: str) -> bytes:
         return body
     if encoding.lower() != "gzip":
         raise Malformed(f"the answer is encoded as {encoding[:50]!r}, which was not asked for")
+    inflater = zlib.decompressobj(GZIP)
     try:
-        return zlib.decompress(body, GZIP)
+        inflated = inflater.decompress(body, limits.BODY_BYTES + 1)
     except zlib.error as error:
         raise Malformed(f"the answer is no gzip: {error}") from error
+    check_body(len(inflated))
+    if not inflater.eof:
+        raise Malformed("the answer is no gzip: it ends too early")
+    return inflated

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Protocol, TypeVar, cast
 
 from hearth import supervision
-from hearth.kube import kept_fields, requests, store
+from hearth.kube import kept_fields, requests, salvage, store
 from hearth.kube.child_index import ChildIndex
 from hearth.kube.store import Store
 from hearth.kube.watch import Server, Watch
@@ -117,14 +117,26 @@ class KindCache:
 
     def parse(self, raw: Object) -> Child:
         """The slim view of an object, sharing what many of them have in common."""
+        try:
+            return self._parse(raw)
+        except (TypeError, RecursionError):
+            # Parts that nobody can write again are in the way: go on without them, or give up for the same reason.
+            pruned = salvage.prune(raw)
+        self.watch.note_omission(pruned)
+        return self._parse(pruned)
+
+    def _parse(self, raw: Object) -> Child:
         metadata = share_strings(raw["metadata"])
         # An answer to our own write is whole; keep what the watch would have shown, or each would differ from the other.
         shown = {"metadata": metadata} if self.watch.metadata_only else raw
+        omission = salvage.find_omission(raw) if salvage.OMITTED in raw else None
         known = self._store.records.get(metadata["uid"])
         made = child.parse_child(shown, kind=self.kind, paths=self._kept, signatures=self._signatures, known=known)
         # Made this moment and known to nobody else, so that it may still be changed; a copy costs as much as parsing it.
         object.__setattr__(made, "ownership", self._share(made.ownership))
         object.__setattr__(made, "requires", self._share(made.requires))
+        if omission is not None:
+            object.__setattr__(made, "defect", str(omission))
         return made
 
     def replace(self, old: Child | None, new: Child | None, *, is_ours: bool) -> None:
@@ -187,9 +199,19 @@ def share_strings(metadata: Object) -> Object:
 def is_same(old: Child, new: Child) -> bool:
     """Whether nothing changed that anybody reads; all else that a child tells comes from these."""
     # One version is one state, however much of it is shown; those who asked to see more hear `on_synced`.
-    return old.resource_version == new.resource_version or (
+    try:
+        return old.resource_version == new.resource_version or has_same_parts(old, new)
+    except RecursionError:
+        # Too deep to be compared: then it is looked at.
+        return False
+
+
+def has_same_parts(old: Child, new: Child) -> bool:
+    """Whether all that is read of two states is the same."""
+    return (
         old.fields == new.fields
         and old.deleting == new.deleting
         and old.finalizers == new.finalizers
         and old.ownership == new.ownership
+        and old.defect == new.defect
     )

@@ -18,6 +18,8 @@ GENERATED_LENGTH = 50
 """Of a prefix of generated names; the server adds five characters and keeps to 63."""
 PAGE_SIZE = 500
 """Objects in one answer to a list: parsing them holds the event loop for some ten milliseconds."""
+SMALLER = 8
+"""Times, is each further try of a page that was too large to be read."""
 
 
 def collection_path(kind: Kind, namespace: str = "") -> str:
@@ -84,9 +86,9 @@ def children_selector(share: Share) -> dict[str, str]:
     return {"labelSelector": f"{names.LABEL_STACK_UID},{names.LABEL_BUCKET} in ({buckets})"}
 
 
-def children_query(stack_uid: str, *, continued: str) -> dict[str, str]:
+def children_query(stack_uid: str, *, continued: str, size: int = PAGE_SIZE) -> dict[str, str]:
     """Of a list of a Stack's children, a page at a time."""
-    query = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}", "limit": str(PAGE_SIZE)}
+    query = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}", "limit": str(size)}
     return {**query, "continue": continued} if continued else query
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from hearth.engine.ports import StackObject
-from hearth.kube import cache, provenance, requests, store
+from hearth.kube import cache, provenance, requests, salvage, store
 from hearth.kube.cache import Health
 from hearth.kube.others import Others
 from hearth.kube.store import Store
@@ -98,7 +98,12 @@ class StackCache:
 
     def parse(self, raw: Object) -> StackObject:
         """What is kept of a Stack."""
-        return parse_stack(raw)
+        try:
+            return parse_stack(raw)
+        except TypeError:
+            pruned = salvage.prune(raw)
+            self._watch.note_omission(pruned)
+            return parse_stack(pruned)
 
     def replace(self, old: StackObject | None, new: StackObject | None, *, is_ours: bool) -> None:
         """A Stack came, changed or went."""
@@ -121,6 +126,8 @@ def parse_stack(raw: Object) -> StackObject:
     """A Stack as the engine sees it."""
     metadata, status = raw["metadata"], raw.get("status") or {}
     phase = status.get("phase") if isinstance(status, dict) else ""
+    omission = salvage.find_omission(raw)
+    defect = omission.within("spec") if omission is not None else None
     return StackObject(
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -135,6 +142,7 @@ def parse_stack(raw: Object) -> StackObject:
         packed_spec=packing.pack(raw.get("spec") or {}),
         packed_status=status_fields.pack(status),
         phase=sys.intern(phase) if isinstance(phase, str) else "",
+        defect=str(defect or ""),
     )
 
 
@@ -147,6 +155,7 @@ def is_same(old: StackObject, new: StackObject) -> bool:
     """Whether nothing but the resourceVersion (and what is not kept) differs; the generation speaks for the spec."""
     return (
         old.generation == new.generation
+        and old.defect == new.defect
         and old.packed_status == new.packed_status
         and old.annotations == new.annotations
         and old.finalizers == new.finalizers

@@ -7,19 +7,20 @@ event loop that it runs in.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
 from hearth import supervision
-from hearth.kube import frames, interruptions
+from hearth.kube import frames, interruptions, requests, salvage, skips
 from hearth.kube.interruptions import Interruption, Reason
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.child import Object
 
 log = structlog.get_logger(__name__)
@@ -136,6 +137,7 @@ class Watch:
         """The loop's time when anything last came from the server, or an attempt to reach it ended."""
         self._server = server
         self._handler = handler
+        self._skips = skips.Skips(name, server.observer)
         self._selector = dict(selector or {})
         self._version: int | None = None
         self._highest: int | None = None
@@ -145,6 +147,8 @@ class Watch:
         """Streams in a row that nothing came from until they were given up."""
         self._absences = 0
         self._lists_in_pages = False
+        self._page_size = server.rules.page_size
+        """Objects that are asked for at once."""
         self._synced = asyncio.Event()
         self._nudged = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -233,10 +237,11 @@ class Watch:
     async def _list(self) -> None:
         """Deliver the full set page by page."""
         self._handler.on_listing()
+        self._page_size = self._server.rules.page_size
         page = await self._get_page("")
         version = int(page["metadata"]["resourceVersion"])
         while True:
-            for raw in page["items"]:
+            for raw in page["items"] or ():
                 self._deliver(self._handler.on_object, raw)
             token = page["metadata"].get("continue")
             if not token:
@@ -245,8 +250,18 @@ class Watch:
         self._complete(version)
 
     async def _get_page(self, token: str) -> Object:
+        """A page of the list; a smaller one where it would be too large to be read."""
+        while True:
+            try:
+                return await self._ask_for_page(token)
+            except errors.AnswerTooLarge:
+                if self._page_size == 1:
+                    raise
+                self._page_size = max(1, self._page_size // requests.SMALLER)
+
+    async def _ask_for_page(self, token: str) -> Object:
         rules = self._server.rules
-        query = {**self._selector, "limit": str(rules.page_size)}
+        query = {**self._selector, "limit": str(self._page_size)}
         if token:
             query["continue"] = token
         accept = METADATA_LIST if self.metadata_only else JSON
@@ -278,9 +293,7 @@ class Watch:
                     extend_at = now + patience / 30
                     self._stalls = 0
                     limit.reschedule(now + patience)
-                for line in lines.feed(chunk):
-                    if line:
-                        self._take(line)
+                await self._take_lines(lines.feed(chunk))
         lines.finish()
         if self._version is None:
             raise interruptions.interrupt(Reason.UNENDED_LIST)
@@ -295,12 +308,23 @@ class Watch:
             query["resourceVersion"] = str(self._version)
         return query
 
-    def _take(self, line: bytes) -> None:
+    async def _take_lines(self, lines: Sequence[bytes]) -> None:
+        """Deliver the events in `lines`; one that cannot be read keeps none of the others from being heard."""
+        for line in lines:
+            if not line:
+                continue
+            try:
+                frame = frames.parse(line) or await _salvage(line)
+            except frames.Nameless:
+                self._skips.note({}, reason="nameless", detail=f"an event of {len(line)} bytes")
+            else:
+                self._take(frame)
+
+    def _take(self, frame: frames.Frame) -> None:
         """Deliver one event. The hot path: a few microseconds besides parsing."""
-        event_type, raw, version = frames.parse(line)
+        event_type, raw, version = frame
         if event_type == "ERROR":
-            code = raw.get("code")
-            interruption = interruptions.judge_status(raw, code=code or 0, default=Reason.ERROR)
+            interruption = interruptions.judge_status(raw, code=raw.get("code", 0), default=Reason.ERROR)
             raise interruptions.Interrupted(interruption)
         known = self._version
         if known is not None:
@@ -319,12 +343,28 @@ class Watch:
         """Hand `raw` over; an object that the handler cannot take must not keep the others from it."""
         try:
             deliver(raw)
+            if salvage.OMITTED in raw:
+                self.note_omission(raw)
         except Exception as error:  # noqa: BLE001 -- as above; it is reported
-            metadata = raw.get("metadata") or {}
-            name, namespace = metadata.get("name"), metadata.get("namespace")
-            supervision.report("watch", error, kind=self.name, name=name, namespace=namespace)
-            if self._server.observer is not None:
-                self._server.observer.on_skipped_object(kind=self.name, reason="internal_error")
+            self._deliver_stripped(deliver, raw, error)
+
+    def _deliver_stripped(self, deliver: Callable[[Object], None], raw: Any, error: Exception) -> None:
+        """Let the handler know at least which object it is that it cannot take."""
+        stripped = salvage.strip(raw)
+        metadata = stripped["metadata"] if stripped is not None else {}
+        name, namespace = metadata.get("name"), metadata.get("namespace")
+        supervision.report("watch", error, kind=self.name, name=name, namespace=namespace)
+        self._skips.note(metadata, reason="internal_error")
+        if stripped is not None:
+            # The same mistake once more is no news.
+            with contextlib.suppress(Exception):
+                deliver(stripped)
+
+    def note_omission(self, raw: Object) -> None:
+        """Say that parts of an object could not be read, if there are such."""
+        omission = salvage.find_omission(raw)
+        if omission is not None:
+            self._skips.note(raw.get("metadata") or {}, reason=omission.reason, detail=str(omission))
 
     def _complete(self, version: int) -> None:
         """The full set was delivered, as of `version`."""
@@ -392,3 +432,10 @@ class Watch:
         except TimeoutError:
             return
         self._nudged.clear()
+
+
+async def _salvage(line: bytes) -> frames.Frame:
+    """The event in a line that cannot be read as a whole, read apart where that takes time."""
+    if len(line) <= limits.INLINE_BYTES:
+        return frames.salvage_event(line)
+    return await asyncio.to_thread(frames.salvage_event, line)

@@ -6,22 +6,23 @@ the CPU. Must not know when credentials change or requests are repeated: `hearth
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import orjson
 import yarl
 
 import hearth
+from hearth.kube import http_answer, salvage, statuses
 from hearth.kube.credentials import Credentials, NoCredentials
 from hearth.kube.http_pool import CONNECT_TIMEOUT, KEEP_ALIVE, Pool
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.child import Object
 
 AGENT = f"hearth/{hearth.__version__}"
@@ -67,14 +68,14 @@ class Wire:
     ) -> Object:
         """The parsed answer."""
         self._users += 1
+        if method == "GET":
+            # Lists are long; of what is written the answer is short, or the server's CPU is worth more.
+            headers["Accept-Encoding"] = "gzip"
         try:
             if self._pool is None:
                 code, retry_after, raw = await self._send_by_session(method, target, headers, data, seconds)
             else:
                 self._log_in(headers)
-                if method == "GET":
-                    # Lists are long; of what is written the answer is short, or the server's CPU is worth more.
-                    headers["Accept-Encoding"] = "gzip"
                 answer = await self._pool.send(method, target, headers=headers, body=data, seconds=seconds)
                 code, retry_after, raw = answer.code, answer.fields.get("retry-after", ""), answer.body
         except UNSENT as error:
@@ -83,7 +84,7 @@ class Wire:
             await self._leave()
         if code >= 300:
             raise refused(code, retry_after, raw)
-        return parse_answer(raw, method=method, target=target)
+        return await parse_answer(raw, method=method, target=target)
 
     async def _send_by_session(
         self, method: str, target: str, headers: dict[str, str], data: bytes | None, seconds: float
@@ -91,7 +92,8 @@ class Wire:
         """Code, `Retry-After` and body of the answer."""
         response = await self._begin(method, target, headers, data, self._get_limits(seconds))
         async with response:
-            return response.status, response.headers.get("Retry-After", ""), await response.read()
+            body = http_answer.decode(await read_body(response), response.headers.get("Content-Encoding", ""))
+            return response.status, response.headers.get("Retry-After", ""), body
 
     @contextlib.asynccontextmanager
     async def watch(self, target: str, *, accept: str, idle_timeout: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -115,7 +117,7 @@ class Wire:
             if response.status < 300:
                 return response
             async with response:
-                raise refused(response.status, response.headers.get("Retry-After", ""), await response.read())
+                raise refused(response.status, response.headers.get("Retry-After", ""), await read_body(response))
         except UNSENT as error:
             raise unreachable("GET", target, error) from error
 
@@ -132,6 +134,7 @@ class Wire:
         self, method: str, target: str, headers: dict[str, str], data: bytes | None, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         self._log_in(headers)
+        headers.setdefault("Accept-Encoding", "identity")
         return await self.session.request(
             method,
             # Already quoted by whoever made the path; parsing it anew would cost more than all the rest here.
@@ -171,6 +174,8 @@ def make_session(credentials: Credentials, context: ssl.SSLContext | None) -> ai
         connector=aiohttp.TCPConnector(limit=0, ssl=context or True, keepalive_timeout=KEEP_ALIVE),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": AGENT},
+        # What little inflates to a lot is inflated by us, up to a limit.
+        auto_decompress=False,
         proxy=credentials.proxy,
     )
 
@@ -203,39 +208,55 @@ def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
         context.load_cert_chain(file)
 
 
-def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
-    """The object that the API server answered."""
+async def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
+    """The object that the API server answered, or what can be read of it."""
     try:
         answer = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise errors.Unreachable(f"{method} {target}: the answer is not JSON: {excerpt(raw)}") from error
+        answer = await salvage_answer(raw)
+        if answer is None:
+            raise errors.Unreachable(f"{method} {target}: the answer is not JSON: {excerpt(raw)}") from error
     if not isinstance(answer, dict):
         raise errors.Unreachable(f"{method} {target}: the answer is not an object: {excerpt(raw)}")
     return answer
 
 
+async def salvage_answer(raw: bytes) -> Object | None:
+    """What can be read of an answer that cannot be read as a whole, read apart where that takes time; None where that is nothing."""
+    try:
+        if len(raw) <= limits.INLINE_BYTES:
+            return salvage.read_answer(raw) or None
+        return await asyncio.to_thread(salvage.read_answer, raw) or None
+    except ValueError:
+        return None
+
+
 def refused(code: int, retry_after: str, raw: bytes) -> errors.Refused:
     """The error for an answer other than 2xx. retry_after: the header, "" where there is none."""
     try:
-        body: Any = orjson.loads(raw)
+        body = orjson.loads(raw)
     except orjson.JSONDecodeError:
         body = None
-    status = body if isinstance(body, dict) and body.get("kind") == "Status" else None
-    return errors.Refused(code=code, status=status, retry_after=find_delay(retry_after, status))
-
-
-def find_delay(header: str, status: Object | None) -> float | None:
-    """After how many seconds the server wants to be asked again, where it says so."""
-    if header.isascii() and header.isdigit():
-        return float(header)
-    seconds = ((status or {}).get("details") or {}).get("retryAfterSeconds")
-    return float(seconds) if isinstance(seconds, int) else None
+    status = statuses.clean(body) if isinstance(body, dict) and body.get("kind") == "Status" else None
+    return errors.Refused(code=code, status=status, retry_after=statuses.find_delay(retry_after, status))
 
 
 def unreachable(method: str, target: str, error: Exception) -> errors.Unreachable:
     """The error for an answer that did not come."""
     path = target.partition("?")[0]
-    return errors.Unreachable(f"no answer to {method} {path}: {str(error) or type(error).__name__}")
+    made = errors.AnswerTooLarge if isinstance(error, http_answer.TooLong) else errors.Unreachable
+    return made(f"no answer to {method} {path}: {str(error) or type(error).__name__}")
+
+
+async def read_body(response: aiohttp.ClientResponse) -> bytes:
+    """The body as it was sent. Raises `TooLong`."""
+    pieces: list[bytes] = []
+    length = 0
+    async for piece in response.content.iter_any():
+        length += len(piece)
+        http_answer.check_body(length)
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 async def read_pieces(response: aiohttp.ClientResponse, target: str) -> AsyncIterator[bytes]:

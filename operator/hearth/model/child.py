@@ -73,6 +73,8 @@ class Child:
     """The object cut down to what expressions and health rules read; always holds apiVersion, kind, metadata."""
     ownership: Ownership | None
     """None where no entry of a Hearth manager is left."""
+    defect: str = ""
+    """Why parts of the object cannot be read, which are missing in `fields`; "" where all of it is there."""
 
     @property
     def signature(self) -> str:

@@ -52,3 +52,7 @@ class Unreachable(HearthError):
 
     retry_after: float | None = None
     """Nobody said anything."""
+
+
+class AnswerTooLarge(Unreachable):
+    """An answer came that nobody may read; ask for less at once."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 JSON_DEPTH = 100
 """Levels of maps and lists in one value. The deepest real manifests have some 20, CRD schemas some 60; orjson and
 protobuf give up at a few hundred."""
+OBJECT_DEPTH = 250
+"""Of an object as the API server sends it: orjson reads 1,024 levels, but writes 254."""
 JSON_NODES = 100_000
 """Values in one definition or source, counted after expansion: 5,000 resources of 20 fields each."""
 INTEGER_DIGITS = 20
@@ -27,8 +29,26 @@ BODY_BYTES = 64 * 1024 * 1024
 """Of one answer of a server, inflated. A page of 500 objects of 100 KiB fits."""
 LINE_BYTES = 8 * 1024 * 1024
 """Of one event in a watch: etcd takes 1.5 MiB, an API server's JSON of it at most a few times as much."""
+LINE_HEAD_BYTES = 2 * 1024 * 1024
+"""Of the beginning of a longer event, in which its metadata are looked for: their annotations take 1.5 MiB at most."""
+INLINE_BYTES = 64 * 1024
+"""Of JSON with a mistake that is looked through in the event loop, which takes some 10 ms; more goes to a thread."""
 HEADER_BYTES = 64 * 1024
 """Of the head of an answer."""
+MESSAGE_LENGTH = 16 * 1024
+"""Characters of a message in a server's answer that are kept: a status shows far less."""
+SKIPPED_NAMES = 1_000
+"""Objects per kind that the log has named as unreadable, so that it names each once."""
+HTTP_CONNECTIONS = 100
+"""At once to the pages of the operator: a kubelet and a handful of scrapers need ten."""
+HTTP_RESERVED = 20
+"""Of these, kept for health checks: the others are closed at once where nothing came within a second."""
+PLUGIN_SECONDS = 60.0
+"""That an exec plugin may take: kubectl waits for people, who are not here."""
+PLUGIN_BYTES = 1024 * 1024
+"""Of what an exec plugin writes: a token or certificate has some KiB."""
+CHUNK_LINE_BYTES = 1024
+"""Of the line before a chunk, which holds a number and perhaps an extension."""
 OBJECT_BYTES = 2 * 1024 * 1024
 """Of one object that is sent: the API server refuses 3 MiB, etcd 1.5."""
 REVISION_BYTES = 16 * 1024 * 1024

@@ -181,6 +181,9 @@ class Resolver:
             return moves.to_apply(subject, desired, None)
         if child.deleting:
             return decide.judge_child(subject, child)
+        if child.defect and child.hash == desired.hash:
+            # What it shows is not all there is, so nothing may be concluded from it. Another definition is written.
+            return unreadable(child)
         if subject.memory.is_leaving(child):
             # It was not wanted a moment ago. Whoever took it for ready now would be made of what is gone.
             return moves.to_await(child)
@@ -223,6 +226,12 @@ def incarnation_of(child: Child | None) -> int:
 def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting") -> Standing:
     """The standing of a resource that cannot be decided yet."""
     return Standing(state=State.WAITING, reason=reason, message=message, child=child)
+
+
+def unreadable(child: Child) -> Standing:
+    """The standing of a resource whose object shows not all that it holds."""
+    message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then made again"
+    return Standing(state=State.FAILED, reason="ObjectUnreadable", message=message, child=child)
 
 
 def _told(outcome: Pending | Broken | str, *, child: Child | None) -> Standing:

@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from hearth.kube.watch import METADATA, METADATA_LIST, Server, Watch
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.child import Object
 from support import scripted_api, virtual_time
 from support.scripted_api import ScriptedConnection, Stream, added, bookmark, deleted, list_end, modified
@@ -37,12 +37,30 @@ class Recorder:
         self.heard.append(f"synced@{version}")
 
 
+class Counter:
+    """An observer that writes down what was skipped."""
+
+    def __init__(self) -> None:
+        self.skipped: list[tuple[str, str]] = []
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """Others look at that."""
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """An object was skipped."""
+        self.skipped.append((kind, reason))
+
+    def on_limit(self, limit: str) -> None:
+        """Nor at limits."""
+
+
 class Bench:
     """A watch on a scripted connection, in virtual time."""
 
     def __init__(self, *streams: Stream | Exception, pages: list[Object | Exception] | None = None) -> None:
         self.connection = ScriptedConnection(streams=list(streams), pages=pages or [])
-        self.server = Server(connection=self.connection, rules=scripted_api.RULES)
+        self.counter = Counter()
+        self.server = Server(connection=self.connection, rules=scripted_api.RULES, observer=self.counter)
         self.recorder = Recorder()
         self.watch = Watch(self.server, "/api/v1/configmaps", self.recorder, name="ConfigMap")
 
@@ -114,7 +132,7 @@ INTERRUPTED = [
     pytest.param(errors.Unreachable("reset"), False, "unreachable", id="connection reset: nothing is lost, go on"),
     pytest.param(scripted_api.error(500), False, "error", id="etcd leader changed: go on"),
     pytest.param(b"<html>bad gateway</html>\n", False, "broken", id="a proxy's page: go on"),
-    pytest.param(b'{"type":"ADDED","object":{}}\n', False, "broken", id="an event without a version: go on"),
+    pytest.param(b'{"type":3,"object":{}}\n', False, "broken", id="a type that is no text"),
     pytest.param(
         b'{"type":"NEWS","object":{"metadata":{"resourceVersion":"9"}}}\n', False, "broken", id="unknown type"
     ),
@@ -134,6 +152,74 @@ def test_an_interruption_within_a_stream_is_survived(piece: scripted_api.Piece, 
         assert dict(bench.watch.restarts) == {reason: 1}
 
     virtual_time.run(test)
+
+
+def deep(line: bytes, *, levels: int = 1_100) -> bytes:
+    """The same event, its object with a `spec` of that many levels."""
+    return line.replace(b'"object":{', b'"object":{"spec":{"a":' + b"[" * levels + b"]" * levels + b"},", 1)
+
+
+PIECE = 64 * 1024
+"""Bytes that come from a connection at once."""
+UNREADABLE = [
+    pytest.param(deep(added("bad", 6)), ["bad@6"], "depth", id="deeper than JSON is read"),
+    pytest.param(
+        added("bad", 6).replace(b'"object":{', b'"object":{"data":{"a":1e999},', 1), ["bad@6"], "malformed", id="digits"
+    ),
+    pytest.param(
+        added("bad", 6).replace(b'"object":{', b'"object":{"spec":"%b",' % (b"x" * (limits.LINE_BYTES + 1)), 1),
+        [],
+        "nameless",
+        id="longer than a line may be, its name behind what is cut off",
+    ),
+    pytest.param(
+        added("bad", 6).replace(b"}}\n", b',"spec":{"a":"%b"}}}\n' % (b"x" * (limits.LINE_BYTES + 1)), 1),
+        ["bad@6"],
+        "size",
+        id="longer than a line may be",
+    ),
+    pytest.param(b'{"type":"ADDED","object":{}}\n', [], "nameless", id="without metadata"),
+    pytest.param(b'{"type":"ADDED","object":[]}\n', [], "nameless", id="no object"),
+    pytest.param(b'{"type":"ADDED","object":{"metadata":3}}\n', [], "nameless", id="metadata that are a number"),
+    pytest.param(added("poison", 6), [], "internal_error", id="that the handler cannot take"),
+]
+
+
+@pytest.mark.parametrize(("line", "heard", "reason"), UNREADABLE)
+def test_an_object_that_cannot_be_read_is_one_object(line: bytes, heard: list[str], reason: str) -> None:
+    """The others come on the same stream, and nothing is listed for its sake; it is named and counted once."""
+
+    async def test() -> None:
+        pieces = [line[at : at + PIECE] for at in range(0, len(line), PIECE)]
+        bench = Bench(Stream(added("a", 2), list_end(5), *pieces, *pieces, added("z", 9)))
+        with structlog.testing.capture_logs() as said:
+            await bench.run()
+        assert bench.recorder.heard == ["listing", "a@2", "synced@5", *heard, *heard, "z@9"]
+        assert (bench.freshness, dict(bench.watch.restarts), bench.watch.version) == ([True], {}, 9)
+        assert bench.counter.skipped == [("ConfigMap", reason)]
+        named = [each for each in said if each["event"] == "object cannot be read"]
+        assert [each["name"] for each in named] == ["bad" if heard else "poison" if b"poison" in line else None]
+
+    virtual_time.run(test)
+
+
+@scripted_api.in_virtual_time
+async def test_an_unreadable_object_of_the_first_set_holds_nothing_up() -> None:
+    """As events, which are how a restarted operator lists."""
+    bench = Bench(Stream(added("a", 2), deep(added("bad", 3)), added("b", 4), list_end(5)))
+    assert await bench.run() == ["listing", "a@2", "bad@3", "b@4", "synced@5"]
+    assert bench.freshness == [True]
+
+
+@scripted_api.in_virtual_time
+async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
+    """However large the objects are."""
+    large = errors.AnswerTooLarge("the answer has more bytes than may be read")
+    last = scripted_api.page(9, scripted_api.make_object("b", 4))
+    bench = Bench(pages=[large, large, scripted_api.page(9, scripted_api.make_object("a", 3), token="more"), last])
+    bench.server.has_watch_list = False
+    assert await bench.run() == ["listing", "a@3", "b@4", "synced@9"]
+    assert [question.query.get("limit") for question in bench.connection.asked[:4]] == ["500", "62", "7", "7"]
 
 
 @scripted_api.in_virtual_time

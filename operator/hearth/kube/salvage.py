@@ -1,0 +1,297 @@
+"""What can be read of JSON that cannot be read as a whole: too deep, cut off, or with a value that nothing can hold.
+
+An object keeps its place among the others that way: its name and version are known, what is left out is named, and its
+owner can be told. Pure: bytes in, values out. Must not know what the objects mean. The ordinary way of reading never
+comes here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from hearth.model import limits
+from hearth.model.child import Object
+
+OMITTED = "hearth.dev/omitted"
+"""The key in an object under which an `Omission` stands. No JSON can hold such a value, so nobody can forge it."""
+LEVELS = 2
+"""How far below an object its parts are read one by one: `spec`, then `spec.parameters`."""
+NAMED = 3
+"""Omitted parts that a message names."""
+NAME_LENGTH = 100
+"""Characters of a part's name that a message shows."""
+NOTHING: Final = object()
+
+STRING = rb'"(?:[^"\\]++|\\.)*+"'
+BRACKETS = re.compile(rb"[^\"{}\[\]]*+(?:" + STRING + rb"[^\"{}\[\]]*+)*+([{\[]++|[}\]]++)", re.DOTALL)
+"""Up to and with the next brackets outside of any text, read at the speed of C."""
+KEY = re.compile(rb"[\s,]*+(" + STRING + rb")\s*+:\s*+", re.DOTALL)
+END = re.compile(rb"\s*+}")
+GAP = re.compile(rb"[\s,]*+")
+SCALAR = re.compile(STRING + rb"|[^\s,\]}\"]++", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of an object that was left out."""
+
+    path: str
+    """`spec.parameters`; "" for the whole object."""
+    reason: str
+    """`depth`, `size` or `malformed`: the label in metrics."""
+
+    def __str__(self) -> str:
+        name = self.path[:NAME_LENGTH] or "the object"
+        match self.reason:
+            case "depth":
+                return f"{name} is nested too deeply to be read; nest it {limits.JSON_DEPTH} levels deep at most"
+            case "size":
+                return f"{name} is larger than {limits.LINE_BYTES} bytes; make the object smaller"
+            case _:
+                return f"{name} holds what cannot be read; write it again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omission:
+    """All that was left out of one object."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def reason(self) -> str:
+        """That of the first part."""
+        return self.parts[0].reason
+
+    def __str__(self) -> str:
+        named = "; ".join(map(str, self.parts[:NAMED]))
+        more = len(self.parts) - NAMED
+        return f"{named}; and {more} more" if more > 0 else named
+
+    def within(self, key: str) -> Omission | None:
+        """What was left out of one member; None where that is nothing. The whole object's omission is each member's."""
+        parts = tuple(part for part in self.parts if part.path in ("", key) or part.path.startswith(f"{key}."))
+        return Omission(parts=parts) if parts else None
+
+
+def find_omission(raw: Mapping[str, Any]) -> Omission | None:
+    """What was left out of an object; None where it is whole."""
+    found = raw.get(OMITTED)
+    return found if isinstance(found, Omission) else None
+
+
+def read_event(line: bytes) -> Object:
+    """The event in a line of a watch, its object without what cannot be read. Raises ValueError."""
+    return read_members(line, {"object": read_object})
+
+
+def read_answer(raw: bytes) -> Object:
+    """An object or a list of objects, each without what cannot be read. Raises ValueError."""
+    begin = find_begin(raw)
+    items = next((span for key, span in split_map(raw, begin) if key == "items"), None)
+    if items is None or not is_at(raw, items, b"["):
+        return read_object(raw, begin)
+    return read_members(raw, {"items": read_items})
+
+
+def read_members(raw: bytes, readers: Mapping[str, Any]) -> Object:
+    """A map whose members are read one by one, some of them by readers of their own."""
+    found: Object = {}
+    for key, span in split_map(raw, find_begin(raw)):
+        if key in readers and is_at(raw, span, b"{", b"["):
+            found[key] = readers[key](raw, span.begin)
+        elif (value := load(raw, span)) is not NOTHING:
+            found[key] = value
+    return found
+
+
+def read_items(raw: bytes, begin: int) -> list[Object]:
+    """The objects in a list."""
+    return [read_item(raw, span) for span in split_list(raw, begin) if is_at(raw, span, b"{")]
+
+
+def read_item(raw: bytes, span: Span) -> Object:
+    """One object of a list: whole, if that can be."""
+    value = load(raw, span)
+    return value if isinstance(value, dict) else read_object(raw, span.begin)
+
+
+def read_object(raw: bytes, begin: int) -> Object:
+    """An object without what cannot be read, which its `Omission` names."""
+    omitted: list[Part] = []
+    found = _read_map(raw, begin, path="", levels=LEVELS, omitted=omitted)
+    if omitted:
+        found[OMITTED] = Omission(parts=tuple(dict.fromkeys(omitted)))
+    return found
+
+
+def prune(raw: Object) -> Object:
+    """The same object without what is too deep to be written again, which its `Omission` names."""
+    omitted: list[Part] = []
+    found = _prune_map(raw, path="", levels=LEVELS, omitted=omitted)
+    if omitted:
+        found[OMITTED] = Omission(parts=tuple(dict.fromkeys(omitted)))
+    return found
+
+
+def strip(raw: Any) -> Object | None:
+    """Nothing but who the object is, as far as that is well-formed; None where it has no name, UID or version."""
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    if not isinstance(metadata, dict) or not is_identified(metadata):
+        return None
+    kept: Object = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in metadata}
+    for key in ("labels", "annotations"):
+        texts = metadata.get(key)
+        if isinstance(texts, dict):
+            kept[key] = {name: text for name, text in texts.items() if isinstance(text, str)}
+    for key, sort in (("generation", int), ("deletionTimestamp", str), ("creationTimestamp", str)):
+        if isinstance(metadata.get(key), sort):
+            kept[key] = metadata[key]
+    finalizers = metadata.get("finalizers")
+    if isinstance(finalizers, list):
+        kept["finalizers"] = [name for name in finalizers if isinstance(name, str)]
+    return {"metadata": kept, OMITTED: Omission(parts=(Part(path="", reason="malformed"),))}
+
+
+def identify(raw: Any) -> Object:
+    """The metadata of an object as far as it tells which one it is; empty where it does not."""
+    stripped = strip(raw)
+    return stripped["metadata"] if stripped is not None else {}
+
+
+def is_identified(metadata: Mapping[str, Any]) -> bool:
+    """Whether metadata tell which object in which state this is."""
+    texts = (metadata.get("name"), metadata.get("uid"), metadata.get("namespace", ""))
+    return all(isinstance(text, str) for text in texts) and is_version(metadata.get("resourceVersion"))
+
+
+def is_version(version: object) -> bool:
+    """Whether it can be a resourceVersion."""
+    if not isinstance(version, str) or not 0 < len(version) <= limits.INTEGER_DIGITS:
+        return False
+    return version.isascii() and version.isdigit()
+
+
+def is_writable(value: object) -> bool:
+    """Whether a value can be written again as JSON; one that is too deep cannot."""
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a value stands in the bytes."""
+
+    begin: int
+    end: int
+    depth: int
+    """Levels of maps and lists in it."""
+    is_cut: bool = False
+    """Whether the bytes end before it does."""
+
+
+def load(raw: bytes, span: Span) -> Any:
+    """The value in a span; `NOTHING` where it cannot be read, or is too deep."""
+    if span.depth > limits.OBJECT_DEPTH or span.is_cut:
+        return NOTHING
+    try:
+        return orjson.loads(raw[span.begin : span.end])
+    except orjson.JSONDecodeError:
+        return NOTHING
+
+
+def find_begin(raw: bytes) -> int:
+    """Where the map begins that the bytes hold. Raises ValueError."""
+    begin = len(raw) - len(raw.lstrip())
+    if raw[begin : begin + 1] != b"{":
+        raise ValueError("no map")
+    return begin
+
+
+def is_at(raw: bytes, span: Span, *brackets: bytes) -> bool:
+    """Whether a value begins with one of these."""
+    return raw[span.begin : span.begin + 1] in brackets
+
+
+def split_map(raw: bytes, begin: int) -> Iterator[tuple[str, Span]]:
+    """The members of the map that begins there; where it does not end as JSON does, one without a name is the rest."""
+    at = begin + 1
+    while found := KEY.match(raw, at):
+        span = find_value(raw, found.end())
+        key = load(raw, Span(found.start(1), found.end(1), 0))
+        if span is None or key is NOTHING:
+            break
+        yield key, span
+        at = span.end
+    if not END.match(raw, at):
+        yield "", Span(at, len(raw), 0, is_cut=True)
+
+
+def split_list(raw: bytes, begin: int) -> Iterator[Span]:
+    """The items of the list that begins there, up to where it is no JSON any more."""
+    at = begin + 1
+    while (found := GAP.match(raw, at)) and (span := find_value(raw, found.end())):
+        yield span
+        at = span.end
+
+
+def find_value(raw: bytes, begin: int) -> Span | None:
+    """Where the value ends that begins there; None where there is none."""
+    if raw[begin : begin + 1] not in (b"{", b"["):
+        found = SCALAR.match(raw, begin)
+        if found is None and raw[begin : begin + 1] == b'"':
+            return Span(begin, len(raw), 0, is_cut=True)
+        return Span(begin, found.end(), 0) if found is not None else None
+    at, level, depth = begin, 0, 0
+    while found := BRACKETS.match(raw, at):
+        run, at = found[1], found.end()
+        if run[0] in b"{[":
+            level += len(run)
+            depth = max(depth, level)
+        elif level > len(run):
+            level -= len(run)
+        else:
+            return Span(begin, at - (len(run) - level), depth)
+    return Span(begin, len(raw), depth, is_cut=True)
+
+
+def _read_map(raw: bytes, begin: int, *, path: str, levels: int, omitted: list[Part]) -> Object:
+    found: Object = {}
+    for key, span in split_map(raw, begin):
+        where = f"{path}.{key}" if path else key
+        value = load(raw, span)
+        if value is NOTHING and levels > 1 and is_at(raw, span, b"{"):
+            value = _read_map(raw, span.begin, path=where, levels=levels - 1, omitted=omitted)
+        if value is NOTHING:
+            omitted.append(_judge(raw, span, where))
+        else:
+            found[key] = value
+    return found
+
+
+def _judge(raw: bytes, span: Span, path: str) -> Part:
+    """Why a part is left out."""
+    if span.is_cut:
+        # What follows is missing, too.
+        return Part(path="", reason="size" if len(raw) >= limits.LINE_HEAD_BYTES else "malformed")
+    return Part(path=path, reason="depth" if span.depth > limits.OBJECT_DEPTH else "malformed")
+
+
+def _prune_map(raw: Object, *, path: str, levels: int, omitted: list[Part]) -> Object:
+    found: Object = {}
+    for key, value in raw.items():
+        where = f"{path}.{key}" if path else key
+        if is_writable(value):
+            found[key] = value
+        elif levels > 1 and isinstance(value, dict):
+            found[key] = _prune_map(value, path=where, levels=levels - 1, omitted=omitted)
+        else:
+            omitted.append(Part(path=where, reason="depth"))
+    return found
