@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib import parse
 
-from hearth.model import names
+from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.shards import Share
@@ -14,6 +15,10 @@ from hearth.model.shards import Share
 APPLY = "application/apply-patch+yaml"
 """JSON is YAML, and the only one of the two that is quick to write."""
 MERGE_PATCH = "application/merge-patch+json"
+INVALID = 422
+RELATIVE = frozenset({".", ".."})
+SEGMENT = re.compile(rf"[^/%\x00-\x1f\x7f]{{1,{limits.NAME_LENGTH}}}")
+"""One segment of a path."""
 GENERATED_LENGTH = 50
 """Of a prefix of generated names; the server adds five characters and keeps to 63."""
 PAGE_SIZE = 500
@@ -25,14 +30,25 @@ SMALLER = 8
 def collection_path(kind: Kind, namespace: str = "") -> str:
     """Where all objects of a kind are; those of one namespace where that is given."""
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-    # A name comes from a template: quoted, it cannot lead anywhere but to an object of this kind.
-    within = f"/namespaces/{parse.quote(namespace, safe='')}" if kind.namespaced and namespace else ""
+    within = f"/namespaces/{quote(namespace)}" if kind.namespaced and namespace else ""
     return f"{root}{within}/{kind.plural}"
 
 
 def object_path(kind: Kind, namespace: str, name: str) -> str:
     """Where one object is."""
-    return f"{collection_path(kind, namespace)}/{parse.quote(name, safe='')}"
+    return f"{collection_path(kind, namespace)}/{quote(name)}"
+
+
+def quote(segment: object) -> str:
+    """A name as one segment of a path. Raises `Refused` where it cannot be one.
+
+    Quoting is not enough: the API server decodes `%2F`, and takes what follows for a subresource.
+    """
+    if not isinstance(segment, str) or segment in RELATIVE or not SEGMENT.fullmatch(segment):
+        message = f"{segment!r:.100} is no name of an object: it must be text without /, % and control characters"
+        status = {"kind": "Status", "code": INVALID, "reason": "Invalid", "message": message}
+        raise errors.Refused(code=INVALID, status=status)
+    return parse.quote(segment, safe="")
 
 
 def apply_query(*, manager: str, force: bool) -> dict[str, str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.problems import Mistake
 from hearth.plan import curing, decide, drift, gates, inheritance, moves, replacing, restoring, stated, stops
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish, want
 from hearth.plan.gates import Gates
@@ -17,6 +19,7 @@ from hearth.plan.standing import Standing, State
 from hearth.plan.subject import Subject
 from hearth.plan.unproven import Unproven
 from hearth.plan.world import Memory
+from hearth.template import naming
 from hearth.template.blueprint import (
     Blueprint,
     Broken,
@@ -125,7 +128,7 @@ class Resolver:
 
     def _evaluate(
         self, resource: ResourceBlueprint, standings: Mapping[str, Standing], values: Values
-    ) -> Wanted | Pending | Broken | str:
+    ) -> Wanted | Pending | Broken | Mistake | str:
         """What the resource is to be; a text where its kind is not served or not watched."""
         kind = self._kinds.find(resource.api_version, resource.kind)
         if kind is None:
@@ -141,6 +144,8 @@ class Resolver:
         outcome = resource.manifest.evaluate(values)
         if not isinstance(outcome, Known):
             return outcome
+        if not resource.is_constant and (mistake := find_mistake(resource, outcome.value)) is not None:
+            return mistake
         requires = tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires)
         whose = Standpoint(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
         wanted = want(
@@ -234,7 +239,12 @@ def unreadable(child: Child) -> Standing:
     return Standing(state=State.FAILED, reason="ObjectUnreadable", message=message, child=child)
 
 
-def _told(outcome: Pending | Broken | str, *, child: Child | None) -> Standing:
+def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mistake | None:
+    """What is wrong with the metadata that expressions gave; compiling has looked at all others."""
+    return next(naming.find_mistakes(manifest.get("metadata"), path=f"{resource.path}.manifest.metadata"), None)
+
+
+def _told(outcome: Pending | Broken | Mistake | str, *, child: Child | None) -> Standing:
     """The standing of a resource whose manifest has no value."""
     match outcome:
         case str():
@@ -244,6 +254,8 @@ def _told(outcome: Pending | Broken | str, *, child: Child | None) -> Standing:
             missing = enumerate_names(outcome.missing)
             message = f"waits for {missing}, which is not there although its resource is ready"
             return waiting(message, child=child, reason=restoring.MISSING)
+        case Mistake():
+            return Standing(state=State.FAILED, reason=naming.find_reason(outcome), message=str(outcome), child=child)
         case Broken():
             message = f"{outcome.path}: {outcome.message}"
             return Standing(state=State.FAILED, reason="ExpressionFailed", message=message, child=child)

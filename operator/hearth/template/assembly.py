@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hearth.graph import order
 from hearth.model import names
 from hearth.model.kinds import ObjectRef
-from hearth.template import conditions, reaching, secrecy
+from hearth.template import conditions, naming, reaching, secrecy
 from hearth.template.binding import Binder, Test
 from hearth.template.blueprint import Blueprint, Evaluable, ResourceBlueprint, StackIdentity
 from hearth.template.conditions import Decided
@@ -108,6 +108,18 @@ def trace(resources: Sequence[Draft], binder: Binder, edges: Mapping[str, Sequen
             binder.secrecy.note_secret(name)
 
 
+def refuse_names(draft: Draft, binder: Binder) -> bool:
+    """Whether a name or another part of the metadata that is known by now cannot be what it is to be; that is noted."""
+    path = f"{draft.source.path}.manifest.metadata"
+    mistakes = list(naming.find_mistakes(draft.dissection.skeleton.get("metadata"), path=path))
+    # Where something is noted, that says more; and a value may be quoted only where it is not sensitive.
+    known = {mistake.path for mistake in binder.mistakes} if mistakes else frozenset()
+    for mistake in mistakes:
+        if mistake.path not in known:
+            binder.note(mistake.path, mistake.message)
+    return bool(mistakes)
+
+
 def find_sounds(pieces: Iterable[str | Sound]) -> list[Sound]:
     """The expressions among the pieces of a text."""
     return [piece for piece in pieces if isinstance(piece, Sound)]
@@ -135,7 +147,7 @@ def bind(draft: Draft, binder: Binder) -> Bound | None:
         return None
     document = binder.bind_document(draft.dissection, draft.sounds)
     ready_when, failed_when = bind_tests(draft.ready_when, binder), bind_tests(draft.failed_when, binder)
-    if document is None:
+    if document is None or refuse_names(draft, binder):
         return None
     return Bound(draft=draft, document=document, ready_when=ready_when, failed_when=failed_when)
 
