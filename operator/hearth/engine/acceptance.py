@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
-from hearth.engine import recording, shared_blueprints, sources, verified_revisions
+from hearth.engine import recording, shared_blueprints, sources, turns, verified_revisions
 from hearth.engine.ports import Cluster, Home, Revision, StackObject
 from hearth.engine.shared_blueprints import SharedBlueprints
 from hearth.engine.verified_revisions import RevisionSet
@@ -21,9 +21,8 @@ from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, MissingSource, Refused, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.desired import Hashes
-from hearth.template import compiler, policies, source
+from hearth.template import bounds, compiler, hints, policies, source
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
-from hearth.template.work import Pieces, Result
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
 """What a Stack that is being deleted wants."""
@@ -33,8 +32,6 @@ DEFAULT_KEY = "template.yaml"
 FORBIDDEN = 403
 ACCEPTED_AT_ONCE = 16
 """Definitions; with the writes of children and statuses they stay below what a connection sends at once."""
-PIECES_IN_A_ROW = 32
-"""Of the work at a definition, before whatever else waits in the event loop gets a turn: some ten milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,8 @@ class Acceptor:
         template, path = await self._get_template(namespace, spec)
         references = sources.find_references(namespace, spec)
         found = await sources.read(self.home, references)
-        definition = sources.define(template, spec.get("parameters") or {}, found, template_path=path)
+        made = sources.define(template, spec.get("parameters") or {}, found, template_path=path)
+        definition = await turns.share(made)
         sources.demand_parameters(definition, references)
         return definition
 
@@ -62,7 +60,7 @@ class Acceptor:
         """The template, and where it stands."""
         reference = spec.get("templateRef")
         if reference is None:
-            return spec.get("template") or {}, "spec.template"
+            return check_template(spec.get("template") or {}), "spec.template"
         place = locate_source(namespace, reference)
         key = reference.get("key") or DEFAULT_KEY
         try:
@@ -73,10 +71,10 @@ class Acceptor:
             message = f"spec.templateRef: {place} does not exist in namespace {namespace}; create it"
             raise MissingSource(message) from error
         if key not in data:
-            found = ", ".join(sorted(data)) or "none"
+            found = hints.list_words(sorted(data)) or "none"
             raise MissingSource(f"spec.templateRef.key: {place} has no key {key!r}; its keys: {found}")
         path = f"({place} {key})"
-        return source.parse_template(data[key], place=path), path
+        return await turns.share(source.parse_in_pieces(data[key], place=path)), path
 
     async def get_stored(self, stack: StackObject, revision: Revision) -> Definition:
         """The definition that a revision holds, with sensitive values as they are at their sources now.
@@ -88,6 +86,7 @@ class Acceptor:
         hashes = self.hashes.of_stack(stack.uid)
         if not recording.is_as_stored(stored, revision.hash, hashes):
             raise TamperedRevision(verified_revisions.explain(revision))
+        check_template(stored["template"])
         return await recording.restore(stored, home=self.home, stack=stack, number=revision.number, hashes=hashes)
 
     def place(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
@@ -111,7 +110,7 @@ class Acceptor:
         if known is not None:
             return known
         generation = kinds.generation
-        made = await share(compiler.compile_in_pieces(definition, stack=identity, kinds=kinds))
+        made = await turns.share(compiler.compile_in_pieces(definition, stack=identity, kinds=kinds))
         blueprint = dataclasses.replace(made, adopts=adopts)
         if kinds.generation == generation:
             self.shared.keep(digest, identity, blueprint)
@@ -178,18 +177,12 @@ class Acceptor:
         return verified_revisions.load(self.home, self.hashes, stack)
 
 
-async def share(pieces: Pieces[Result]) -> Result:
-    """The result of the work, done while others have their turns."""
-    done = 0
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        done += 1
-        if done % PIECES_IN_A_ROW == 0:
-            await asyncio.sleep(0)
+def check_template(template: Object) -> Object:
+    """The template of a spec. Raises InvalidDefinition where it is deeper or larger than what can be gone through."""
+    excess = bounds.check(template, path="spec.template")
+    if excess:
+        raise InvalidDefinition(excess)
+    return template
 
 
 def name_revision(stack: StackObject, key: str) -> str:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.engine import sources
+from hearth.engine import sources, turns
 from hearth.engine.ports import Home, StackObject
 from hearth.engine.sources import Reference
 from hearth.model.child import Object
@@ -67,11 +67,11 @@ async def restore(
     """
     kept: Mapping[str, Any] = recorded.get("sensitive") or {}
     if not kept:
-        return Definition(template=recorded["template"], parameters=recorded["parameters"])
+        return await turns.share(sources.define(recorded["template"], recorded["parameters"], {}))
     place = f"revision {number}"
     given = {**recorded["parameters"], **read_spec(kept, stack, place=place)}
     found = await read_sources(kept, home=home, namespace=stack.namespace, place=place)
-    definition = sources.define(recorded["template"], given, found, template_path="spec.template")
+    definition = await turns.share(sources.define(recorded["template"], given, found))
     missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
     if missing:
         lines = [f"{place}: {source} has no key {name} any more; add it" for name, source in missing.items()]

@@ -11,13 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
+
 from hearth.engine.ports import Home
+from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, MissingSource, Refused
 from hearth.model.kinds import ObjectRef
 from hearth.model.problems import Mistake
-from hearth.template import parameters, secrecy
+from hearth.template import bounds, parameters, plain_yaml, secrecy
 from hearth.template.blueprint import Definition, Origin
+from hearth.template.work import Pieces
 
 KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
 """By the word in `spec.parametersFrom` the kind that it names."""
@@ -108,27 +112,59 @@ def decode(raw: str) -> str | None:
         return None
 
 
-def define(template: Object, given: Any, found: Mapping[str, Found], *, template_path: str) -> Definition:
+def define(
+    template: Object, given: Any, found: Mapping[str, Found], *, template_path: str = "spec.template"
+) -> Pieces[Definition]:
     """The definition with what the sources give of the parameters that the template declares and the spec does not give.
 
-    Raises InvalidDefinition where one of these is no text.
+    Raises InvalidDefinition where one of these is no text, or something holds more than it may.
     """
+    excess = bounds.check(given, path="spec.parameters")
+    if excess:
+        raise InvalidDefinition(excess)
     stated = secrecy.find_stated(template)
     if not found or not isinstance(given, dict):
         return Definition(template=template, parameters=given, template_path=template_path)
     taken = {name: found[name] for name in stated if name in found and name not in given}
-    wrong = [each.origin.place for each in taken.values() if each.text is None]
+    wrong = [
+        Mistake(path=each.origin.place, message="is no text in UTF-8; only text can be a parameter")
+        for each in taken.values()
+        if each.text is None
+    ]
     if wrong:
-        raise InvalidDefinition(
-            [Mistake(path=place, message="is no text in UTF-8; only text can be a parameter") for place in wrong]
-        )
-    values = {name: parameters.parse_text(stated[name], each.text or "") for name, each in taken.items()}
+        raise InvalidDefinition(wrong)
+    check_size(taken)
+    values = yield from parse_values(stated, taken)
     return Definition(
         template=template,
         parameters={**given, **values},
         origins={name: each.origin for name, each in taken.items()},
         template_path=template_path,
     )
+
+
+def check_size(taken: Mapping[str, Found]) -> None:
+    """Raises InvalidDefinition where all values together are too large."""
+    size = sum(len(each.text or "") for each in taken.values())
+    if size > limits.PARAMETER_BYTES:
+        message = f"gives {size} characters, and at most {limits.PARAMETER_BYTES} are taken; take values out"
+        raise InvalidDefinition([Mistake(path="spec.parametersFrom", message=message)])
+
+
+def parse_values(stated: Mapping[str, Any], taken: Mapping[str, Found]) -> Pieces[dict[str, Any]]:
+    """By name what the texts stand for. Raises InvalidDefinition for those that hold too much."""
+    values: dict[str, Any] = {}
+    wrong: list[Mistake] = []
+    for name, each in taken.items():
+        try:
+            values[name] = yield from parameters.parse_text(stated[name], each.text or "")
+        except yaml.YAMLError as error:
+            wrong.append(Mistake(path=each.origin.place, message=plain_yaml.describe(error)))
+        yield
+    wrong += bounds.check(list(values.values()), path="spec.parametersFrom")
+    if wrong:
+        raise InvalidDefinition(wrong)
+    return values
 
 
 def demand_parameters(definition: Definition, references: Iterable[Reference]) -> None:

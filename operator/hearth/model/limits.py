@@ -13,6 +13,10 @@ OBJECT_DEPTH = 250
 """Of an object as the API server sends it: orjson reads 1,024 levels, but writes 254."""
 JSON_NODES = 100_000
 """Values in one definition or source, counted after expansion: 5,000 resources of 20 fields each."""
+RULE_NODES = 20_000
+"""Values in one text of health rules: a thousand rules of some cases each."""
+IMPORT_NODES = 2_000_000
+"""Values in one file that `hearth import` reads: all manifests of a large cluster."""
 INTEGER_DIGITS = 20
 """Of a whole number as text: 64 bits have 19 and a sign. Python refuses to convert 4,300."""
 SIGNATURE_LENGTH = 160
@@ -63,6 +67,10 @@ HINTED_REVISION = 1_000_000
 """The highest number of an unverified revision that the next number has to exceed."""
 SOURCE_BYTES = 2 * 1024 * 1024
 """Of a template or value in a ConfigMap or Secret, which hold a MiB."""
+PARAMETER_BYTES = 4 * 1024 * 1024
+"""Of all values that sources give to the parameters of one definition."""
+IMPORT_BYTES = 256 * 1024 * 1024
+"""Of one file that `hearth import` reads."""
 ANNOTATION_BYTES = 256 * 1024
 """Of one annotation that is parsed: the API server allows that for all of them together."""
 RETRY_AFTER = 3600.0

@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 
 import yaml
 
+from hearth.model import limits
 from hearth.model.kinds import Kind
 from hearth.model.problems import Mistake
 from hearth.plan import health_cases, health_expressions, suspend_rules
@@ -29,6 +30,7 @@ CASE_WORDS = ("condition", "when", "state", "terminal", "reason", "message")
 STATES: Final = {state.value: state for state in State}
 KIND = re.compile(r"(?:(?P<group>[a-z0-9*.-]+)/)?(?P<name>[A-Za-z*][A-Za-z0-9*]*)")
 CONDITION_ASKED = re.compile(r"(?P<type>[^=\s]+)=(?P<statuses>[^=\s]+)")
+BOUNDS = plain_yaml.Bounds(nodes=limits.RULE_NODES)
 SECRET_FIELDS = frozenset({"data", "stringData"})
 
 
@@ -124,7 +126,7 @@ class _Reader:
         """Take in one text."""
         self._document = name
         try:
-            root = yaml.compose(content, Loader=plain_yaml.Loader)
+            root = plain_yaml.compose(content, BOUNDS)
         except yaml.YAMLError as error:
             self.examiner.note(name, f"is no YAML: {plain_yaml.describe(error)}")
             return

@@ -11,7 +11,19 @@ from hearth.graph import order
 from hearth.model import errors, hiding
 from hearth.model.kinds import Kinds
 from hearth.model.problems import Mistake
-from hearth.template import assembly, checks, conditions, drafts, hints, kinds_of, parameters, secrecy, shapes, types
+from hearth.template import (
+    assembly,
+    checks,
+    conditions,
+    drafts,
+    hints,
+    kinds_of,
+    parameters,
+    secrecy,
+    shapes,
+    types,
+    work,
+)
 from hearth.template.binding import Binder
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.checks import TemplateSource
@@ -29,13 +41,7 @@ _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "
 
 def compile_template(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Blueprint:
     """The blueprint of `definition`. Raises InvalidDefinition with every mistake that was found."""
-    pieces = compile_in_pieces(definition, stack=stack, kinds=kinds)
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as end:
-            blueprint: Blueprint = end.value
-            return blueprint
+    return work.finish(compile_in_pieces(definition, stack=stack, kinds=kinds))
 
 
 def compile_in_pieces(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Pieces[Blueprint]:

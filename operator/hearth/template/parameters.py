@@ -18,6 +18,7 @@ from hearth.model.problems import Mistake
 from hearth.template import hints, plain_yaml, shapes
 from hearth.template.blueprint import Origin
 from hearth.template.shapes import Shape
+from hearth.template.work import Pieces
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -115,18 +116,25 @@ def check_sensitive(rules: Rules) -> list[tuple[str, str]]:
     return []
 
 
-def parse_text(rules: Any, text: str) -> Any:
+def parse_text(rules: Any, text: str) -> Pieces[Any]:
     """The value that a text from elsewhere stands for: read as YAML, unless the rules take text.
 
-    What cannot be read stays text, and is told of where values are checked.
+    What cannot be read stays text, and is told of where values are checked. Raises plain_yaml.Excess.
     """
     stated = rules.get("type") if isinstance(rules, dict) else None
     types = stated if isinstance(stated, list) else [stated]
     if stated is None or "string" in types:
         return text
+    found: list[Any] = []
     try:
-        found = [document.value for document in plain_yaml.parse_documents(text) if document.value is not None]
-    except (yaml.YAMLError, RecursionError):
+        for document in plain_yaml.read(text):
+            if document is None:
+                yield
+            else:
+                found.append(document.value)
+    except plain_yaml.Excess:
+        raise
+    except yaml.YAMLError:
         return text
     return found[0] if len(found) == 1 else text
 

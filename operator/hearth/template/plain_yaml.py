@@ -6,15 +6,19 @@ are text, `y`, `1e3` and `0o644` are not. Must not know what the documents mean.
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
-TAG = "tag:yaml.org,2002:"
+from hearth.template import yaml_values
+from hearth.template.yaml_values import TAG, Bounds, Document, Excess
+
+__all__ = ("TAG", "Bounds", "Document", "Excess")
+
 BOOLEANS = {"y": True, "yes": True, "true": True, "on": True, "n": False, "no": False, "false": False, "off": False}
 INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$")
 FLOAT = re.compile(
@@ -37,87 +41,24 @@ LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 """Of the whole numbers that kubectl keeps whole."""
 EXACT = 2**53
 """Up to here a float that has no fraction is written as a whole number by whoever writes JSON, and means the same."""
+LONGEST_INTEGER = 1_100
+"""Digits: no float is larger than 309 decimal or 1,024 binary ones."""
+BOUNDS: Final = Bounds()
 UNLIMITED = 2**31 - 1
 """Characters in a line: breaking long ones would make them no easier to read, and harder to compare."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """One document of a YAML text."""
-
-    value: Any
-    number: int
-    """Counts from 1, empty documents included."""
-    line: int
-    """Where it begins, from 1."""
-
-
 class Loader(yaml.CSafeLoader):
-    """Makes the values of JSON alone, and takes no key twice in one mapping."""
+    """Knows the tags of JSON's values alone."""
 
-    def construct_json(self, node: yaml.Node) -> Any:
-        """The value of a node of any kind."""
-        if isinstance(node, yaml.ScalarNode):
-            return self.construct_plain(node)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.construct_object(item, deep=True) for item in node.value]
-        return self.construct_unique(node)
-
-    def construct_plain(self, node: yaml.ScalarNode) -> Any:
-        """The value of a scalar."""
-        text: str = node.value
-        match node.tag.removeprefix(TAG):
-            case "null":
-                return None
-            case "bool":
-                return BOOLEANS[text.lower()]
-            case "int":
-                return parse_integer(text)
-            case "float":
-                return self.construct_finite(node)
-            case "binary":
-                return self.construct_binary(node)
-            case _:
-                return text
-
-    def construct_finite(self, node: yaml.ScalarNode) -> Any:
-        """A number; text where it is too large for one."""
-        if "inf" in node.value.lower() or "nan" in node.value.lower():
-            raise yaml.constructor.ConstructorError(None, None, f"{node.value} is no number in JSON", node.start_mark)
-        number = float(node.value.replace("_", ""))
-        if not math.isfinite(number):
-            return node.value
-        return int(number) if number.is_integer() and abs(number) < EXACT else number
-
-    def construct_binary(self, node: yaml.ScalarNode) -> str:
-        """The text behind base 64."""
+    def construct_json(self, node: yaml.ScalarNode) -> Any:
+        """The value of a scalar. Raises yaml.YAMLError."""
+        kind = node.tag.removeprefix(TAG)
         try:
-            return bytes(self.construct_yaml_binary(node)).decode()
-        except UnicodeDecodeError as error:
-            raise yaml.constructor.ConstructorError(None, None, "!!binary holds no text", node.start_mark) from error
-
-    def construct_unique(self, node: yaml.Node) -> dict[str, Any]:
-        """A mapping with text for keys; what `<<` merges in yields to what is stated."""
-        assert isinstance(node, yaml.MappingNode)  # noqa: S101 -- the only kind of node that is left
-        seen: dict[str, int] = {}
-        for key_node, _ in node.value:
-            if key_node.tag != f"{TAG}merge":
-                key = self.construct_key(key_node)
-                if key in seen:
-                    message = f"the key {key!r} stands here a second time, first in line {seen[key]}"
-                    raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
-                seen[key] = key_node.start_mark.line + 1
-        self.flatten_mapping(node)
-        return {self.construct_key(key): self.construct_object(value, deep=True) for key, value in node.value}
-
-    def construct_key(self, node: yaml.Node) -> str:
-        """A key of JSON."""
-        key = self.construct_object(node, deep=True)
-        if isinstance(key, bool):
-            return "true" if key else "false"
-        if isinstance(key, str | int | float):
-            return str(key)
-        raise yaml.constructor.ConstructorError(None, None, "a key must be text", node.start_mark)
+            return read_scalar(kind, node.value, node.start_mark)
+        except ValueError:
+            message = f"what stands here is no {kind}; put it in quotes"
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark) from None
 
 
 Loader.yaml_constructors = {
@@ -151,19 +92,30 @@ for _name, _pattern, _first in PLAIN:
     Dumper.add_implicit_resolver(f"{TAG}{_name}", _pattern, [*_first, ""] if _name == "null" else list(_first))
 
 
-def parse_documents(text: str) -> Iterator[Document]:
+def parse_documents(text: str, bounds: Bounds = BOUNDS) -> Iterator[Document]:
     """Each document that is not empty, one after the other. Raises yaml.YAMLError; see `describe`."""
-    loader = Loader(text)
-    number = 0
+    return (found for found in read(text, bounds) if found is not None)
+
+
+def read(text: str, bounds: Bounds = BOUNDS) -> Iterator[Document | None]:
+    """The same in pieces: None now and then, where something else may be done."""
+    yaml_values.check_directives(text, bounds)
     try:
-        while loader.check_node():
-            number += 1
-            node: Any = loader.get_node()
-            value = loader.construct_document(node)
-            if value is not None:
-                yield Document(value=value, number=number, line=node.start_mark.line + 1)
-    finally:
-        loader.dispose()
+        loader = Loader(text)
+        try:
+            yield from yaml_values.Builder(loader, read_scalar, bounds).documents()
+        finally:
+            loader.dispose()
+    except UnicodeError:
+        raise yaml.YAMLError("holds characters that are no text in UTF-8") from None
+
+
+def compose(text: str, bounds: Bounds = BOUNDS) -> yaml.Node | None:
+    """The nodes of the one document in a text, for whoever wants to know where each value stands. Raises yaml.YAMLError."""
+    for _ in read(text, bounds):
+        pass
+    root: yaml.Node | None = yaml.compose(text, Loader=Loader)
+    return root
 
 
 def describe(error: yaml.YAMLError) -> str:
@@ -180,11 +132,60 @@ def write(value: Any) -> str:
     return text
 
 
-def parse_integer(text: str) -> int | float:
-    """The number that an integer of YAML 1.1 or 1.2 states; a float where it is too large."""
+def read_scalar(kind: str, text: str, mark: yaml.Mark) -> Any:
+    """The value of a scalar whose tag ends in `kind`. Raises ValueError where the text is none, yaml.YAMLError for no JSON."""
+    match kind:
+        case "null":
+            return None
+        case "bool":
+            return read_boolean(text)
+        case "int":
+            return parse_integer(text)
+        case "float":
+            return read_float(text, mark)
+        case "binary":
+            return read_binary(text, mark)
+    return text
+
+
+def read_boolean(text: str) -> bool:
+    """Raises ValueError."""
+    if text.lower() not in BOOLEANS:
+        raise ValueError
+    return BOOLEANS[text.lower()]
+
+
+def read_float(text: str, mark: yaml.Mark) -> int | float | str:
+    """A number; text where it is too large for one. Raises ValueError."""
+    if "inf" in text.lower() or "nan" in text.lower():
+        raise yaml.constructor.ConstructorError(None, None, f"{text[:10]} is no number in JSON", mark)
+    number = float(text.replace("_", ""))
+    if not math.isfinite(number):
+        return text
+    return int(number) if number.is_integer() and abs(number) < EXACT else number
+
+
+def read_binary(text: str, mark: yaml.Mark) -> str:
+    """The text behind base 64."""
+    try:
+        return base64.b64decode(text.encode("ascii")).decode()
+    except ValueError:
+        raise yaml.constructor.ConstructorError(None, None, "!!binary holds no text", mark) from None
+
+
+def parse_integer(text: str) -> int | float | str:
+    """The number that an integer of YAML 1.1 or 1.2 states; a float where it is too large, text where that is too.
+
+    Raises ValueError.
+    """
     digits = text.replace("_", "").lower()
     sign = -1 if digits.startswith("-") else 1
     digits = digits.lstrip("+-")
+    if len(digits) > LONGEST_INTEGER:
+        return text
     is_old_octal = len(digits) > 1 and digits.isdigit() and digits.startswith("0")
     number = sign * (int(digits, 8) if is_old_octal else int(digits, 0))
-    return number if SMALLEST <= number <= LARGEST else float(number)
+    try:
+        return number if SMALLEST <= number <= LARGEST else float(number)
+    except OverflowError:
+        return text

@@ -6,8 +6,9 @@ import asyncio
 import itertools
 from collections.abc import Iterator
 
-from hearth.engine import acceptance
-from hearth.engine.acceptance import ACCEPTED_AT_ONCE, PIECES_IN_A_ROW
+from hearth.engine import turns as turns_module
+from hearth.engine.acceptance import ACCEPTED_AT_ONCE
+from hearth.engine.turns import PIECES_IN_A_ROW
 from hearth.model import names
 from hearth.model.child import Object
 from support import fake_world
@@ -38,7 +39,7 @@ async def test_work_in_pieces_leaves_room_for_others() -> None:
             await asyncio.sleep(0)
 
     looking = asyncio.create_task(look())
-    assert await acceptance.share(work()) == "made"
+    assert await turns_module.share(work()) == "made"
     await looking
     assert len(turns) >= 9
     assert max(later - sooner for sooner, later in itertools.pairwise(turns)) <= PIECES_IN_A_ROW

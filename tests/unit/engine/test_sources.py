@@ -143,6 +143,46 @@ def test_texts_become_what_the_parameter_takes(rules: Object, text: str, expecte
     assert define(Shelf(a={"p": text}, b={}, c={}), {"p": rules}).parameters == {"p": expected}
 
 
+BOMB = "\n".join(
+    ["a0: &a0 [v,v,v,v,v,v,v,v,v,v]", *(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (BOMB, "line 5, column 38: holds more than 100000 values, aliases expanded; divide it"),
+        ("[" * 400, "line 1, column 101: is nested more than 100 levels deep; flatten it"),
+    ],
+    ids=["aliases", "deep"],
+)
+def test_a_text_that_holds_too_much_is_refused_with_its_place(text: str, expected: str) -> None:
+    """Not taken for text: no check of values would say why."""
+    with pytest.raises(errors.InvalidDefinition) as caught:
+        define(Shelf(a={}, b={"p": encode(text)}, c={}), {"p": {"type": "object"}})
+    assert str(caught.value) == f"spec.parametersFrom[1] (secret/b key p): {expected}"
+
+
+def test_all_sources_together_give_no_more_than_a_definition_may_hold() -> None:
+    """Each of a hundred values may be as long as a Secret; all of them are held in memory."""
+    names_ = [f"p{number}" for number in range(9)]
+    with pytest.raises(errors.InvalidDefinition, match="gives 4500000 characters, and at most 4194304 are taken"):
+        define(Shelf(a=dict.fromkeys(names_, "x" * 500_000), b={}, c={}), {name: {} for name in names_})
+
+
+@pytest.mark.parametrize("word", ["template", "parameters"])
+def test_a_spec_that_is_nested_too_deeply_is_a_mistake(word: str) -> None:
+    """Hashing and storing it raised, so that the Stack was never answered."""
+    deep: Any = 1
+    for _ in range(300):
+        deep = [deep]
+    acceptor = acceptance.Acceptor(home=Shelf(), cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    spec = {"template": {"resources": {}}, "parameters": {}} | {word: {"x": deep}}
+    with pytest.raises(errors.InvalidDefinition) as caught:
+        asyncio.run(acceptor.get_definition("shop", spec))
+    assert str(caught.value) == f"spec.{word}: is nested more than 100 levels deep; flatten it"
+
+
 # ---------------------------------------------------------------- what a revision keeps
 
 SENSITIVE: Object = {"x": {"type": "string", "sensitive": True}, "y": {"sensitive": True}, "n": {"default": 1}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def test_documents_know_their_number_and_line() -> None:
         ),
         pytest.param("a: 1\n---\na: .inf", "line 3, column 4: .inf is no number in JSON"),
         pytest.param("? [1]\n: 2", "line 1, column 3: a key must be text"),
-        pytest.param("a: &x [*x]", "line 1, column 4: found unconstructable recursive node"),
+        pytest.param("a: &x [*x]", "line 1, column 8: the alias 'x' stands within what it names; write that out"),
         pytest.param("a: !!set {b}", "line 1, column 4: could not determine a constructor for the tag "),
         pytest.param("a: !!binary gA==", "line 1, column 4: !!binary holds no text"),
         pytest.param("a: \x01", "control characters are not allowed"),
@@ -168,3 +169,87 @@ def test_an_error_tells_where_it_is(text: str, message: str) -> None:
 
     assert message in found
     assert "\n" not in found
+
+
+def bomb(levels: int, *, width: int = 10, merge: bool = False) -> str:
+    """Aliases of aliases: `width` to the power of `levels` values."""
+    inner = "{k: v}" if merge else "[v, v, v, v, v, v, v, v, v, v]"
+    lines = [f"a0: &a0 {inner}"]
+    for level in range(1, levels + 1):
+        aliases = ", ".join([f"*a{level - 1}"] * width)
+        lines.append(f"a{level}: &a{level} " + (f"{{<<: [{aliases}]}}" if merge else f"[{aliases}]"))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(bomb(9), "line 5, column 45: holds more than 100000 values, aliases expanded", id="aliases"),
+        pytest.param(bomb(9, merge=True), "holds more than 100000 values, aliases expanded", id="merges"),
+        pytest.param(
+            f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 100)}]",
+            "line 2, column 81: holds more than 2097152 characters, aliases expanded",
+            id="a long text again and again",
+        ),
+        pytest.param("x" * (2 * 1024**2 + 1), "has 2097153 characters, and at most 2097152 are read", id="a long file"),
+        pytest.param("[" * 200_000, "line 1, column 101: is nested more than 100 levels deep", id="deep"),
+        pytest.param(
+            "a: &a " + "[" * 60 + "]" * 60 + "\nb: " + "[" * 50 + "*a" + "]" * 50,
+            "line 2, column 54: is nested more than 100 levels deep",
+            id="deep by an alias",
+        ),
+        pytest.param("- a\n" * 200_000, "line 100000, column 3: holds more than 100000 values", id="many"),
+        pytest.param("a: 1\n%TAG !a! x\n" * 60_000, "more than 100 lines that begin with %", id="directives"),
+    ],
+)
+def test_more_than_the_bounds_is_refused_with_its_line(text: str, message: str) -> None:
+    """Before memory is taken for it; deep nesting ended the process, as libyaml composes it on the C stack."""
+    tracemalloc.start()
+    try:
+        found = find_error(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert message in found
+    assert peak < 32 * 1024**2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1" * 309, 1.1111111111111112e308),
+        ("2" * 309, "2" * 309),
+        ("1" * 4301, "1" * 4301),
+        ("0x_", "0x_"),
+        ("._", "._"),
+        ("0x" + "f" * 300, "0x" + "f" * 300),
+        ("<<", "<<"),
+    ],
+    ids=["largest float", "no float", "thousands of digits", "no digits", "a point", "hexadecimal", "merge mark"],
+)
+def test_what_only_looks_like_a_number_is_text(text: str, value: Any) -> None:
+    """As for kubectl, which asks whether it can be read as one."""
+    assert read_one(f"[{text}]") == [value]
+
+
+@pytest.mark.parametrize("text", ["!!bool tagsecret99", "!!int tagsecret99", "!!float tagsecret99", "!!binary ä"])
+def test_a_text_that_is_not_what_its_tag_says_is_not_repeated(text: str) -> None:
+    """It may be a secret that a parameter takes as YAML."""
+    found = find_error(text)
+
+    assert "tagsecret99" not in found
+    assert found.startswith("line 1, column 1: ")
+
+
+def test_merges_yield_to_what_is_stated_and_to_those_before() -> None:
+    """As the specification of `<<` says."""
+    text = "a: &a {x: 1, w: 1}\nb: &b {x: 2, z: 2}\nc: {<<: [*a, *b], z: 3}\nd: {z: 4, <<: *b}\ne: {<<: {q: 1}}"
+
+    assert read_one(text) == {
+        "a": {"x": 1, "w": 1},
+        "b": {"x": 2, "z": 2},
+        "c": {"x": 1, "z": 3, "w": 1},
+        "d": {"x": 2, "z": 4},
+        "e": {"q": 1},
+    }

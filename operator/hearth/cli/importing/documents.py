@@ -12,12 +12,14 @@ from typing import Any
 import yaml
 
 from hearth.cli.importing import scopes
+from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition
 from hearth.model.kinds import ObjectRef
 from hearth.model.problems import Mistake
 from hearth.template import plain_yaml
 
+BOUNDS = plain_yaml.Bounds(nodes=limits.IMPORT_NODES, size=limits.IMPORT_BYTES)
 NEXT_STEP = "; every manifest begins with apiVersion and kind"
 
 
@@ -95,7 +97,7 @@ def read_all(texts: Sequence[Text], *, default_namespace: str) -> list[Document]
 def read(text: Text) -> Iterator[Document | Mistake]:
     """Each manifest of one text, lists taken apart; what is behind an error of YAML cannot be told."""
     try:
-        for document in plain_yaml.parse_documents(text.content):
+        for document in plain_yaml.parse_documents(text.content, BOUNDS):
             place = f"{text.source}, document {document.number} (line {document.line})"
             yield from take_apart(document.value, place=place, inherited={})
     except yaml.YAMLError as error:
