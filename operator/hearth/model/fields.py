@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from hearth.model import limits
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -38,10 +40,12 @@ PAIR = re.compile(r'\s*([^=,\s"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^,"]+?)\s*(?:,|\Z)'
 
 
 def parse(text: str) -> Pattern | None:
-    """The pattern that `text` writes, None where it writes none.
+    """The pattern that `text` writes, None where it writes none, or is too long to be looked at.
 
     Keys that are no plain words stand in brackets: `metadata.annotations[example.com/owner]`.
     """
+    if len(text) > limits.FIELD_LENGTH:
+        return None
     found: list[str | Item] = []
     position = 0
     while position < len(text):

@@ -76,10 +76,29 @@ ANNOTATION_BYTES = 256 * 1024
 RETRY_AFTER = 3600.0
 """Seconds, at most, that a server's wish to be asked later is obeyed."""
 
+RESOURCES = 5_000
+"""Of one template. An object in etcd (1.5 MiB) holds no more of the smallest manifests that make sense."""
+ENTRIES = 1_000
+"""Parameters, conditions or outputs: far above any sensible template, low enough for the cost of the rules on names."""
+DEPENDENCIES = 500
+"""Entries of one `dependsOn`."""
+RULES = 32
+"""Expressions in one `readyWhen` or `failedWhen`, fields in one `ignoreFields`, sources of parameters."""
+EXPRESSION_LENGTH = 4_096
+"""Characters of one expression, wherever it stands."""
+FIELD_LENGTH = 256
+"""Characters of the path of one field."""
+ENVIRONMENT_RULES = 100
+"""Breakpoints or restricted actions; each is looked at for every resource that something happens to."""
+GLOB_LENGTH = 256
+"""Characters of the name, with wildcards, that a breakpoint or restricted action is for."""
+
 HINTED_MISTAKES = 10
 """Mistakes in one definition for which a similar name is looked up: each look costs a comparison with every candidate."""
 HINTED_LENGTH = 64
 """Characters of a name that others are compared with."""
+HINTED_CANDIDATES = 1_000
+"""Names that one is compared with: as many as a template may have parameters."""
 MISTAKES = 100
 """Mistakes that one message lists; the rest are counted."""
 
@@ -107,3 +126,16 @@ HEALTH_MARKS_PER_NAMESPACE = 1000
 """HealthMarks that are not resolved: whoever marks more objects at once has a broken program."""
 HEALTH_MARKS = 10_000
 """The same in all namespaces: ten such programs."""
+MISTAKE_LENGTH = 1_000
+"""Characters of one mistake that are shown."""
+
+PATTERN_LENGTH = 4_096
+"""Characters of a regular expression."""
+PATTERN_MEMORY = 256 * 1024
+"""Bytes that RE2 may take for one of them: some 10,000 instructions, and it keeps the last 128."""
+PATTERN_WORK = 10_000_000
+"""Characters of a text times instructions of its pattern: 50 milliseconds at worst, which is 5 nanoseconds each."""
+PATTERN_WORK_PER_MICROSECOND = 200
+"""The same in a microsecond."""
+RULE_STEPS = 2_000_000
+"""Of the comparison of all values of one definition with their rules: some two seconds, in pieces."""

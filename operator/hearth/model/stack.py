@@ -12,20 +12,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 import pydantic
 from pydantic.config import JsonDict
 
-from hearth.model import times
+from hearth.model import limits, times
 from hearth.model.api import ApiModel, Counter
 from hearth.model.stack_environment import Environment
 from hearth.model.stack_status import StackStatus
 
 NAME_RULE = "^[a-z][a-zA-Z0-9]{0,39}$"
 """`names.RESOURCE_NAME` in the words of CEL's `matches`, which looks for a part unless it is anchored."""
-RESOURCES_LIMIT = 5_000
-"""Resources of one template. An object in etcd (1.5 MiB) holds no more of the smallest manifests that make sense."""
-ENTRIES_LIMIT = 1_000
-"""Parameters, conditions or outputs: far above any sensible template, low enough for the cost of the rules on names."""
-DEPENDENCIES_LIMIT = 500
-RULES_LIMIT = 32
-EXPRESSION_LIMIT = 4_096
+RESOURCES_LIMIT = limits.RESOURCES
+ENTRIES_LIMIT = limits.ENTRIES
+DEPENDENCIES_LIMIT = limits.DEPENDENCIES
+RULES_LIMIT = limits.RULES
+EXPRESSION_LIMIT = limits.EXPRESSION_LENGTH
 RESERVED_NAMES = (
     *("conditions", "index", "item", "params", "stack"),
     *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
@@ -36,7 +34,7 @@ RESERVED_NAMES = (
 Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=EXPRESSION_LIMIT)]
 ResourceName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
 Duration: TypeAlias = Annotated[str, pydantic.Field(max_length=32, pattern=times.DURATION)]
-FieldPath: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=256)]
+FieldPath: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=limits.FIELD_LENGTH)]
 NUMBER_OR_SHARE: JsonDict = {"x-kubernetes-int-or-string": True, "minimum": 1, "pattern": "^([1-9][0-9]?|100)%$"}
 PRESERVE: JsonDict = {"x-kubernetes-preserve-unknown-fields": True}
 

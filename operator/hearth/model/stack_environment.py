@@ -6,13 +6,13 @@ from typing import Annotated, Literal, TypeAlias
 
 import pydantic
 
+from hearth.model import limits
 from hearth.model.api import ApiModel
 
-RULES_LIMIT = 100
-"""Entries of one list; each is looked at for every resource that something happens to."""
+RULES_LIMIT = limits.ENVIRONMENT_RULES
 GLOB_PATTERN = r"^[a-zA-Z0-9*?]+(/[a-zA-Z0-9*?]+)*$"
 
-ResourceGlob: TypeAlias = Annotated[str, pydantic.Field(max_length=256, pattern=GLOB_PATTERN)]
+ResourceGlob: TypeAlias = Annotated[str, pydantic.Field(max_length=limits.GLOB_LENGTH, pattern=GLOB_PATTERN)]
 Hook: TypeAlias = Literal[
     "PreCreate", "PostCreate", "PreUpdate", "PostUpdate", "PreReplace", "PostReplace", "PreDelete", "PostDelete"
 ]

@@ -39,3 +39,13 @@ def find_inner(level: list[Any]) -> list[Any]:
         elif type(value) is list:
             inner += value
     return inner
+
+
+def has_large_integer(value: Any) -> bool:
+    """Whether `value` is or holds an integer of more than 64 bits, which no expression can hold."""
+    level = [value]
+    while level:
+        if any(type(each) is int and not -(2**63) <= each < 2**63 for each in level):
+            return True
+        level = find_inner(level)
+    return False

@@ -9,12 +9,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import names
+from hearth.model import limits, names
 from hearth.model.child import Object, Path
 from hearth.model.fields import Pattern
 from hearth.model.problems import Mistake
 from hearth.template import drift_rules, environment, hints, parameters, policies
 from hearth.template.blueprint import DriftPolicy, Replacement
+from hearth.template.json_schema_check import Effort
+from hearth.template.work import Pieces
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
 RESOURCE_WORDS = (
@@ -108,38 +110,43 @@ class Reader:
     def __init__(self, path: str) -> None:
         self.path = path
         self.mistakes: list[Mistake] = []
+        self.effort = Effort()
 
     def note(self, path: str, message: str) -> None:
         """Remember a mistake."""
         self.mistakes.append(Mistake(path=path, message=message))
 
-    def read(self, template: Any) -> TemplateSource:
-        """The parts of `template`."""
+    def read(self, template: Any) -> Pieces[TemplateSource]:
+        """The parts of `template`; what comes after more mistakes than anybody reads at once is left out."""
         source = TemplateSource(path=self.path)
         if not isinstance(template, dict):
             self.note(self.path, f"must be a map with resources, found {hints.describe(template)}")
             return source
         self.check_words(template, TEMPLATE_WORDS, self.path, what="a template")
-        for name, rules in self.entries(template, "parameters"):
-            self.read_parameter(source, name, rules)
-        for name, text in self.entries(template, "conditions"):
+        for name, rules in self.entries(template, "parameters", limit=limits.ENTRIES):
+            yield from self.read_parameter(source, name, rules)
+        for name, text in self.entries(template, "conditions", limit=limits.ENTRIES):
             source.conditions[name] = text
-        for name, raw in self.entries(template, "resources"):
+        for name, raw in self.entries(template, "resources", limit=limits.RESOURCES):
             self.read_resource(source, name, raw)
+            yield
         if template.get("resources") is None:
             self.note(f"{self.path}.resources", "is missing; state the resources by name, or {} for none")
-        for name, raw in self.entries(template, "outputs"):
+        for name, raw in self.entries(template, "outputs", limit=limits.ENTRIES):
             self.read_output(source, name, raw)
         return source
 
-    def entries(self, template: Object, word: str) -> list[tuple[str, Any]]:
-        """The named entries under `word`; the names are checked."""
+    def entries(self, template: Object, word: str, *, limit: int) -> list[tuple[str, Any]]:
+        """The named entries under `word`, no more than `limit`; the names are checked."""
         raw = template.get(word)
         if raw is None:
             return []
         path = f"{self.path}.{word}"
         if not isinstance(raw, dict):
             self.note(path, f"must be a map by name, found {hints.describe(raw)}")
+            return []
+        if len(raw) > limit:
+            self.note(path, f"has {len(raw)} entries, and at most {limit} are taken; divide the template")
             return []
         reserved = OWN_WORDS | environment.LITERALS
         if word == "resources":
@@ -161,13 +168,17 @@ class Reader:
         """Whether all keys of `raw` are known."""
         for word in raw:
             if word not in known:
-                hint = hints.did_you_mean(str(word), known)
+                hint = self.effort.hint(str(word), known)
                 has = f"; {what} has {hints.list_words(tuple(known))}"
-                self.note(f"{path}{hints.write_key(str(word))}", f"'{word}' is not known{hint or has}")
+                self.note(
+                    f"{path}{hints.write_key(str(word))}", f"'{hints.shorten(str(word))}' is not known{hint or has}"
+                )
 
-    def read_parameter(self, source: TemplateSource, name: str, rules: Any) -> None:
+    def read_parameter(self, source: TemplateSource, name: str, rules: Any) -> Pieces[None]:
         """Take in one parameter."""
-        found = parameters.check_rules(name, rules, path=f"{self.path}.parameters.{name}")
+        yield
+        place = f"{self.path}.parameters{hints.write_key(name)}"
+        found = yield from parameters.check_rules(name, rules, path=place, effort=self.effort)
         self.mistakes += found
         if found:
             source.unsound_parameters.add(name)
@@ -190,7 +201,7 @@ class Reader:
             name=name,
             path=path,
             manifest=manifest if isinstance(manifest, dict) else {},
-            depends_on=self.read_list(raw, "dependsOn", path, of="names of resources"),
+            depends_on=self.read_list(raw, "dependsOn", path, of="names of resources", limit=limits.DEPENDENCIES),
             when=raw.get("when"),
             ready_when=self.read_list(raw, "readyWhen", path, of="expressions"),
             failed_when=self.read_list(raw, "failedWhen", path, of="expressions"),
@@ -245,17 +256,25 @@ class Reader:
             )
         return known[stated]
 
-    def read_list(self, raw: Object, word: str, path: str, *, of: str) -> list[tuple[str, str]]:
-        """The texts under `word`, each with its path."""
+    def read_list(
+        self, raw: Object, word: str, path: str, *, of: str, limit: int = limits.RULES
+    ) -> list[tuple[str, str]]:
+        """The texts under `word`, each with its path, no more than `limit`."""
         stated = raw.get(word)
         if stated is None:
             return []
         if not isinstance(stated, list):
             self.note(f"{path}.{word}", f"must be a list of {of}, found {hints.describe(stated)}")
             return []
+        if len(stated) > limit:
+            self.note(f"{path}.{word}", f"has {len(stated)} entries, and at most {limit} are taken")
+            return []
         found: list[tuple[str, str]] = []
         for at, entry in enumerate(stated):
-            if isinstance(entry, str):
+            if isinstance(entry, str) and len(entry) > limits.EXPRESSION_LENGTH:
+                message = f"has {len(entry)} characters, and at most {limits.EXPRESSION_LENGTH} are taken; shorten it"
+                self.note(f"{path}.{word}[{at}]", message)
+            elif isinstance(entry, str):
                 found.append((entry, f"{path}.{word}[{at}]"))
             else:
                 self.note(f"{path}.{word}[{at}]", f"must be text, found {hints.describe(entry)}")

@@ -56,9 +56,9 @@ def compile_in_pieces(definition: Definition, *, stack: StackIdentity, kinds: Ki
 def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Pieces[Blueprint]:
     """The same for a template that is not nested without end."""
     reader = checks.Reader(definition.template_path)
-    source = reader.read(definition.template)
+    source = yield from reader.read(definition.template)
     hidden = Secrecy(parameters=secrecy.find_sensitive(definition))
-    params, wrong_parameters = resolve_parameters(definition, source, hidden)
+    params, wrong_parameters = yield from resolve_parameters(definition, source, hidden)
     is_known = not wrong_parameters and not source.unsound_parameters
 
     resources: list[Draft] = []
@@ -95,7 +95,7 @@ def hide_values(mistakes: list[Mistake], hidden: Secrecy) -> list[Mistake]:
 
 def resolve_parameters(
     definition: Definition, source: TemplateSource, hidden: Secrecy
-) -> tuple[dict[str, Any], list[Mistake]]:
+) -> Pieces[tuple[dict[str, Any], list[Mistake]]]:
     """The value of every sound parameter, and what is wrong with those that were given; `hidden` learns the values."""
     # As it comes from the user: whatever the type promises.
     given: Any = definition.parameters
@@ -107,13 +107,15 @@ def resolve_parameters(
     for name in hidden.parameters & given.keys():
         hidden.add(given[name])
     readable = {name: value for name, value in given.items() if name not in source.unsound_parameters}
-    return parameters.resolve(
-        source.parameters,
-        readable,
-        path=definition.parameters_path,
-        template_path=definition.template_path,
-        origins=definition.origins,
-        sensitive=hidden.parameters,
+    return (
+        yield from parameters.resolve(
+            source.parameters,
+            readable,
+            path=definition.parameters_path,
+            template_path=definition.template_path,
+            origins=definition.origins,
+            sensitive=hidden.parameters,
+        )
     )
 
 

@@ -38,7 +38,7 @@ def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note
         pattern = fields.parse(text)
         if pattern is None:
             example = 'spec.replicas or spec.template.spec.containers[name="web"].image'
-            note(path, f"'{text}' is no path to a field; write it as in {example}")
+            note(path, f"'{hints.shorten(text)}' is no path to a field; write it as in {example}")
         elif wrong := find_wrong(pattern, manifest):
             note(path, f"'{text}' {wrong}")
         else:

@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 import difflib
+import heapq
+import itertools
 from collections.abc import Iterable, Sequence
 
+from hearth.model import limits
+
+_LIKENESS = 0.7
+_COMPARED = 10
+_SHORT = 64
+_LARGEST_SHOWN = 256
+"""Bits."""
 _LISTED = 12
 _LONGEST_EXPRESSION = 200
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
-    """`; did you mean 'image'?`, or nothing where no candidate is like `word`."""
-    by_lower = {candidate.lower(): candidate for candidate in candidates}
-    if word.lower() in by_lower:
-        return f"; did you mean '{by_lower[word.lower()]}'?"
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
-    return f"; did you mean '{by_lower[close[0]]}'?" if close else ""
+    """`; did you mean 'image'?`, or nothing where no candidate is like `word`.
+
+    Takes a few milliseconds at most: of many candidates, or long ones, only some are compared.
+    """
+    if len(word) > limits.HINTED_LENGTH:
+        return ""
+    known = (each for each in candidates if len(each) <= limits.HINTED_LENGTH)
+    by_lower = {candidate.lower(): candidate for candidate in itertools.islice(known, limits.HINTED_CANDIDATES)}
+    close = word.lower() if word.lower() in by_lower else find_closest(word.lower(), by_lower)
+    return f"; did you mean '{by_lower[close]}'?" if close else ""
+
+
+def find_closest(word: str, candidates: Iterable[str]) -> str:
+    """The candidate that is most like `word`, "" where none is like it."""
+    matcher = difflib.SequenceMatcher()
+    matcher.set_seq2(word)
+    # By an upper bound that is cheap; the exact measure costs hundreds of microseconds for texts of the same letters.
+    hopeful: list[tuple[float, str]] = []
+    for candidate in candidates:
+        matcher.set_seq1(candidate)
+        if matcher.real_quick_ratio() >= _LIKENESS and (bound := matcher.quick_ratio()) >= _LIKENESS:
+            hopeful.append((bound, candidate))
+    best = ""
+    likeness = _LIKENESS
+    for _, candidate in heapq.nlargest(_COMPARED, hopeful):
+        matcher.set_seq1(candidate)
+        if (found := matcher.ratio()) >= likeness:
+            best, likeness = candidate, found
+    return best
 
 
 def list_words(words: Sequence[str]) -> str:
@@ -35,7 +67,9 @@ def describe(value: object) -> str:
         case str():
             return f"the text {quote(value)}"
         case int() | float():
-            return f"the number {value}"
+            # Python refuses to write out integers of thousands of digits; a bit length says as much.
+            is_huge = isinstance(value, int) and value.bit_length() > _LARGEST_SHOWN
+            return "a number of many digits" if is_huge else f"the number {value}"
         case list():
             return "a list"
         case dict():
@@ -55,6 +89,12 @@ def quote_expression(text: str) -> str:
     return f"`{short}`"
 
 
+def shorten(text: str) -> str:
+    """`text`, cut where it is long."""
+    return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
+
+
 def write_key(key: str) -> str:
-    """One step of a path as kubectl writes it: `.spec`, `[app.kubernetes.io/name]`."""
+    """One step of a path as kubectl writes it: `.spec`, `[app.kubernetes.io/name]`; cut where it is long."""
+    key = shorten(key)
     return f".{key}" if key.isidentifier() or key.replace("-", "_").isidentifier() else f"[{key}]"

@@ -8,7 +8,7 @@ import pytest
 
 from hearth.model import fields
 from hearth.model.problems import Mistake
-from hearth.template import checks
+from hearth.template import checks, work
 from hearth.template.blueprint import DriftPolicy
 from hearth.template.checks import ResourceSource
 
@@ -27,7 +27,7 @@ MANIFEST = {
 def read(**words: Any) -> tuple[ResourceSource, list[Mistake]]:
     """A resource that says this, and what is wrong with it."""
     reader = checks.Reader("spec.template")
-    source = reader.read({"resources": {"a": {"manifest": MANIFEST, **words}}})
+    source = work.finish(reader.read({"resources": {"a": {"manifest": MANIFEST, **words}}}))
     return source.resources["a"], reader.mistakes
 
 

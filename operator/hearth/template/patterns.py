@@ -1,0 +1,68 @@
+"""Regular expressions of users, matched in linear time by RE2. Knows no rules and no values."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import re2
+
+from hearth.model import limits
+
+_ADVICE = {
+    "invalid escape sequence": "RE2 knows no backreferences, nor \\Z; write \\z for the end, \\x41 for a character",
+    "invalid perl operator": "RE2 knows no lookahead or lookbehind; write what is wanted without them",
+    "pattern too large": "shorten it, or its repetitions",
+}
+"""By what RE2 says the next step."""
+
+
+class Unsupported(ValueError):
+    """A pattern that cannot be used; the message says why."""
+
+
+class TooLong(ValueError):
+    """A text that is too long for a pattern; the message gives the figures."""
+
+
+@functools.lru_cache(maxsize=1)
+def _options() -> Any:
+    options = re2.Options()
+    options.max_mem = limits.PATTERN_MEMORY
+    options.never_capture = True
+    options.log_errors = False
+    return options
+
+
+def compile_pattern(pattern: str) -> Any:
+    """The compiled pattern; RE2 itself keeps the last hundred or so. Raises Unsupported."""
+    if len(pattern) > limits.PATTERN_LENGTH:
+        raise Unsupported(f"has {len(pattern)} characters, and at most {limits.PATTERN_LENGTH} are read")
+    try:
+        return re2.compile(pattern, options=_options())
+    except re2.error as error:
+        found = error.args[0] if error.args else ""
+        reason = found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+        advice = next((f"; {said}" for words, said in _ADVICE.items() if words in reason), "")
+        raise Unsupported(f"{reason}{advice}") from None
+    except UnicodeError:
+        raise Unsupported("holds characters that are no text in UTF-8") from None
+
+
+def find_cost_of_making(compiled: Any) -> int:
+    """Microseconds that compiling it took."""
+    return 50 + int(compiled.programsize) // 2
+
+
+def find_cost(compiled: Any, text: str) -> int:
+    """Microseconds, at most, that a search takes; raises TooLong where that holds up others."""
+    work = len(text) * compiled.programsize
+    if work > limits.PATTERN_WORK:
+        longest = limits.PATTERN_WORK // compiled.programsize
+        raise TooLong(f"has {len(text)} characters, and at most {longest} can be compared with so complex a pattern")
+    return int(work // limits.PATTERN_WORK_PER_MICROSECOND)
+
+
+def is_found(compiled: Any, text: str) -> bool:
+    """Whether the pattern matches anywhere in `text`."""
+    return compiled.search(text) is not None
