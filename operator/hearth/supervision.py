@@ -14,7 +14,7 @@ import random
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -103,6 +103,34 @@ class Supervisor:
             self.report(where, error, task=find_task_name())
             if on_error is not None:
                 self.guard(where, on_error)(error)
+
+    async def contain(
+        self,
+        where: str,
+        work: Callable[[], Awaitable[Result]],
+        otherwise: Callable[[], Result],
+        fields: dict[str, object],
+    ) -> Result:
+        """The result of `work`, or of `otherwise` where it fails."""
+        try:
+            return await work()
+        except asyncio.CancelledError as error:
+            if is_being_canceled():
+                raise
+            self.report(where, error, **fields)
+        except Exception as error:  # noqa: BLE001 -- the purpose of this module
+            self.report(where, error, **fields)
+        return otherwise()
+
+    def attempt(
+        self, where: str, action: Callable[[], Result], otherwise: Callable[[], Result], fields: dict[str, object]
+    ) -> Result:
+        """The result of `action`, or of `otherwise` where it fails."""
+        try:
+            return action()
+        except Exception as error:  # noqa: BLE001 -- the purpose of this module
+            self.report(where, error, **fields)
+        return otherwise()
 
     def guard(self, where: str, action: Callable[Parameters, object]) -> Callable[Parameters, None]:
         """`action` as a callback that never raises."""
@@ -198,6 +226,18 @@ def report(where: str, error: BaseException, **fields: object) -> None:
 def guard(where: str, action: Callable[Parameters, object]) -> Callable[Parameters, None]:
     """`action` as a callback that never raises."""
     return current().guard(where, action)
+
+
+async def contain(
+    where: str, work: Callable[[], Awaitable[Result]], otherwise: Callable[[], Result], **fields: object
+) -> Result:
+    """The result of `work`, or of `otherwise` where it raises an exception that no code expects. fields: for the log."""
+    return await current().contain(where, work, otherwise, fields)
+
+
+def attempt(where: str, action: Callable[[], Result], otherwise: Callable[[], Result], **fields: object) -> Result:
+    """The same of an action that is not awaited."""
+    return current().attempt(where, action, otherwise, fields)
 
 
 def spawn_forever(where: str, work: Work, *, name: str = "") -> asyncio.Task[None]:

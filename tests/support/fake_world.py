@@ -104,6 +104,12 @@ def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int =
 
     Raises InternalError where an operator logged one, or where something happened that must never happen.
     """
+    if mistakes := find_mistakes(test, shards=shards):
+        raise InternalError("\n".join(mistakes))
+
+
+def find_mistakes(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int = 1) -> list[str]:
+    """The same, for a test that makes operators log errors: these, and what must never happen."""
 
     async def in_world() -> None:
         world = FakeWorld(shards=shards)
@@ -111,10 +117,9 @@ def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int =
         mistakes.extend(silence.find_leaks("an Event", world.traffic.events))
         mistakes.extend([*world.witness.wrong, *world.oversight.wrong])
 
-    with diary() as mistakes, supervision.using(supervision.Supervisor()):
+    with diary() as mistakes, supervision.using(supervision.Supervisor(jitter=lambda: 0.5)):
         virtual_time.run(in_world)
-    if mistakes:
-        raise InternalError("\n".join(mistakes))
+    return mistakes
 
 
 class Controller:

@@ -11,6 +11,8 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from hearth import supervision
+
 Result = TypeVar("Result")
 
 EPOCH = 1_767_225_600.0
@@ -125,7 +127,7 @@ class VirtualClock:
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
         """Run `action` after `delay` virtual seconds; the result cancels it."""
-        return self._loop.call_later(delay, self._act, action).cancel
+        return supervision.call_later(delay, lambda: self._act(action))
 
     def stop(self) -> None:
         """Let no action run any more."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Mapping
 
-import structlog
-
 from hearth import supervision
-from hearth.engine import execution, runner
+from hearth.engine import execution, faults
 from hearth.engine.acceptance import Acceptor
+from hearth.engine.execution import Result
 from hearth.engine.executor import Executor
 from hearth.engine.health_marks import HealthMarks
-from hearth.engine.inbox import EVERYTHING
+from hearth.engine.inbox import EVERYTHING, STACK
 from hearth.engine.nesting import Nesting
-from hearth.engine.ports import Observer
+from hearth.engine.ports import Observer, StackObject
 from hearth.engine.reactions import Reactions
 from hearth.engine.recorder import Recorder
 from hearth.engine.runner import Runner
@@ -25,13 +25,14 @@ from hearth.engine.user_rules import UserRules
 from hearth.model import names
 from hearth.model.errors import Refused, Unreachable
 from hearth.plan.causes import Cause
-
-logger = structlog.get_logger(__name__)
+from hearth.plan.steps import Step
 
 CONCURRENCY = 32
 """At most: both cores of a small API server are full with that many writes in flight; more only wait there."""
 STATUS_INTERVAL = 1.0
 """Seconds between two writes of one Stack's status."""
+RETRY_UNKNOWN = 5.0
+"""Seconds until a Stack is looked at again of which nothing could be remembered."""
 PASSES_IN_A_ROW = 16
 """Passes before whatever else waits in the event loop gets a turn."""
 SECONDS_IN_A_ROW = 0.01
@@ -69,6 +70,7 @@ class Engine:
             clock=services.clock,
             find_room=self._throttle.find_room,
             on_start=observer.on_start,
+            on_error=self._note_broken_step,
         )
         self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
         self._health_marks = HealthMarks(services, find_runner=self._runners.get, on_limit=observer.on_limit)
@@ -111,10 +113,8 @@ class Engine:
         inbox, passes, seconds = self._services.inbox, 0, 0.0
         while True:
             for what in inbox.take_broadcasts():
-                self._user_rules.hear(what)
-                for each in self._runners.values():
-                    each.hear(what)
-            self._health_marks.take(inbox.take_health_marks())
+                self._broadcast(what)
+            supervision.guard("health_mark", self._health_marks.take)(inbox.take_health_marks())
             taken = inbox.take()
             if taken is None:
                 await inbox.wait_arrival()
@@ -125,11 +125,30 @@ class Engine:
                 await asyncio.sleep(0)
                 passes, seconds = 0, 0.0
 
-    def _pass(self, uid: str, marks: set[str], since: float) -> float:
-        """One pass, and its seconds, over what was marked since then.
+    def _broadcast(self, what: object) -> None:
+        """Tell everybody what no single Stack is named by."""
+        supervision.guard("broadcast", self._user_rules.hear)(what)
+        for uid, each in list(self._runners.items()):
+            supervision.attempt(
+                "broadcast",
+                functools.partial(each.hear, what),
+                functools.partial(self._note_lost_broadcast, uid, each),
+                stack=uid,
+            )
 
-        A mistake of ours in it stops neither the engine nor the other Stacks.
-        """
+    def _note_lost_broadcast(self, uid: str, each: Runner) -> None:
+        # Whatever it was: it may have been about the definition.
+        each.intake.is_outdated = True
+        each.note_fault("broadcast")
+        self._services.inbox.mark(uid, STACK)
+
+    def _pass(self, uid: str, marks: set[str], since: float) -> float:
+        """One pass, and its seconds, over what was marked since then; an error in it stops no other Stack."""
+        return supervision.attempt(
+            "pass", lambda: self._look(uid, marks, since), lambda: self._note_broken_pass(uid), stack=uid
+        )
+
+    def _look(self, uid: str, marks: set[str], since: float) -> float:
         stack = self._services.home.find_stack(uid)
         if stack is None:
             self._forget(uid)
@@ -142,23 +161,38 @@ class Engine:
         if each is None:
             each = self._runners[uid] = Runner(uid, services=self._services, acceptor=self._acceptor)
         self._health_marks.hear(stack, marks)
-        started, result = self._services.clock.monotonic(), "done"
-        try:
-            planned = each.run_pass(stack, marks)
-            self._reactions.plan(uid, planned, since=since)
-            self._executor.offer(uid, planned)
-        except Exception:
-            result = "error"
-            logger.exception("internal error in a pass", stack=f"{stack.namespace}/{stack.name}")
-            self._services.mark_later(runner.INTERNAL_ERROR_RETRY, uid, EVERYTHING)
+        started = self._services.clock.monotonic()
+        planned = each.run_pass(stack, marks)
+        self._reactions.plan(uid, planned, since=since)
+        self._executor.offer(uid, planned)
         if each.is_unsettled:
             self._unsettled[uid] = each
         else:
             self._unsettled.pop(uid, None)
         seconds = self._services.clock.monotonic() - started
-        self._observer.on_pass(result=result, seconds=seconds)
+        self._observer.on_pass(result="done", seconds=seconds)
         self._recorder.touch(uid, is_urgent=each.is_urgent)
         return seconds
+
+    def _note_broken_pass(self, uid: str) -> float:
+        """Have the Stack say so, and looked at again. Others get their turn before: its seconds count as many."""
+        self._observer.on_pass(result="error", seconds=0.0)
+        each = self._runners.get(uid)
+        if each is None:
+            self._services.mark_later(RETRY_UNKNOWN, uid, EVERYTHING)
+        else:
+            self._unsettled[uid] = each
+            each.note_fault(faults.PASS)
+            self._recorder.touch(uid)
+        return SECONDS_IN_A_ROW
+
+    def _note_broken_step(self, uid: str, key: str) -> None:
+        """What came of a step could not be noted: the Stack is looked at again in full."""
+        each = self._runners.get(uid)
+        if each is not None:
+            each.memory.land(key)
+            each.note_fault("step")
+            self._services.inbox.mark(uid, STACK)
 
     def _forget(self, uid: str) -> None:
         self._unsettled.pop(uid, None)
@@ -174,17 +208,28 @@ class Engine:
         self._reactions.begin(stack_uid, key, is_wanted=step is not None)
         if each is None or stack is None or step is None:
             return
-        manager, begun = names.manager(stack.namespace, stack.name), self._services.clock.monotonic()
-        result = self._nesting.refuse(stack, step) or await execution.take(
+        begun = self._services.clock.monotonic()
+        result = await supervision.contain(
+            "step",
+            lambda: self._execute(stack, step),
+            lambda: execution.explain_internal_error(step),
+            stack=f"{stack.namespace}/{stack.name}",
+            resource=key,
+        )
+        each.finish(key, step, result)
+        in_flight = self._executor.in_flight
+        self._throttle.hear(step, result, begun=begun, in_flight=in_flight, wake=self._executor.wake)
+
+    async def _execute(self, stack: StackObject, step: Step) -> Result:
+        """What came of a step."""
+        manager = names.manager(stack.namespace, stack.name)
+        return self._nesting.refuse(stack, step) or await execution.take(
             step,
             cluster=self._services.cluster,
             manager=manager,
             may_exist=self._services.may_exist,
             ours=self._services.hashes,
         )
-        each.finish(key, step, result)
-        in_flight = self._executor.in_flight
-        self._throttle.hear(step, result, begun=begun, in_flight=in_flight, wake=self._executor.wake)
 
     def count_writes(self) -> Mapping[str, float]:
         """Of children: `allowed` in flight, `in_flight`, and `queued`."""

@@ -15,7 +15,7 @@ from hearth.model.child import Child, Object
 from hearth.model.errors import Refused, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
-from hearth.plan import adoption, causes, desired, differences, drift, refusals
+from hearth.plan import adoption, causes, desired, differences, drift, internal_errors, refusals
 from hearth.plan.adoption import MayExist
 from hearth.plan.attempts import Server, Trouble
 from hearth.plan.ownership import Lost
@@ -79,6 +79,12 @@ async def take(step: Step, *, cluster: Cluster, manager: str, may_exist: MayExis
         return Trouble(reason="Unreachable", message=message, causes=(causes.SERVER,), server=Server.SILENT)
     except Refused as error:
         return await _explain(error, step, cluster=cluster)
+
+
+def explain_internal_error(step: Step) -> Result:
+    """What came of a step that raised what no code expects."""
+    _, ref, verb = _subject(step)
+    return internal_errors.make_trouble(f"{verb} {ref}")
 
 
 async def _apply(step: Apply, *, cluster: Cluster, manager: str, may_exist: MayExist, ours: Signatures) -> Result:

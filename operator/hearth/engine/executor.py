@@ -11,7 +11,7 @@ from hearth import supervision
 from hearth.engine.ports import Clock
 
 TakeStep: TypeAlias = Callable[[str, str], Awaitable[None]]
-"""Takes the step that is planned for a Stack's key now, if one still is. Never raises."""
+"""Takes the step that is planned for a Stack's key now, if one still is. What it raises is an internal error."""
 
 RESERVE = 8
 """One in so many places is for Stacks with nothing in flight: where each write of a large Stack hangs in a webhook for
@@ -25,7 +25,7 @@ class Executor:
     costs nothing. Stacks with nothing in flight come first.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what it calls, and when
         self,
         *,
         workers: int,
@@ -33,9 +33,18 @@ class Executor:
         clock: Clock,
         find_room: Callable[[], int] | None = None,
         on_start: Callable[[float], None] | None = None,
+        where: str = "step",
+        on_error: Callable[[str, str], None] = lambda _stack_uid, _key: None,
     ) -> None:
-        """workers: steps in flight at most; find_room: how many of them just now; on_start: told the seconds in the queue."""
+        """workers: steps in flight at most; find_room: how many of them just now; on_start: told the seconds in the queue.
+
+        where: what steps are called in metrics and logs; on_error: gets the Stack and the key of a step that raised.
+        """
         self._take_step = take_step
+        self._where = where
+        self._on_error = on_error
+        self.finished = 0
+        """Steps that have ended since the start, in whatever way."""
         self._clock = clock
         self._find_room = find_room or (lambda: workers)
         self._on_start = on_start
@@ -123,10 +132,20 @@ class Executor:
             # Whoever is woken does the same: so many begin as there is room for.
             self.wake()
             try:
-                await self._take_step(stack_uid, key)
+                await self._take(stack_uid, key)
             finally:
                 self.in_flight -= 1
+                self.finished += 1
                 self._leave(stack_uid)
+
+    async def _take(self, stack_uid: str, key: str) -> None:
+        await supervision.contain(
+            self._where,
+            lambda: self._take_step(stack_uid, key),
+            lambda: self._on_error(stack_uid, key),
+            stack=stack_uid,
+            key=key,
+        )
 
     def _leave(self, stack_uid: str) -> None:
         """A step of that Stack has ended."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
+from hearth import supervision
 from hearth.engine import execution, places, routes
 from hearth.engine.admission import Admission
 from hearth.engine.executor import Executor
@@ -63,6 +66,10 @@ class Word:
     """The UID of its object, where that is settled."""
 
 
+class NeverRests(Exception):
+    """A HealthMark would be written again and again."""
+
+
 class HealthMarks:
     """The one writer of HealthMarks' statuses, and of what they say onto children."""
 
@@ -73,7 +80,11 @@ class HealthMarks:
         self._services = services
         self._targets = Targets(services.cluster)
         self._places = Places(services=services, find_runner=find_runner, targets=self._targets)
-        self._executor = Executor(workers=WORKERS, take_step=self._look, clock=services.clock)
+        self._executor = Executor(
+            workers=WORKERS, take_step=self._look, clock=services.clock, where="health_mark", on_error=self._retry
+        )
+        self._failures: Counter[str] = Counter()
+        """By mark how often in a row looks at it ended in internal errors."""
         self._known: dict[str, Known] = {}
         self._by_place: dict[tuple[str, str], dict[str, set[str]]] = {}
         """By namespace and Stack, then by resource its marks."""
@@ -105,14 +116,18 @@ class HealthMarks:
     def take(self, uids: Collection[str]) -> None:
         """Have these marks looked at. All are noted before, so that each knows of the others on the same resource."""
         for uid in uids:
-            mark = self._services.marks.find_mark(uid)
-            if mark is not None and self._places.is_plain(mark) and self._admit(mark):
-                self._note(uid, routes.find_route(mark, self._places), is_open=not read(mark).is_resolved)
-            if uid in self._busy:
-                self._again.add(uid)
-            else:
-                # In turn by namespace, so that many marks in one hold up none in another.
-                self._executor.offer(mark.namespace if mark is not None else "", [uid])
+            # One that cannot be read keeps no other from being looked at.
+            supervision.attempt("health_mark", partial(self._take, uid), partial(self._retry, "", uid), mark=uid)
+
+    def _take(self, uid: str) -> None:
+        mark = self._services.marks.find_mark(uid)
+        if mark is not None and self._places.is_plain(mark) and self._admit(mark):
+            self._note(uid, routes.find_route(mark, self._places), is_open=not read(mark).is_resolved)
+        if uid in self._busy:
+            self._again.add(uid)
+        else:
+            # In turn by namespace, so that many marks in one hold up none in another.
+            self._executor.offer(mark.namespace if mark is not None else "", [uid])
 
     def hear(self, stack: StackObject, what: Collection[str]) -> None:
         """A pass looks at that much of a Stack: so must the marks on it. Costs one lookup where there is none."""
@@ -144,14 +159,18 @@ class HealthMarks:
                 if not await self._advance(uid):
                     break
             else:
-                logger.error("internal error", mark=uid, reason="a HealthMark does not come to rest")
-        except Exception:
-            logger.exception("internal error at a HealthMark", mark=uid)
+                raise NeverRests
+            self._failures.pop(uid, None)
         finally:
             self._busy.discard(uid)
             if uid in self._again:
                 self._again.discard(uid)
                 self.take([uid])
+
+    def _retry(self, _namespace: str, uid: str) -> None:
+        """A look ended in an internal error."""
+        self._failures[uid] += 1
+        self._later(uid, supervision.current().find_backoff(self._failures[uid]))
 
     async def _advance(self, uid: str) -> bool:
         """One step; whether it is worth to look again at once."""

@@ -5,6 +5,7 @@ Knows nothing of children; a definition that cannot be accepted leaves running w
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ from hearth.model.errors import (
     Unreachable,
 )
 from hearth.model.kinds import ObjectRef
-from hearth.plan import flow, gates
+from hearth.plan import flow, gates, internal_errors
 from hearth.plan.flow import Flow
 from hearth.plan.gates import Gates
 from hearth.plan.headline import Refusal
@@ -93,6 +94,9 @@ class Intake:
     """How often one of `sources` changed."""
     _heard_before: int = 0
     """The same, when the definition was accepted or refused last."""
+    _is_sound: bool = True
+    _looked_at: int = 0
+    """The version of the Stack that was looked at last."""
     _put_off: int | None = None
     """The version of the Stack that could not be accepted a moment ago."""
     _flow_of: int = -1
@@ -136,16 +140,21 @@ class Intake:
         """Whether that is to be looked at now: what could not be accepted is not tried again at once, unless the Stack changed."""
         return self.is_behind(stack) and stack.resource_version != self._put_off
 
-    async def catch_up(self) -> None:
+    @property
+    def is_sound(self) -> bool:
+        """Whether the last look at the spec did not end in an internal error."""
+        return self._is_sound
+
+    async def catch_up(self) -> bool:
         """Look at the spec until it stays the same meanwhile; intermediate ones are passed over without a trace."""
-        home, looked_at = self.services.home, 0
+        home = self.services.home
         try:
             while (stack := home.find_stack(self.uid)) is not None and self.is_due(stack):
                 async with self.acceptor.place(stack):
                     latest = home.find_stack(self.uid)
                     if latest is None or latest.deleting != stack.deleting:
                         continue
-                    looked_at, heard = latest.resource_version, self._heard
+                    self._looked_at, heard = latest.resource_version, self._heard
                     is_outdated, self.is_outdated = self.is_outdated, False
                     self.look_at_flow(latest)
                     await self._look(latest, is_outdated=is_outdated)
@@ -156,9 +165,31 @@ class Intake:
             self.refusal = Refusal(
                 reason="CannotAccept", message=f"cannot store the definition: {error}; it is tried again"
             )
-            self._put_off = looked_at
-            self.services.clock.call_later(max(RETRY, error.retry_after or 0.0), self._try_again)
+            self._put_off_until(max(RETRY, error.retry_after or 0.0))
+        self._is_sound = True
         self.services.inbox.mark(self.uid, STACK)
+        return True
+
+    async def give_up(self, message: str, *, delay: float) -> None:
+        """Go on with what runs after an internal error; the spec is looked at again after so many seconds, or once it changes."""
+        self._is_sound = False
+        self._put_off_until(delay)
+        stack = self.services.home.find_stack(self.uid)
+        if stack is None:
+            return
+        self.generation = stack.generation
+        if stack.deleting:
+            # Whether anything is to be kept is not known, so nothing is deleted.
+            return
+        refusal = self.refusal = Refusal(reason=internal_errors.REASON, message=message)
+        with contextlib.suppress(Refused, Unreachable):
+            await self._refuse(stack, refusal)
+
+    def _put_off_until(self, delay: float) -> None:
+        """Try again what could not be accepted: after so many seconds, or once the Stack changes."""
+        self.is_outdated = True
+        self._put_off = self._looked_at
+        self.services.clock.call_later(delay, self._try_again)
 
     def _try_again(self) -> None:
         self._put_off = None

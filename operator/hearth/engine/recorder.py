@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import enum
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
+from hearth import supervision
+from hearth.engine import faults
 from hearth.engine.executor import Executor
+from hearth.engine.inbox import STACK
 from hearth.engine.pacing import Pacing
 from hearth.engine.ports import StackObject
 from hearth.engine.runner import Runner
@@ -25,8 +29,21 @@ BLOCKED_AFTER = 10.0
 RETRY = 2.0
 """Seconds until a status that could not be written is tried again."""
 
+UNWRITABLE = frozenset({400, 413, 422})
+"""How the API server refuses a status that it will never take: an output that is too large, say."""
+
 STATUS = "status"
 """The one key of each Stack in the queue of writes."""
+
+
+class Outcome(enum.Enum):
+    """Closed: what came of a look at a status."""
+
+    WRITTEN = "written"
+    """It says what there is to say."""
+    PUT_OFF = "put off"
+    FAILED = "failed"
+    """It cannot be written as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +82,9 @@ class Recorder:
         """By Stack what holds up its deletion."""
         self._writing: set[str] = set()
         """Stacks whose status is on its way."""
-        self._executor = Executor(workers=WRITERS, take_step=self._write, clock=services.clock)
+        self._failed_at: dict[str, int] = {}
+        """By Stack of which the whole status could not be written, its generation then."""
+        self._executor = Executor(workers=WRITERS, take_step=self._write, clock=services.clock, where="status")
 
     def start(self) -> None:
         """Begin to write."""
@@ -84,6 +103,8 @@ class Recorder:
         due = now + delay
         if not is_urgent:
             due = max(due, self._looked.get(stack_uid, float("-inf")) + self._interval)
+        if stack_uid in self._failed_at:
+            due = max(due, self._find_retry(stack_uid))
         planned = self._planned.get(stack_uid)
         if planned is not None:
             if planned.due <= due:
@@ -96,13 +117,14 @@ class Recorder:
         """The Stack is gone."""
         self._pacing.forget(stack_uid)
         self._looked.pop(stack_uid, None)
+        self._failed_at.pop(stack_uid, None)
         self._blockages.pop(stack_uid, None)
         planned = self._planned.pop(stack_uid, None)
         if planned is not None:
             planned.cancel()
 
     def _offer(self, stack_uid: str) -> None:
-        del self._planned[stack_uid]
+        self._planned.pop(stack_uid, None)
         self._executor.offer(stack_uid, [STATUS])
 
     async def _write(self, stack_uid: str, _key: str) -> None:
@@ -110,23 +132,56 @@ class Recorder:
         if stack_uid in self._writing:
             self.touch(stack_uid, delay=self._interval)
             return
+        stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
+        if stack is None or runner is None or (runner.intake.generation < 0 and not runner.is_faulty):
+            return
         self._writing.add(stack_uid)
         try:
-            await self._write_changes(stack_uid)
+            outcome = await supervision.contain(
+                "status", lambda: self._write_changes(stack, runner), lambda: Outcome.FAILED, stack=stack_uid
+            )
+            if outcome is Outcome.FAILED:
+                await self._write_without_details(stack, runner)
+            elif outcome is Outcome.WRITTEN and self._failed_at.pop(stack_uid, None) is not None:
+                runner.clear_fault(faults.STATUS)
         finally:
             self._writing.discard(stack_uid)
 
-    async def _write_changes(self, stack_uid: str) -> None:
+    def _find_retry(self, stack_uid: str) -> float:
+        """When a status that could not be written is tried again, in monotonic seconds; at once where the spec is another one."""
         stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
-        if stack is None or runner is None or runner.intake.generation < 0:
-            return
+        if stack is None or runner is None or self._failed_at[stack_uid] != stack.generation:
+            return 0.0
+        return runner.find_retry(faults.STATUS)
+
+    async def _write_without_details(self, stack: StackObject, runner: Runner) -> None:
+        """Tell at least that the status cannot be told; it is tried again as a whole."""
+        self._failed_at[stack.uid] = stack.generation
+        runner.note_fault(faults.STATUS, what=STACK)
+        before = stack.status
+        status = report.build_without_details(runner.describe(is_told=False), before=before, now=self._clock.now())
+        status = status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
+        # Of all else, what was written last stays.
+        known = {key: before[key] for key in before if key in status or key in status_signature.MEMORY}
+        patch = report.find_changes(known, status)
+        if patch:
+            try:
+                await self._home.write_status(stack, patch)
+            except (Refused, Unreachable) as error:
+                logger.warning("cannot write a status", stack=stack.uid, error=str(error))
+                return
+        runner.note_written({**before, **status})
+
+    async def _write_changes(self, stack: StackObject, runner: Runner) -> Outcome:
+        """Write what changed."""
+        stack_uid = stack.uid
         if (blind := runner.blind_for()) > 0:
             self.touch(stack_uid, delay=blind)
-            return
+            return Outcome.PUT_OFF
         if runner.is_yielding:
             # What comes of the newer spec is told as soon as that is known: then a pass touches it.
             self.touch(stack_uid, delay=self._interval)
-            return
+            return Outcome.PUT_OFF
         before = stack.status
         status = report.build(
             runner.describe(),
@@ -139,30 +194,37 @@ class Recorder:
         status = veil.cover(status, runner.intake.hidden_texts)
         # Last of all: it is over what is written.
         status = status_signature.sign(status, uid=stack_uid, hashes=self._hashes)
-        await self._warn(stack, status)
+        await self._contain_event(lambda: self._warn(stack, status), stack)
         patch = report.find_changes(before, status)
         if not patch:
             self._pacing.end_wait(stack_uid)
             runner.note_written(status)
-            return
+            return Outcome.WRITTEN
         # A look at thousands of resources is not for every pass either.
         now = self._looked[stack_uid] = self._clock.monotonic()
         if not runner.is_urgent and (wait := self._pacing.find_wait(stack, before, status, now=now)) > 0:
             self.touch(stack_uid, delay=wait)
-            return
+            return Outcome.PUT_OFF
         self._pacing.note_written(stack_uid, now=now)
         try:
             await self._home.write_status(stack, patch)
         except (Refused, Unreachable) as error:
             logger.warning("cannot write a status", stack=stack_uid, error=str(error))
+            if isinstance(error, Refused) and error.code in UNWRITABLE:
+                return Outcome.FAILED
             self.touch(stack_uid, delay=max(RETRY, error.retry_after or 0.0))
-            return
+            return Outcome.PUT_OFF
         runner.note_written(status)
         latest = self._home.find_stack(stack_uid)
         if latest is not None and report.find_changes(latest.status, status):
             # Only what seemed to differ was sent: where an earlier write had been lost, more did.
             self.touch(stack_uid, delay=self._interval)
-        await self._tell(stack, before, status)
+        await self._contain_event(lambda: self._tell(stack, before, status), stack)
+        return Outcome.WRITTEN
+
+    async def _contain_event(self, emit: Callable[[], Awaitable[None]], stack: StackObject) -> None:
+        """An Event that cannot be made keeps no status from being written."""
+        await supervision.contain("event", emit, lambda: None, stack=stack.uid)
 
     async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:
         """An Event where the same things have held up the deletion for a while."""

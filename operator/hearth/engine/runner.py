@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from hearth.engine import acceptance, execution, holders
+from hearth import supervision
+from hearth.engine import acceptance, execution, faults, holders
 from hearth.engine.acceptance import Acceptor
 from hearth.engine.books import Books
 from hearth.engine.checking import Checking
+from hearth.engine.faults import Faults
 from hearth.engine.inbox import EVERYTHING, KINDS, STACK
 from hearth.engine.intake import Intake
 from hearth.engine.leaving import Leaving
@@ -24,7 +26,7 @@ from hearth.engine.tasks import Tasks
 from hearth.engine.yielding import Yielding
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan import causes, headline, steps
+from hearth.plan import causes, headline, internal_errors, steps
 from hearth.plan.board import Board
 from hearth.plan.health import Change
 from hearth.plan.standing import State
@@ -32,8 +34,8 @@ from hearth.plan.steps import Step
 from hearth.plan.wish import Motive, Wish
 from hearth.plan.world import Memory
 
-INTERNAL_ERROR_RETRY = 5.0
-"""Seconds until a Stack is looked at again after a mistake of ours."""
+TIMER_SLACK = 0.1
+"""Seconds: timers may fire a moment early."""
 
 
 class Runner:
@@ -46,7 +48,8 @@ class Runner:
         self.intake = Intake(uid=uid, services=services, acceptor=acceptor, on_blueprint=self._install)
         self.books = Books(uid=uid, services=services, intake=self.intake)
         self._services = services
-        self._tasks = Tasks(self._on_error)
+        self._faults = Faults()
+        self._tasks = Tasks(self._on_error, on_success=self._on_success)
         self._stopping = Stopping(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._checking = Checking(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._leaving = Leaving(uid, services=services, intake=self.intake, tasks=self._tasks)
@@ -63,9 +66,15 @@ class Runner:
 
     def run_pass(self, stack: StackObject, marks: set[str]) -> list[str]:
         """Look at what was marked; the keys of steps that are to be taken."""
+        planned = self._look(stack, marks)
+        self._faults.clear(faults.PASS)
+        self._faults.settle(self._tasks, now=self._services.clock.monotonic())
+        return planned
+
+    def _look(self, stack: StackObject, marks: set[str]) -> list[str]:
         marks |= self._listen(stack)
         if self.intake.is_due(stack):
-            self._tasks.run("accept", self.intake.catch_up)
+            self._tasks.run(faults.ACCEPT, self._accept)
         self._yielding.look(stack)
         board = self.board
         if board is None:
@@ -178,6 +187,11 @@ class Runner:
         return self._yielding.is_holding
 
     @property
+    def is_faulty(self) -> bool:
+        """Whether an internal error is to be told, though nothing else of the Stack may be known yet."""
+        return self._faults.describe() is not None
+
+    @property
     def is_urgent(self) -> bool:
         """Whether work waits for the status to be written."""
         return not self.intake.wishes.is_recorded or self._checking.is_holding
@@ -188,11 +202,11 @@ class Runner:
         if self.intake.wishes.note_written(status):
             self._services.inbox.mark(self.uid, STACK)
 
-    def describe(self) -> headline.Subject:
-        """What of the Stack goes into its next status."""
+    def describe(self, *, is_told: bool = True) -> headline.Subject:
+        """What of the Stack goes into its next status. is_told: whether the whole of it can be written."""
         intake, wishes = self.intake, self.intake.wishes
         return headline.Subject(
-            generation=intake.generation,
+            generation=max(0, intake.generation),
             is_deleting=intake.is_deleting,
             wish=wishes.wish,
             is_recorded=wishes.is_recorded,
@@ -205,6 +219,7 @@ class Runner:
             is_paused=intake.flow.is_paused,
             is_suspended=intake.is_suspended,
             late_after=intake.flow.timeout if self._seconds_left() <= 0 else None,
+            fault=self._faults.describe(besides=faults.STATUS if is_told else ""),
             blocked=self._leaving.blocked,
             check=self._checking.outcome,
             unchecked=self._checking.refusal,
@@ -297,6 +312,7 @@ class Runner:
             hashes=self._services.hashes.of_stack(stack.uid),
             unwatched=self._sight.unwatched.keys(),
             rules=self._services.rules,
+            on_error=self._report,
             only_namespace=self._services.only_namespace,
         )
         self.board.relax(self.intake.find_retention())
@@ -323,6 +339,38 @@ class Runner:
             if wake_at <= now:
                 self._services.inbox.mark(self.uid, key)
 
-    def _on_error(self, _name: str, _error: BaseException) -> None:
-        self.intake.is_outdated = True
-        self._services.mark_later(INTERNAL_ERROR_RETRY, self.uid, EVERYTHING)
+    def note_fault(self, work: str, *, what: str = EVERYTHING) -> float:
+        """Some work ended in an internal error: the status says so, and `what` is looked at again after those seconds."""
+        delay = self._faults.note(work, now=self._services.clock.monotonic())
+        self._services.mark_later(delay, self.uid, what)
+        self._services.mark_later(delay + faults.SHOWN_FOR + TIMER_SLACK, self.uid, STACK)
+        return delay
+
+    def find_retry(self, work: str) -> float:
+        """The monotonic seconds before which work that failed is not tried again; 0 where it did not fail."""
+        return self._faults.find_due(work)
+
+    def clear_fault(self, work: str) -> None:
+        """It succeeded."""
+        if self._faults.clear(work):
+            self._services.inbox.mark(self.uid, STACK)
+
+    def _on_error(self, name: str, _error: BaseException) -> None:
+        self.note_fault(name)
+        self._services.inbox.mark(self.uid, STACK)
+
+    async def _accept(self) -> None:
+        """Have the intake catch up; where that ends in an internal error, go on with what runs, and say so."""
+        if await supervision.contain("accept", self.intake.catch_up, lambda: False, stack=self.uid):
+            return
+        delay = self.note_fault(faults.ACCEPT)
+        self._services.inbox.mark(self.uid, STACK)
+        await self.intake.give_up(internal_errors.explain("accept the definition"), delay=delay)
+        self._services.inbox.mark(self.uid, STACK)
+
+    def _on_success(self, name: str) -> None:
+        if name != faults.ACCEPT or self.intake.is_sound:
+            self.clear_fault(name)
+
+    def _report(self, resource: str, error: Exception) -> None:
+        supervision.report("resource", error, stack=self.uid, resource=resource)

@@ -410,6 +410,8 @@ class Watch:
     def _say(self, interruption: Interruption, error: Exception | None, seconds: float) -> None:
         """Log the end of an attempt."""
         reason = interruption.reason
+        if reason is Reason.UNEXPECTED and error is not None:
+            supervision.report("watch", error, kind=self.name)
         # Where it goes on after a silence, most likely a bookmark was left out, and nothing is lost.
         is_ordinary = reason in interruptions.ORDINARY or (reason is Reason.STALLED and self._version is not None)
         write = log.debug if is_ordinary else log.warning
@@ -421,7 +423,6 @@ class Watch:
             failures=self._failures,
             pause_seconds=round(seconds, 3),
             lists_anew=self._version is None,
-            exc_info=error if reason is Reason.UNEXPECTED else None,
         )
 
     async def _pause(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.kinds import Kind, Kinds
-from hearth.plan import departure, resolve, suspending
+from hearth.plan import departure, internal_errors, resolve, suspending
 from hearth.plan.attempts import Attempt
 from hearth.plan.cleanup import Cleanup, place
 from hearth.plan.desired import Desired, Hashes
@@ -19,6 +19,7 @@ from hearth.plan.environment import Rule
 from hearth.plan.gates import Gates
 from hearth.plan.healing import Healing
 from hearth.plan.health import Rulebook
+from hearth.plan.internal_errors import OnError
 from hearth.plan.remarks import Remarks
 from hearth.plan.retention import Retention
 from hearth.plan.standing import Standing, State
@@ -46,12 +47,14 @@ class Board:
         unwatched: Collection[Kind],
         rules: Rulebook,
         only_namespace: str = "",
+        on_error: OnError = internal_errors.ignore_nothing,
     ) -> None:
         """An empty board: `refresh` with every name fills it.
 
         unwatched: the kinds whose caches are not complete yet, so that their silence about an object means nothing;
         the collection is looked at whenever it matters, so whoever gave it may take kinds out; rules: health by kind;
-        only_namespace: the one that children may lie in besides cluster scope, "" for any.
+        only_namespace: the one that children may lie in besides cluster scope, "" for any; on_error: gets an exception that no code
+        expects, with the resource that it concerns: all others go on.
         """
         self.blueprint = blueprint
         self.standings: dict[str, Standing] = {}
@@ -80,6 +83,7 @@ class Board:
             unwatched=unwatched,
             only_namespace=only_namespace,
             rules=rules,
+            on_error=on_error,
         )
         self.ward = self._resolver.ward
         self._obsolete: dict[str, tuple[Child, ...]] = {}
@@ -140,7 +144,9 @@ class Board:
         """Follow whether the Stack is to be suspended; whether that changed, so that all is to be looked at again."""
         if is_suspended == (self.suspension is not None):
             return False
-        self.suspension = Suspension(rules=self._resolver.rules) if is_suspended else None
+        self.suspension = (
+            Suspension(rules=self._resolver.rules, on_error=self._resolver.on_error) if is_suspended else None
+        )
         self.frontier.clear()
         self.wakes.clear()
         self.cleanup.changed.update(self.cleanup.children)
@@ -211,7 +217,9 @@ class Board:
             before, found = self.standings.get(name), children.of(name)
             standing = self._resolver.judge(name, self.standings, found, memory=memory, now=now)
             self._record(name, standing, memory)
-            self._sort_out(name, chosen=standing.child, children=found)
+            # Nothing is let go of a resource that cannot be judged.
+            is_judged = standing.reason != internal_errors.REASON
+            self._sort_out(name, chosen=standing.child, children=found if is_judged else ())
             self._claim(standing.child, children)
             if self.ward.note(name, standing):
                 for other in self.ward.names:
@@ -316,19 +324,30 @@ class Board:
         changed, self.cleanup.changed = self.cleanup.changed, set()
         for uid in changed:
             child = self.cleanup.children.get(uid)
-            attempt = memory.attempts.get(uid)
-            may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
-            leave = departure.leave(child, self.blueprint) if child is not None and may_go else None
-            step: Step | None = self.withheld.check(uid, leave) or self._restore(child, memory)
-            if step is None:
-                if child is not None and child.deleting:
-                    # Whatever was answered: the deletion came to pass.
-                    memory.attempts.pop(uid, None)
-                self._plan(uid, step=None, wake_at=None)
-            elif attempt is not None and attempt.next_try > now:
-                self._plan(uid, step=None, wake_at=attempt.next_try)
-            else:
-                self._plan(uid, step=step, wake_at=None)
+            try:
+                self._refresh_obsolete(uid, child, memory=memory, now=now)
+            except Exception as error:  # noqa: BLE001 -- the other objects go on; it is reported
+                resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
+                self._resolver.on_error(resource, error)
+                failed = memory.attempts[uid] = internal_errors.make_attempt(
+                    memory.attempts.get(uid), subject=uid, what=f"delete {ref}", now=now
+                )
+                self._plan(uid, step=None, wake_at=failed.next_try)
+
+    def _refresh_obsolete(self, uid: str, child: Child | None, *, memory: Memory, now: float) -> None:
+        attempt = memory.attempts.get(uid)
+        may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
+        leave = departure.leave(child, self.blueprint) if child is not None and may_go else None
+        step: Step | None = self.withheld.check(uid, leave) or self._restore(child, memory)
+        if step is None:
+            if child is not None and child.deleting:
+                # Whatever was answered: the deletion came to pass.
+                memory.attempts.pop(uid, None)
+            self._plan(uid, step=None, wake_at=None)
+        elif attempt is not None and attempt.next_try > now:
+            self._plan(uid, step=None, wake_at=attempt.next_try)
+        else:
+            self._plan(uid, step=step, wake_at=None)
 
     def _restore(self, child: Child | None, memory: Memory) -> Step | None:
         """What has an obsolete object run on as it was before it was suspended, while what follows it has failed."""

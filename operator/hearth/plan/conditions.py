@@ -25,6 +25,7 @@ EXTRA_TYPES = (
     "DeletionBlocked",
     "Checking",
     TAMPERED,
+    "InternalError",
 )
 """The conditions that may be there besides, in the order in which they are shown."""
 

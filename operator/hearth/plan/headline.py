@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hearth.model import times
 from hearth.model.phases import Phase
-from hearth.plan import blockers, check, conditions, problems, readiness, waits
+from hearth.plan import blockers, check, conditions, internal_errors, problems, readiness, waits
 from hearth.plan.board import Board
 from hearth.plan.check import Outcome
 from hearth.plan.conditions import Extra
+from hearth.plan.internal_errors import Fault
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Apply, Suspend
 from hearth.plan.wish import NOTHING, Completed, Motive, Wish
@@ -56,6 +58,8 @@ class Subject:
     """Of the last check."""
     unchecked: str = ""
     """Why the check that is asked for cannot be done yet."""
+    fault: Fault | None = None
+    """What of the work for it ends in internal errors."""
     blocked: str = ""
     """What holds the Stack's own deletion beyond its children, "" for nothing."""
     polled: tuple[str, ...] = ()
@@ -80,7 +84,8 @@ class Subject:
 
 def find_phase(subject: Subject, board: Board | None, memory: Memory) -> Phase:
     """The one word."""
-    return subject.checked or Phase(_action(subject) + _progress(subject, board, memory))
+    checked = None if is_stuck(subject) else subject.checked
+    return checked or Phase(_action(subject) + _progress(subject, board, memory))
 
 
 def is_complete(subject: Subject, board: Board | None) -> bool:
@@ -114,7 +119,7 @@ def _action(subject: Subject) -> str:
 
 
 def _progress(subject: Subject, board: Board | None, memory: Memory) -> str:
-    if _is_refused(subject, board):
+    if _is_refused(subject, board) or is_stuck(subject):
         return "Failed"
     if board is None or not subject.is_recorded:
         return "InProgress"
@@ -123,6 +128,11 @@ def _progress(subject: Subject, board: Board | None, memory: Memory) -> str:
     if board.has_failed(memory) or subject.late_after is not None:
         return "Failed"
     return "Stopped" if not subject.is_suspended and waits.is_stopped(board, memory) else "InProgress"
+
+
+def is_stuck(subject: Subject) -> bool:
+    """Whether an internal error keeps the Stack from getting on."""
+    return subject.fault is not None and subject.fault.is_blocking
 
 
 def _is_refused(subject: Subject, board: Board | None) -> bool:
@@ -155,7 +165,9 @@ def find_reason(subject: Subject, board: Board | None, memory: Memory) -> tuple[
 
 
 def _find_word(subject: Subject, board: Board | None) -> tuple[str, str] | None:
-    """Reason and message where they do not follow from the board: of a refused definition, or of what a check has found."""
+    """Reason and message where they do not follow from the board: of an error, a refused definition, or what a check found."""
+    if subject.fault is not None and subject.fault.is_blocking:
+        return internal_errors.REASON, subject.fault.message
     if subject.refusal is not None and _is_refused(subject, board):
         return subject.refusal.reason, subject.refusal.message
     if subject.check is not None and subject.checked is Phase.CHECK_FAILED:
@@ -164,7 +176,9 @@ def _find_word(subject: Subject, board: Board | None) -> tuple[str, str] | None:
 
 
 def explain_failure(subject: Subject, board: Board, memory: Memory) -> str:
-    """What makes the Stack say Failed, "" where nothing does."""
+    """What of its definition makes the Stack say Failed, "" where nothing does."""
+    # No revision is given up for an error of the operator, which any other might meet as well.
+    subject = dataclasses.replace(subject, fault=None)
     if _progress(subject, board, memory) != "Failed":
         return ""
     return find_reason(subject, board, memory)[1]
@@ -239,6 +253,8 @@ def find_extras(subject: Subject, board: Board | None, memory: Memory) -> Iterat
         yield Extra(type="Paused", reason="Paused", message=plan)
     if subject.tampered:
         yield Extra(type=conditions.TAMPERED, reason="SignatureInvalid", message=subject.tampered)
+    if subject.fault is not None:
+        yield Extra(type=internal_errors.TYPE, reason=internal_errors.REASON, message=subject.fault.message)
     yield from check.find_condition(subject.unchecked)
     if board is not None and not subject.is_suspended:
         yield from waits.find_condition(board)
@@ -257,6 +273,8 @@ def _find_blockage(subject: Subject, board: Board | None, memory: Memory) -> Ite
     """What holds up a deletion: the user himself, or what only somebody else can mend."""
     if subject.is_paused:
         yield Extra(type=blockers.TYPE, reason="Paused", message="spec.paused is true; set it to false")
+    elif subject.fault is not None and subject.fault.is_blocking:
+        yield Extra(type=blockers.TYPE, reason=internal_errors.REASON, message=subject.fault.message)
     elif board is not None:
         blockage = blockers.find_blockage(board, memory, beyond=subject.blocked)
         if blockage is not None:

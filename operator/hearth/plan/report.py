@@ -53,6 +53,27 @@ def build(
     return status
 
 
+def build_without_details(subject: Subject, *, before: Mapping[str, Any], now: float) -> Object:
+    """What can be said of a Stack whose whole status cannot be written; all else is to stay as it is.
+
+    subject: with the fault that keeps it from being written.
+    """
+    phase = headline.find_phase(subject, None, Memory())
+    status: Object = {
+        "observedGeneration": subject.generation,
+        "phase": str(phase),
+        "conditions": conditions.judge(
+            phases.find_saying(phase, is_unasked=subject.is_unasked),
+            headline=headline.find_reason(subject, None, Memory()),
+            extras=headline.find_extras(subject, None, Memory()),
+            generation=subject.generation,
+            before=before.get("conditions") or (),
+            now=times.format_time(now),
+        ),
+    }
+    return {**status, **_describe_wish(subject, is_failed=False), **check.write(subject.check)}
+
+
 def _describe_wish(subject: Subject, *, is_failed: bool) -> Object:
     """What is wanted, what was reached and what failed, by number."""
     said: Object = {}

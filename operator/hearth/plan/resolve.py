@@ -9,11 +9,24 @@ from typing import Any
 from hearth.model.child import Child
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.problems import Mistake
-from hearth.plan import curing, decide, drift, gates, inheritance, moves, replacing, restoring, stated, stops
+from hearth.plan import (
+    curing,
+    decide,
+    drift,
+    gates,
+    inheritance,
+    internal_errors,
+    moves,
+    replacing,
+    restoring,
+    stated,
+    stops,
+)
 from hearth.plan.desired import Desired, Hashes, Standpoint, Wanted, hash_wish, want
 from hearth.plan.gates import Gates
 from hearth.plan.healing import Ward
 from hearth.plan.health import Rulebook
+from hearth.plan.internal_errors import OnError, Retry
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
 from hearth.plan.subject import Subject
@@ -48,8 +61,15 @@ class Resolver:
         unwatched: Collection[Kind],
         only_namespace: str,
         rules: Rulebook,
+        on_error: OnError = internal_errors.ignore_nothing,
     ) -> None:
-        """Nothing is evaluated before it is asked for."""
+        """Nothing is evaluated before it is asked for.
+
+        on_error: gets an exception that no code expects, after which that one resource has failed.
+        """
+        self.on_error = on_error
+        self._errors: dict[str, Retry] = {}
+        """By resource the internal errors in a row."""
         self.gates: Gates = gates.OPEN
         self._unwatched = unwatched
         self._only_namespace = only_namespace
@@ -76,6 +96,35 @@ class Resolver:
 
         standings: of everything that it requires; children: the objects that carry its label; now: monotonic seconds.
         """
+        try:
+            standing = self._settle(name, standings, children, memory=memory, now=now)
+        except Exception as error:  # noqa: BLE001 -- its neighbors go on; it is reported
+            self.on_error(name, error)
+            return self._fail(name, children, now=now)
+        if self._errors:
+            self._errors.pop(name, None)
+        return standing
+
+    def _fail(self, name: str, children: tuple[Child, ...], *, now: float) -> Standing:
+        """The standing of a resource after an internal error."""
+        retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
+        return Standing(
+            state=State.FAILED,
+            reason=internal_errors.REASON,
+            message=internal_errors.explain("decide what to do about it"),
+            child=find_current(children),
+            wake_at=retry.due,
+        )
+
+    def _settle(
+        self,
+        name: str,
+        standings: Mapping[str, Standing],
+        children: tuple[Child, ...],
+        *,
+        memory: Memory,
+        now: float,
+    ) -> Standing:
         resource = self._blueprint.resources[name]
         unready = [required for required in resource.requires if not standings[required].is_ready]
         standing = self._judge(resource, standings, children, unready, memory=memory, now=now)

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hearth.model.child import Child
-from hearth.plan import cleanup, drift, readiness, resolve, steps, suspend_rules, suspending
+from hearth.plan import cleanup, drift, internal_errors, readiness, resolve, steps, suspend_rules, suspending
 from hearth.plan.descent import Descent
 from hearth.plan.health import Rulebook
+from hearth.plan.internal_errors import OnError, Retry
 from hearth.plan.ownership import Lost
 from hearth.plan.remarks import Remark
 from hearth.plan.standing import Standing, State
@@ -39,9 +40,13 @@ class Suspension:
     """One suspended Stack."""
 
     rules: Rulebook
+    on_error: OnError = internal_errors.ignore_nothing
+    """Gets an exception that no code expects, with the resource that it concerns."""
     descent: Descent = field(default_factory=Descent)
     _resources: dict[str, str] = field(default_factory=dict)
     """By UID the resource of an object."""
+    _errors: dict[str, Retry] = field(default_factory=dict)
+    """By resource the internal errors in a row."""
 
     @property
     def is_reached(self) -> bool:
@@ -57,11 +62,37 @@ class Suspension:
         for name in names:
             found = find_children(children, name)
             self._resources.update((child.uid, name) for child in found)
-            requires = {cleanup.resource_of(required) for child in found for required in child.requires}
-            is_running = any(self.is_running(child) for child in found)
-            self.descent.note(name, frozenset(requires), is_running=is_running)
+            self.descent.note(name, find_required(found), is_running=self._are_running(name, found))
         for name in names | self.descent.take_changed():
-            yield self._view(name, find_children(children, name), memory=memory, now=now)
+            found = find_children(children, name)
+            try:
+                view = self._view(name, found, memory=memory, now=now)
+            except Exception as error:  # noqa: BLE001 -- the other resources go on; it is reported
+                self.on_error(name, error)
+                view = self._fail(name, found, now=now)
+            else:
+                if self._errors.pop(name, None) is not None:
+                    view.plans[name] = (None, None)
+            yield view
+
+    def _are_running(self, name: str, found: tuple[Child, ...]) -> bool:
+        """Whether anything of a resource may run yet, as far as that can be said."""
+        try:
+            return any(self.is_running(child) for child in found)
+        except Exception as error:  # noqa: BLE001 -- as above
+            self.on_error(name, error)
+            return True
+
+    def _fail(self, name: str, found: tuple[Child, ...], *, now: float) -> View:
+        """A resource about which nothing can be decided."""
+        # Nobody can say that it is down.
+        self.descent.note(name, find_required(found), is_running=True)
+        retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
+        message = internal_errors.explain("suspend it")
+        standing = Standing(
+            state=State.FAILED, reason=internal_errors.REASON, message=message, child=resolve.find_current(found)
+        )
+        return View(name=name, children=found, standing=standing, plans={name: (None, retry.due)})
 
     def is_running(self, child: Child) -> bool:
         """Whether anything of the object may run yet."""
@@ -112,6 +143,11 @@ class Suspension:
 def find_children(children: Children, name: str) -> tuple[Child, ...]:
     """The objects that stand for a resource, or stood for it before."""
     return tuple(child for child in children.of(name) if child.is_identified)
+
+
+def find_required(found: tuple[Child, ...]) -> frozenset[str]:
+    """The resources that objects were made of."""
+    return frozenset(cleanup.resource_of(required) for child in found for required in child.requires)
 
 
 def find_due(step: Suspend, standing: Standing, *, memory: Memory, now: float) -> tuple[float, Standing]:

@@ -152,3 +152,32 @@ async def test_the_time_in_the_queue_is_told() -> None:
     await turn_over()
     assert waited == [3.5]
     await executor.stop()
+
+
+async def test_step_that_raises_ends_no_worker() -> None:
+    """Forty in a row, and the two workers take the next ones; who planned them hears of it."""
+    taken: list[str] = []
+    is_over = asyncio.Event()
+    failed: list[tuple[str, str]] = []
+
+    async def take(_stack_uid: str, key: str) -> None:
+        if key.startswith("bad"):
+            raise TypeError(key)
+        if key == "last":
+            is_over.set()
+        else:
+            taken.append(key)
+
+    executor = Executor(
+        workers=2, take_step=take, clock=LoopClock(), on_error=lambda stack_uid, key: failed.append((stack_uid, key))
+    )
+    executor.start()
+    executor.offer("shop", [f"bad{number}" for number in range(40)])
+    executor.offer("shop", ["last"])
+    executor.offer("canary", ["good"])
+    await is_over.wait()
+    await executor.stop()
+
+    assert taken == ["good"]
+    assert failed == [("shop", f"bad{number}") for number in range(40)]
+    assert (executor.in_flight, executor.count_queued()) == (0, 0)

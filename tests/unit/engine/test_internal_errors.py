@@ -1,0 +1,300 @@
+"""An exception that no code expects, wherever it occurs: told in the status, retried, and no matter of any other Stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from hearth.engine import execution, health_marks
+from hearth.engine.acceptance import Acceptor
+from hearth.engine.intake import Intake
+from hearth.engine.runner import Runner
+from hearth.model.child import Object
+from hearth.plan import conditions, departure, internal_errors, report
+from hearth.plan.board import Board
+from hearth.plan.health import Change
+from hearth.plan.resolve import Resolver
+from hearth.plan.suspension import Suspension
+from support import fake_world
+from support.fake_home import FakeHome
+from support.fake_world import FakeWorld
+from support.world import Address
+
+SECRET = "tagsecret99"
+NAMESPACE = "default"
+STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=NAMESPACE, name="shop")
+OTHER = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=NAMESPACE, name="other")
+GOOD = Address(api_version="v1", kind="ConfigMap", namespace=NAMESPACE, name="shop-good")
+RULES = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "hearth-health-rules", "namespace": NAMESPACE},
+    "data": {"rules.yaml": "- {group: play.hearth.dev, kind: Probe, conditions: {ready: [Up]}}"},
+}
+
+
+def make_stack(address: Address) -> Object:
+    """Two ConfigMaps that do not know of each other, and an output."""
+    resources = {
+        name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "1"}}} for name in ("bad", "good")
+    }
+    return {
+        "apiVersion": address.api_version,
+        "kind": address.kind,
+        "metadata": {"name": address.name, "namespace": address.namespace},
+        "spec": {"template": {"resources": resources, "outputs": {"v": {"value": "${bad.data.v}"}}}},
+    }
+
+
+@dataclass
+class Fault:
+    """Raises what no code expects, until it is over."""
+
+    is_over: bool = False
+    count: int = 0
+
+    def put(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, is_meant: Callable[..., bool]) -> None:
+        """Into a function, where its arguments are these."""
+        real = getattr(owner, name)
+
+        def broken(*args: Any, **kwargs: Any) -> Any:
+            if not self.is_over and is_meant(*args, **kwargs):
+                self.count += 1
+                raise ValueError(f"cannot read {SECRET}")
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, broken)
+
+
+@dataclass
+class Told:
+    """What a Stack said of internal errors, in the order in which it did."""
+
+    problems: set[str] = field(default_factory=set)
+    """Resources that were named."""
+    messages: set[str] = field(default_factory=set)
+    """Of `Ready`."""
+    conditions: set[str] = field(default_factory=set)
+    """The status of the condition of its own."""
+
+    def on_change(self, _kind: object, _before: Object | None, after: Object | None) -> None:
+        """The server's watcher."""
+        if after is None or (after["kind"], after["metadata"]["name"]) != (STACK.kind, STACK.name):
+            return
+        status = after.get("status") or {}
+        reason = internal_errors.REASON
+        self.problems |= {each["resource"] for each in status.get("problems") or () if each["reason"] == reason}
+        for each in status.get("conditions") or ():
+            if each["type"] == "Ready" and each["reason"] == reason:
+                self.messages.add(each["message"])
+            if each["type"] == internal_errors.TYPE:
+                self.conditions.add(each["status"])
+
+
+async def nothing() -> list[str]:
+    """There is nothing to wait for but rest."""
+    return []
+
+
+def play(fault: Fault) -> tuple[Told, dict[str, Object], list[str]]:
+    """Both Stacks to their end: what the first told, how they are, and what was logged."""
+    told, ends = Told(), {}
+
+    async def test(world: FakeWorld) -> None:
+        world.server.watchers.append(told.on_change)
+        await world.start_controller()
+        await world.user.create(make_stack(STACK))
+        await world.user.create(make_stack(OTHER))
+        await world.user.create(RULES)
+        await world.wait(20)
+        ends["other meanwhile"] = (await world.user.find(OTHER) or {})["status"]
+        # Until here, every time; from here on never again.
+        fault.is_over = True
+        await world.wait_rest(nothing)
+        for address in (STACK, OTHER):
+            ends[address.name] = (await world.user.find(address) or {}).get("status", {})
+
+    mistakes = fake_world.find_mistakes(test)
+    return told, ends, mistakes
+
+
+def is_bad(step: Any, **_: Any) -> bool:
+    """Whether a step is about that one resource."""
+    return bool(step.ref.name.startswith("shop-bad"))
+
+
+def is_shop(stack: Any) -> bool:
+    """Whether a Stack is that one."""
+    return bool(stack.name == STACK.name)
+
+
+PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
+    "a step": (execution, "take", is_bad),
+    "what comes of a step": (Runner, "finish", lambda _self, _key, step, _result: is_bad(step)),
+    "the judgement of a resource": (
+        Resolver,
+        "_settle",
+        lambda self, name, *_, **__: name == "bad" and self._stack.name == STACK.name,
+    ),
+    "a pass": (Board, "refresh", lambda self, *_, **__: self._resolver._stack.name == STACK.name),
+    "accepting": (Acceptor, "compile", lambda _self, _definition, stack: is_shop(stack)),
+    "building a status": (
+        report,
+        "build",
+        lambda subject, board, **_: board is not None and board._resolver._stack.name == STACK.name,
+    ),
+    "writing a status": (FakeHome, "write_status", lambda _self, stack, patch: is_shop(stack) and "outputs" in patch),
+    "an event for all Stacks": (
+        Runner,
+        "hear",
+        lambda self, what: isinstance(what, Change) and is_shop(self._services.home.find_stack(self.uid)),
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_error_is_told_and_ends_nothing_else(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it lasts its own Stack says so, and the other one is complete; once it is over so is the first."""
+    fault = Fault()
+    fault.put(monkeypatch, *PLACES[place])
+    told, ends, logged = play(fault)
+    # It was tried again, more and more slowly.
+    assert 1 <= fault.count < 30
+    assert ends["other meanwhile"]["phase"] == "CreateComplete"
+    assert told.problems or told.messages
+    assert not told.problems - {"bad"}
+    assert (ends["shop"]["phase"], ends["shop"]["problems"]) == ("CreateComplete", [])
+    assert ends["shop"]["outputs"] == {"v": "1"}
+    assert logged
+    assert not any(SECRET in each for each in (*logged, *told.messages))
+
+
+DELETED = "the deletion of an object"
+SUSPENDED = "the suspension of an object"
+LATER: dict[str, tuple[Any, str, Callable[..., bool]]] = {
+    DELETED: (departure, "leave", lambda child, _blueprint: child.resource == "bad"),
+    SUSPENDED: (Suspension, "_view", lambda _self, name, _children, **_: name == "bad"),
+}
+
+
+@pytest.mark.parametrize("place", LATER)
+def test_error_about_one_object_holds_up_no_other(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named; what is about the other resource of the same Stack is done, and the rest once the error is over."""
+    fault = Fault(is_over=True)
+    fault.put(monkeypatch, *LATER[place])
+    told, ends = end_stack(place, fault)
+    assert 1 < fault.count < 30
+    assert "bad" in told.problems
+    assert (ends["good meanwhile"] is None) == (place == DELETED)
+    status = (ends["Stack meanwhile"] or {})["status"]
+    if place == DELETED:
+        blocked = conditions.find(status, "DeletionBlocked")
+        assert (blocked["status"], blocked["reason"]) == ("True", "InternalError")
+        assert ends["Stack"] is None
+    else:
+        assert status["phase"] == "SuspendFailed"
+        assert (ends["Stack"] or {})["status"]["phase"] == "SuspendComplete"
+
+
+def end_stack(place: str, fault: Fault) -> tuple[Told, dict[str, Object | None]]:
+    """What a Stack says that is deleted or suspended while an error lasts, and what there is then, and in the end."""
+    told = Told()
+    ends: dict[str, Object | None] = {}
+
+    async def test(world: FakeWorld) -> None:
+        world.server.watchers.append(told.on_change)
+        await world.start_controller()
+        await world.user.create(make_stack(STACK))
+        await world.wait_rest(nothing)
+        fault.is_over = False
+        if place == DELETED:
+            await world.user.delete(STACK)
+        else:
+            await world.user.patch(STACK, {"spec": {"suspended": True}})
+        await world.wait(20)
+        ends["good meanwhile"] = await world.user.find(GOOD)
+        ends["Stack meanwhile"] = await world.user.find(STACK)
+        fault.is_over = True
+        await world.wait_rest(nothing)
+        ends["Stack"] = await world.user.find(STACK)
+
+    assert fake_world.find_mistakes(test)
+    return told, ends
+
+
+def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Stack is as it is wanted all the same, and says so."""
+    fault, told = Fault(), Told()
+    fault.put(monkeypatch, Intake, "trim", lambda self: is_shop(self.services.home.find_stack(self.uid)))
+    monkeypatch.setattr(Intake, "_look", look_without_trimming(Intake._look))
+    phases: list[str] = []
+
+    async def test(world: FakeWorld) -> None:
+        world.server.watchers.append(told.on_change)
+        await world.start_controller()
+        await world.user.create(make_stack(STACK))
+        await world.wait(10)
+        phases.append((await world.user.find(STACK) or {})["status"]["phase"])
+        fault.is_over = True
+        await world.wait_rest(nothing)
+
+    assert fake_world.find_mistakes(test)
+    assert (phases, told.problems, told.messages) == (["CreateComplete"], set(), set())
+    assert told.conditions == {"True", "False"}
+
+
+def look_without_trimming(real: Callable[..., Any]) -> Callable[..., Any]:
+    """What accepts a definition, and leaves the old revisions to the task of their own."""
+
+    async def look(self: Intake, *args: Any, **kwargs: Any) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Intake, "trim", nothing_of_a_stack)
+            await real(self, *args, **kwargs)
+
+    return look
+
+
+async def nothing_of_a_stack(_self: Intake) -> None:
+    """Nothing."""
+
+
+def test_bad_health_mark_keeps_no_other_from_being_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked at again, more and more slowly."""
+    fault = Fault()
+    fault.put(monkeypatch, health_marks, "read", lambda mark: mark.name == "bad")
+    ends: dict[str, Object] = {}
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(make_stack(STACK))
+        for name in ("bad", "good"):
+            await world.user.create(make_mark(name))
+        await world.wait(20)
+        ends["good"] = (await world.user.find(mark_address("good")) or {}).get("status", {})
+        fault.is_over = True
+        await world.wait_rest(nothing)
+        ends["bad"] = (await world.user.find(mark_address("bad")) or {}).get("status", {})
+
+    assert fake_world.find_mistakes(test)
+    assert 1 < fault.count < 30
+    assert ends["good"]
+    assert ends["bad"]
+
+
+def mark_address(name: str) -> Address:
+    """Of a HealthMark."""
+    return Address(api_version=STACK.api_version, kind="HealthMark", namespace=NAMESPACE, name=name)
+
+
+def make_mark(name: str) -> Object:
+    """A HealthMark on the resource of the same name."""
+    address = mark_address(name)
+    return {
+        "apiVersion": address.api_version,
+        "kind": address.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"stackName": STACK.name, "resource": name, "markUnhealthy": True, "reason": "broken"},
+    }
