@@ -16,7 +16,7 @@ import structlog
 
 from hearth import supervision
 from hearth.engine.engine import Engine
-from hearth.engine.inbox import Inbox
+from hearth.engine.inbox import EVALUATED, Inbox
 from hearth.engine.ports import Observer
 from hearth.engine.services import Services
 from hearth.kube.cache import Health
@@ -33,6 +33,7 @@ from hearth.model import errors
 from hearth.plan.attempts import Patience
 from hearth.plan.hashing import Hasher
 from hearth.plan.health import Rulebook
+from hearth.sandbox.pool import Pool
 from hearth.settings import Settings
 
 logger = structlog.get_logger(__name__)
@@ -83,6 +84,7 @@ class KubeMachine:
             observer=observer,
         )
         self._health_marks = KubeMarks(self._connection, cache=self._marks, observer=observer)
+        self._evaluations = Pool(tell=lambda uid: self._inbox.mark(uid, EVALUATED), on_limit=observer.on_limit)
         self._engine: Engine | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._unready = "has not begun"
@@ -100,6 +102,7 @@ class KubeMachine:
         await asyncio.gather(*running, return_exceptions=True)
         if self._engine is not None:
             await self._engine.stop()
+        await self._evaluations.close()
         await asyncio.gather(
             *(each.close() for each in (self._cluster, self._stacks, self._revisions, self._marks, self._sources))
         )
@@ -197,6 +200,7 @@ class KubeMachine:
             only_namespace=self._settings.namespace or "",
             share=self._settings.share,
             rules=Rulebook(),
+            evaluations=self._evaluations,
             own_namespace=self._settings.operator_namespace,
             patience=self._make_patience(),
         )

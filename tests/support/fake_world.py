@@ -24,6 +24,7 @@ from support.fake_marks import FakeMarks
 from support.fake_server import FakeServer
 from support.fake_user import FakeUser
 from support.fake_wire import FakeWire
+from support.in_process import InProcess
 from support.oversight import Oversight
 from support.traffic import Traffic
 from support.virtual_time import VirtualClock
@@ -148,6 +149,7 @@ class Controller:
             inbox=heard,
             patience=attempts.Patience(chance=lambda: 0.5),
             rules=health.Rulebook(),
+            evaluations=InProcess(),
             own_namespace=OPERATOR_NAMESPACE,
         )
         self.engine = engine.Engine(services=shared, observer=SilentObserver(), concurrency=concurrency)

@@ -13,8 +13,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from hearth.engine import recording, shared_blueprints, sources, turns, verified_revisions
-from hearth.engine.ports import Cluster, Home, Revision, StackObject
+from hearth.engine.ports import Cluster, Evaluations, Home, Revision, StackObject
 from hearth.engine.shared_blueprints import SharedBlueprints
+from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import names
 from hearth.model.child import Object
@@ -41,6 +42,7 @@ class Acceptor:
     home: Home
     cluster: Cluster
     hashes: Hashes
+    evaluations: Evaluations = field(default_factory=Unassisted)
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ACCEPTED_AT_ONCE))
     """For definitions that are being accepted: where a thousand Stacks are made at once, neither writes of children nor
     statuses queue up behind their revisions."""
@@ -99,7 +101,10 @@ class Acceptor:
         return recording.hash_record(recording.record(definition, hashes), hashes)
 
     async def compile(self, definition: Definition, stack: StackObject) -> Blueprint:
-        """The blueprint, typed against the cluster's schemas. Raises InvalidDefinition."""
+        """The blueprint, typed against the cluster's schemas. Raises InvalidDefinition.
+
+        Raises Unevaluated where expressions in it are still being evaluated: try again when that is done.
+        """
         kinds, identity = self.cluster.kinds, identify(stack)
         pairs = compiler.find_kinds(definition)
         await self.cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
@@ -110,7 +115,8 @@ class Acceptor:
         if known is not None:
             return known
         generation = kinds.generation
-        made = await turns.share(compiler.compile_in_pieces(definition, stack=identity, kinds=kinds))
+        pieces = compiler.compile_in_pieces(definition, stack=identity, kinds=kinds, evaluator=self.evaluations)
+        made = await turns.share(pieces, begin=lambda: self.evaluations.begin(stack.uid))
         blueprint = dataclasses.replace(made, adopts=adopts)
         if kinds.generation == generation:
             self.shared.keep(digest, identity, blueprint)

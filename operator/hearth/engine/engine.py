@@ -59,7 +59,9 @@ class Engine:
         concurrency: writes of children in flight at most; status_interval: seconds.
         """
         self._services = services
-        self._acceptor = Acceptor(home=services.home, cluster=services.cluster, hashes=services.hashes)
+        self._acceptor = Acceptor(
+            home=services.home, cluster=services.cluster, hashes=services.hashes, evaluations=services.evaluations
+        )
         self._observer = observer
         self._reactions = Reactions(now=services.clock.monotonic, tell=observer.on_reaction)
         self._runners: dict[str, Runner] = {}
@@ -161,6 +163,7 @@ class Engine:
         if each is None:
             each = self._runners[uid] = Runner(uid, services=self._services, acceptor=self._acceptor)
         self._health_marks.hear(stack, marks)
+        self._services.evaluations.begin(uid)
         started = self._services.clock.monotonic()
         planned = each.run_pass(stack, marks)
         self._reactions.plan(uid, planned, since=since)
@@ -200,6 +203,7 @@ class Engine:
         if each is not None:
             each.close()
         self._recorder.forget(uid)
+        self._services.evaluations.forget(uid)
         self._health_marks.forget(uid)
 
     async def _take_step(self, stack_uid: str, key: str) -> None:

@@ -14,6 +14,8 @@ EVERYTHING = "*"
 """Not a resource name: all resources of the Stack."""
 STACK = "@stack"
 """Not a resource name: the Stack object itself, or something that its definition is read from."""
+EVALUATED = "@evaluated"
+"""Not a resource name: whichever resources wait for an evaluation."""
 KINDS = "kinds"
 """What is broadcast when the set of served kinds changed."""
 

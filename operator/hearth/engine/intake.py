@@ -36,6 +36,7 @@ from hearth.plan.retention import Retention
 from hearth.plan.wish import NOTHING, Aim, Motive
 from hearth.template import policies
 from hearth.template.blueprint import Blueprint, Definition
+from hearth.template.work import Unevaluated
 
 logger = structlog.get_logger(__name__)
 
@@ -157,8 +158,12 @@ class Intake:
                     self._looked_at, heard = latest.resource_version, self._heard
                     is_outdated, self.is_outdated = self.is_outdated, False
                     self.look_at_flow(latest)
-                    await self._look(latest, is_outdated=is_outdated)
-                    self._heard_before = heard
+                    is_evaluated = await self._look_unless_evaluating(latest, is_outdated=is_outdated)
+                    if is_evaluated:
+                        self._heard_before = heard
+                if not is_evaluated:
+                    # Outside of the place that others wait for.
+                    await self.services.evaluations.wait(self.uid)
         except (Refused, Unreachable) as error:
             logger.warning("cannot accept a definition", stack=self.uid, error=str(error))
             self.is_outdated = True
@@ -194,6 +199,15 @@ class Intake:
     def _try_again(self) -> None:
         self._put_off = None
         self.services.inbox.mark(self.uid, STACK)
+
+    async def _look_unless_evaluating(self, stack: StackObject, *, is_outdated: bool) -> bool:
+        """Look at the spec; whether that was possible, or expressions in it are still being evaluated."""
+        try:
+            await self._look(stack, is_outdated=is_outdated)
+        except Unevaluated:
+            self.is_outdated = True
+            return False
+        return True
 
     async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:
         self._follow_sources(stack)

@@ -17,6 +17,7 @@ from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.stack_tree import StackTree
 from hearth.plan.causes import Cause
+from hearth.template.evaluation import Evaluator
 
 
 class Listener(Protocol):
@@ -270,6 +271,19 @@ class Clock(Protocol):
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
         """Run `action` in the engine's loop after `delay` seconds; the result cancels it."""
+
+
+class Evaluations(Evaluator, Protocol):
+    """Evaluates expressions that may take long, for one Stack at a time: `begin` comes before whatever evaluates."""
+
+    def begin(self, stack_uid: str) -> None:
+        """What is asked from now on is that Stack's, which is told by `EVALUATED` in the inbox when it is to ask again."""
+
+    async def wait(self, stack_uid: str) -> None:
+        """Returns once nothing is to come for that Stack."""
+
+    def forget(self, stack_uid: str) -> None:
+        """The Stack is gone."""
 
 
 class Observer(Protocol):

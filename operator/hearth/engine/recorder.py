@@ -72,6 +72,7 @@ class Recorder:
         self._home = services.home
         self._clock = services.clock
         self._hashes = services.hashes
+        self._evaluations = services.evaluations
         self._find_runner = find_runner
         self._interval = interval
         self._pacing = Pacing(interval=interval, processes=services.share.count)
@@ -183,6 +184,7 @@ class Recorder:
             self.touch(stack_uid, delay=self._interval)
             return Outcome.PUT_OFF
         before = stack.status
+        self._evaluations.begin(stack_uid)
         status = report.build(
             runner.describe(),
             runner.board,

@@ -15,7 +15,7 @@ from hearth.engine.acceptance import Acceptor
 from hearth.engine.books import Books
 from hearth.engine.checking import Checking
 from hearth.engine.faults import Faults
-from hearth.engine.inbox import EVERYTHING, KINDS, STACK
+from hearth.engine.inbox import EVALUATED, EVERYTHING, KINDS, STACK
 from hearth.engine.intake import Intake
 from hearth.engine.leaving import Leaving
 from hearth.engine.ports import StackObject
@@ -87,9 +87,9 @@ class Runner:
         if EVERYTHING in marks or self._sight.is_fresh:
             marks = board.names(children) | marks
             self._sight.is_fresh = False
-        wish, healing = self.intake.wishes.wish, self.intake.flow.healing
-        marks |= board.attend(healing, is_completed=wish is not None and wish.is_completed)
-        marks -= {EVERYTHING, STACK}
+        wish = self.intake.wishes.wish
+        marks |= board.attend(self.intake.flow.healing, is_completed=wish is not None and wish.is_completed)
+        marks = (marks | board.find_evaluating(marks & {EVALUATED})) - {EVERYTHING, STACK, EVALUATED}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self.memory.tidy(children)
         self.books.count_failures(board)

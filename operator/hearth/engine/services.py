@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hearth.engine.inbox import Inbox
-from hearth.engine.ports import Clock, Cluster, Home, Marks
+from hearth.engine.ports import Clock, Cluster, Evaluations, Home, Marks
+from hearth.engine.unassisted import Unassisted
 from hearth.model.child import Child
 from hearth.model.shards import WHOLE, Share
 from hearth.plan.attempts import Patience
@@ -27,6 +28,8 @@ class Services:
     patience: Patience
     rules: Rulebook
     """How objects do, by kind."""
+    evaluations: Evaluations = field(default_factory=Unassisted)
+    """Of expressions that may take long."""
     own_namespace: str = ""
     """Where the operator's own objects are, rules of users among them; "" where nobody looks for any."""
     only_namespace: str = ""

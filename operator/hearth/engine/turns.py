@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from hearth.template.work import Pieces, Result
 
@@ -13,10 +14,11 @@ SECONDS_IN_A_ROW = 0.02
 """After which others get a turn earlier, where pieces take longer than usual."""
 
 
-async def share(pieces: Pieces[Result]) -> Result:
-    """The result of the work, done while others have their turns."""
+async def share(pieces: Pieces[Result], *, begin: Callable[[], None] = lambda: None) -> Result:
+    """The result of the work, done while others have their turns. begin: called before each piece."""
     done, begun = 0, time.perf_counter()
     while True:
+        begin()
         try:
             next(pieces)
         except StopIteration as end:

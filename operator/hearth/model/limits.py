@@ -139,3 +139,50 @@ PATTERN_WORK_PER_MICROSECOND = 200
 """The same in a microsecond."""
 RULE_STEPS = 2_000_000
 """Of the comparison of all values of one definition with their rules: some two seconds, in pieces."""
+
+PARSED_BYTES = 64 * 1024 * 1024
+"""Of all expressions that are kept parsed, reckoned by their lengths."""
+SMALL_INPUT_NODES = 500
+"""Values in an object, below which an expression takes it as it is: converting them takes 50 microseconds."""
+SMALL_INPUT_TEXT = 16 * 1024
+"""Bytes of text in it, likewise."""
+WEIGHED_NODES = 20_000
+"""Values that are counted to bound the cost of an expression, which takes a millisecond; what is larger is not evaluated
+in the operator's process."""
+EVALUATION_MICROSECONDS = 5_000.0
+"""Of one expression in the operator's process, by its upper bound; nobody else is served meanwhile."""
+EVALUATION_BYTES = 8 * 1024 * 1024
+"""The same of memory."""
+USUAL_INPUT_NODES, USUAL_INPUT_TEXT, USUAL_INPUT_ELEMENTS = 50, 500, 8
+"""Values, bytes of text, and elements of each list in what a rule about health or readiness is judged by beforehand."""
+USUAL_MICROSECONDS = 100_000.0
+"""What such a rule may take of them by its upper bound, which is many times what it takes."""
+TURN_MICROSECONDS = 50_000.0
+"""Of all expressions of one Stack that need a bound, in one turn of the event loop."""
+TURN_PACKED_BYTES = 8 * 1024 * 1024
+"""Of inputs that one Stack hands to evaluator processes in one turn."""
+EVALUATOR_CPU = 1.0
+"""Seconds of CPU for one expression in an evaluator process: a thousand times what ordinary ones take."""
+EVALUATOR_WALL = 10.0
+"""Seconds until a process that does not answer is replaced, on however busy a machine."""
+EVALUATOR_MEMORY = 128 * 1024 * 1024
+"""Bytes that one expression may take there: some fifty times the largest object."""
+EVALUATOR_INPUT_BYTES = 16 * 1024 * 1024
+"""Of the inputs of one expression: eight of the largest objects."""
+EVALUATORS = 2
+"""Processes, so that one expression that uses up its time does not hold up all others; each takes 30 MiB, at most 160."""
+EVALUATIONS_QUEUED = 1_000
+"""Expressions of one Stack that wait for an evaluator process."""
+EVALUATIONS_QUEUED_BYTES = 8 * 1024 * 1024
+"""Of their inputs."""
+ALL_EVALUATIONS_QUEUED_BYTES = 32 * 1024 * 1024
+"""The same of all Stacks together."""
+EVALUATION_RESULTS_PER_STACK = 8 * 1024 * 1024
+"""Bytes of results of one Stack that are kept: several times what its objects can hold of them."""
+EVALUATION_RESULTS = 32 * 1024 * 1024
+"""The same of all Stacks together; who has the most gives way first."""
+EVALUATION_REST = 4.0
+"""How many times as long as its last expression took a Stack waits for the next one, where that took a tenth of a second
+or more: no Stack has more than a fifth of one process."""
+EVALUATION_TRIES = 3
+"""Of an expression whose process ended or did not answer, which may be the machine's fault."""

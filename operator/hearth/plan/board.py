@@ -122,6 +122,12 @@ class Board:
         waiting = self.by_state[State.WAITING]
         return any(self.standings[name].reason == resolve.KIND_NOT_AVAILABLE for name in waiting)
 
+    def find_evaluating(self, is_asked: object) -> set[str]:
+        """The resources that wait for nothing but an evaluation; none unless that is asked for."""
+        if not is_asked:
+            return set()
+        return {name for name in self.by_state[State.WAITING] if self.standings[name].reason == resolve.EVALUATING}
+
     def has_failed(self, memory: Memory) -> bool:
         """Whether something has used up its limit, so that the Stack is to say Failed."""
         if self.by_state[State.FAILED] or self.withheld.denied:

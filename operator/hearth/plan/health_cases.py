@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from hearth.model.child import Path
 from hearth.plan import health_conditions
 from hearth.plan.health_verdict import Entry, Fields, State, Verdict, find_unobserved, is_outdated, read_items, unknown
-from hearth.template import reads
+from hearth.template import expressions, reads
 from hearth.template.blueprint import Broken, Known
 from hearth.template.expressions import Expression
 
@@ -67,6 +67,7 @@ class Cases:
         if unobserved is not None:
             return unobserved
         conditions = read_conditions(fields)
+        fields = expressions.enlarge(fields)
         for case in self.cases:
             verdict = judge(case, fields, conditions)
             if verdict is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hearth.plan.health_cases import CONDITION, SELF, Text
 from hearth.template import environment, expressions, hints, shapes, text, types
+from hearth.template.binding import TOO_COSTLY
 from hearth.template.expressions import Expression
 from hearth.template.usage import Examiner
 
@@ -70,6 +71,9 @@ def _examine(source: str, examiner: Examiner, place: Place) -> tuple[Expression,
             parsed = expressions.parse_optional(source)
     except environment.Refusal as refusal:
         examiner.note_faults(refusal.faults, source, place.path)
+        return None
+    if not expressions.is_bounded(parsed):
+        examiner.note(place.path, f"{hints.quote_expression(source)} {TOO_COSTLY}")
         return None
     strangers = [root for root in parsed.roots if root not in place.names]
     for root in strangers:

@@ -9,6 +9,7 @@ from hearth.model.child import Child
 from hearth.plan import health
 from hearth.plan.health import Rulebook
 from hearth.plan.standing import Standing, State
+from hearth.template import expressions
 from hearth.template.blueprint import Broken, Evaluable, Known, Pending, ResourceBlueprint, Values
 
 UNHEALTHY = "Unhealthy"
@@ -24,7 +25,8 @@ def judge(resource: ResourceBlueprint, child: Child, values: Values, rules: Rule
         return stand(child, State.PROGRESSING, "Terminating", f"is being deleted{held}; it comes back when it is gone")
     if child.mark is not None:
         return stand(child, State.FAILED, UNHEALTHY, f"is marked unhealthy: {child.mark}")
-    seen = {**values, resource.name: child.fields}
+    rules_of_its_own = (*resource.failed_when, *resource.ready_when)
+    seen = {**values, resource.name: expressions.enlarge(child.fields)} if rules_of_its_own else values
     for rule in resource.failed_when:
         outcome = rule.evaluate(seen)
         if isinstance(outcome, Known) and outcome.value is True:

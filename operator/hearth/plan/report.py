@@ -121,8 +121,7 @@ def _evaluate_outputs(board: Board) -> Object:
     outputs: Object = {}
     for name, output in board.blueprint.outputs.items():
         values = {
-            read: resolve.fields_of(board.standings[read].child if read in board.standings else None)
-            for read in output.reads
+            read: resolve.see(board.standings[read].child if read in board.standings else None) for read in output.reads
         }
         outcome = output.evaluate(values)
         if isinstance(outcome, Known) and outcome.value is not None:

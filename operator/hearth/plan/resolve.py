@@ -32,7 +32,7 @@ from hearth.plan.standing import Standing, State
 from hearth.plan.subject import Subject
 from hearth.plan.unproven import Unproven
 from hearth.plan.world import Memory
-from hearth.template import naming
+from hearth.template import expressions, naming
 from hearth.template.blueprint import (
     Blueprint,
     Broken,
@@ -44,6 +44,8 @@ from hearth.template.blueprint import (
     Values,
 )
 
+EVALUATING = "Evaluating"
+"""The reason of a resource whose expressions are being evaluated outside of the pass."""
 KIND_NOT_AVAILABLE = "KindNotAvailable"
 """The reason of a resource whose kind is not served, or not watched yet."""
 
@@ -81,6 +83,8 @@ class Resolver:
         self._hashes = hashes
         self.unproven = Unproven()
         self._wanted: dict[str, Wanted] = {}
+        self._seen: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {}
+        """By resource the fields of its child, and the same as expressions take them."""
         self._claims: dict[ObjectRef, str] = {}
 
     def judge(
@@ -145,7 +149,7 @@ class Resolver:
         """The same, whatever is suspended. unready: what it requires and has to wait for."""
         if unready:
             return waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
-        values = {required: fields_of(standings[required].child) for required in resource.requires}
+        values = {required: self._find_values(required, standings[required].child) for required in resource.requires}
         wanted = self._evaluate(resource, standings, values)
         if not isinstance(wanted, Wanted):
             return _told(wanted, child=find_current(children))
@@ -164,6 +168,15 @@ class Resolver:
             gates=self.gates,
         )
         return stops.hold(subject, self._decide(subject))
+
+    def _find_values(self, name: str, child: Child | None) -> Mapping[str, object] | None:
+        """What expressions see of a child; its size is only looked at when it has changed."""
+        if child is None:
+            return None
+        seen = self._seen.get(name)
+        if seen is None or seen[0] is not child.fields:
+            seen = self._seen[name] = child.fields, expressions.enlarge(child.fields)
+        return seen[1]
 
     def find_desired(self, name: str) -> Desired | None:
         """What the resource is to be as its first incarnation, as it was evaluated last."""
@@ -272,6 +285,11 @@ def fields_of(child: Child | None) -> Mapping[str, object] | None:
     return child.fields if child is not None else None
 
 
+def see(child: Child | None) -> Mapping[str, object] | None:
+    """The same, ready for a single use."""
+    return expressions.enlarge(child.fields) if child is not None else None
+
+
 def incarnation_of(child: Child | None) -> int:
     """The incarnation of a child; the first where there is none yet."""
     return child.incarnation if child is not None else 1
@@ -298,6 +316,8 @@ def _told(outcome: Pending | Broken | Mistake | str, *, child: Child | None) -> 
     match outcome:
         case str():
             return waiting(outcome, child=child, reason=KIND_NOT_AVAILABLE)
+        case Pending(is_evaluating=True):
+            return waiting(f"waits for {enumerate_names(outcome.missing)}", child=child, reason=EVALUATING)
         case Pending():
             # What it requires is ready, so the path may never come: said by name, and taken when it comes all the same.
             missing = enumerate_names(outcome.missing)

@@ -16,7 +16,7 @@ from hearth.model.child import Child, Path
 from hearth.plan.health_cases import METADATA, SELF
 from hearth.plan.health_expressions import Place
 from hearth.plan.health_verdict import find_unobserved
-from hearth.template import plain_yaml, reads
+from hearth.template import expressions, plain_yaml, reads
 from hearth.template.blueprint import Known
 from hearth.template.expressions import Expression
 
@@ -54,7 +54,7 @@ class SuspendRule:
 
 def holds(test: Expression, child: Child) -> bool:
     """Whether the test holds for the object; a field that is not there makes it not hold."""
-    outcome = test.evaluate({SELF: child.fields})
+    outcome = test.evaluate({SELF: expressions.enlarge(child.fields)})
     return isinstance(outcome, Known) and outcome.value is True
 
 

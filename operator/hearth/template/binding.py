@@ -11,12 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model.problems import Mistake
-from hearth.template import expressions, hints, manifest, reaching, values
-from hearth.template.blueprint import Broken, Known, Outcome, Reach, Values
+from hearth.template import evaluation, expressions, hints, manifest, reaching, values
+from hearth.template.blueprint import Broken, Known, Outcome, Pending, Reach, Values
+from hearth.template.evaluation import Evaluator
 from hearth.template.expressions import Expression, Reads
 from hearth.template.manifest import Constant, Dissection, Document, Keys, Mark, Part
 from hearth.template.secrecy import Secrecy
 from hearth.template.usage import Sound
+
+TOO_COSTLY = (
+    "may take too long, and is judged at every change; do without nested loops, or what makes values ever larger"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,10 @@ class Binder:
     mistakes: list[Mistake] = field(default_factory=list)
     reach: Reach = Reach.ANY
     """For which Stacks all that was bound so far holds."""
+    evaluator: Evaluator = evaluation.ALONE
+    """Who evaluates what may take long."""
+    is_waiting: bool = False
+    """Whether something is still being evaluated, so that all of it is to be bound again."""
 
     def note(self, path: str, message: str) -> None:
         """Remember a mistake."""
@@ -75,6 +84,7 @@ class Binder:
             absent=self.absent,
             fields=self.fields,
             is_sensitive=self.is_sensitive(sound),
+            evaluator=self.evaluator,
         )
         blocked = {read.root for read in sound.parsed.required if read.root in self.absent}
         if blocked:
@@ -89,6 +99,8 @@ class Binder:
         outcome = dataclasses.replace(expression, names=(), constants=known).evaluate({})
         if isinstance(outcome, Known):
             return self.keep(expression, outcome.value)
+        if self.must_wait(outcome):
+            return None
         for name in sorted(blocked):
             text = hints.quote_expression(expression.parsed.text)
             next_step = f"read it with `{name}.?…` and orValue(…), or give this a `when` as well"
@@ -102,9 +114,17 @@ class Binder:
         outcome = expression.evaluate({})
         if isinstance(outcome, Known):
             return self.keep(expression, outcome.value)
+        if self.must_wait(outcome):
+            return None
         message = outcome.message if isinstance(outcome, Broken) else "is not known"
         self.note(expression.path, f"{message}; mend the expression or the parameters that it uses")
         return None
+
+    def must_wait(self, outcome: Outcome) -> bool:
+        """Whether the outcome is only to come; that is remembered."""
+        is_evaluating = isinstance(outcome, Pending) and outcome.is_evaluating
+        self.is_waiting = self.is_waiting or is_evaluating
+        return is_evaluating
 
     def keep(self, expression: Expression, value: Any) -> Constant:
         """The value of an expression that is known already; one that nobody is to see is remembered as such."""
@@ -126,7 +146,10 @@ class Binder:
                 self.note(path, refuse(sound.parsed.text, bound.value, is_sensitive=self.is_sensitive(sound)))
                 return None
             return Test(expressions.bind(expressions.parse(values.write_text(bound.value)), path=path, constants={}))
-        return Test(bound)
+        if not expressions.is_bounded(sound.parsed):
+            self.note(path, f"{hints.quote_expression(sound.parsed.text)} {TOO_COSTLY}")
+        # It is judged again and again, and at once: nothing else may evaluate it.
+        return Test(dataclasses.replace(bound, evaluator=evaluation.ALONE))
 
     def decide(self, sound: Sound, *, path: str) -> bool | None:
         """Whether a test that reads no resource is true; None where that is a mistake."""
@@ -146,7 +169,7 @@ class Binder:
             found = self.bind_mark(mark, sounds[mark.keys])
             if found is not None:
                 parts[mark.keys] = found
-        if len(self.mistakes) > before:
+        if len(self.mistakes) > before or self.is_waiting:
             return None
         return manifest.assemble(dissection.skeleton, parts)
 

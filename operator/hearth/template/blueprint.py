@@ -24,12 +24,23 @@ class Known:
     value: Any = field(repr=False)
 
 
+class Evaluating(str):
+    """What is waited for where all values are there, and the expression is being evaluated elsewhere."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
     """A value is not there yet; waiting is a value, never an exception."""
 
     missing: tuple[str, ...]
     """The paths that are waited for, as written: `db.status.host`."""
+
+    @property
+    def is_evaluating(self) -> bool:
+        """Whether nothing but an evaluation is waited for, which ends by itself."""
+        return bool(self.missing) and all(isinstance(each, Evaluating) for each in self.missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

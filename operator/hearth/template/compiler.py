@@ -16,6 +16,8 @@ from hearth.template import (
     checks,
     conditions,
     drafts,
+    evaluation,
+    expressions,
     hints,
     kinds_of,
     parameters,
@@ -29,31 +31,38 @@ from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.checks import TemplateSource
 from hearth.template.conditions import Conditions
 from hearth.template.drafts import Draft
+from hearth.template.evaluation import Evaluator
 from hearth.template.outputs import OutputDraft, examine_output
 from hearth.template.secrecy import Secrecy
 from hearth.template.usage import Audience, Examiner
-from hearth.template.work import Pieces
+from hearth.template.work import Pieces, Unevaluated
 
 find_kinds = kinds_of.find_kinds
 
 _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "namespace", "uid")}, name="stack")
 
 
-def compile_template(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Blueprint:
+def compile_template(
+    definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
+) -> Blueprint:
     """The blueprint of `definition`. Raises InvalidDefinition with every mistake that was found."""
-    return work.finish(compile_in_pieces(definition, stack=stack, kinds=kinds))
+    return work.finish(compile_in_pieces(definition, stack=stack, kinds=kinds, evaluator=evaluator))
 
 
-def compile_in_pieces(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Pieces[Blueprint]:
+def compile_in_pieces(
+    definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
+) -> Pieces[Blueprint]:
     """The same, with a pause after every little piece of work, so that others need not wait for thousands of resources."""
     try:
-        return (yield from compile_definition(definition, stack=stack, kinds=kinds))
+        return (yield from compile_definition(definition, stack=stack, kinds=kinds, evaluator=evaluator))
     except RecursionError:
         message = "is nested too deeply; Kubernetes itself takes no such object"
         raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
 
 
-def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Pieces[Blueprint]:
+def compile_definition(
+    definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator
+) -> Pieces[Blueprint]:
     """The same for a template that is not nested without end."""
     reader = checks.Reader(definition.template_path)
     source = yield from reader.read(definition.template)
@@ -76,11 +85,13 @@ def compile_definition(definition: Definition, *, stack: StackIdentity, kinds: K
     # What depends on wrong parameters is not evaluated: every mistake of its own would only be an echo.
     truths: dict[str, bool] = {}
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
-    constants = {"params": params, "conditions": truths, "stack": identity}
-    binder = Binder(constants=constants, secrecy=hidden, mistakes=examiner.mistakes)
+    constants = {"params": expressions.enlarge(params), "conditions": truths, "stack": identity}
+    binder = Binder(constants=constants, secrecy=hidden, mistakes=examiner.mistakes, evaluator=evaluator)
     blueprint = None
     if is_known and stated.decide(binder, truths) and len(truths) == len(source.conditions):
         blueprint = yield from assembly.assemble(resources, outputs, binder=binder, edges=edges, stack=stack)
+    if binder.is_waiting:
+        raise Unevaluated
     if blueprint is None or binder.mistakes:
         raise errors.InvalidDefinition(tuple(dict.fromkeys(hide_values(binder.mistakes, hidden))))
     return blueprint

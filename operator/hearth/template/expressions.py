@@ -9,15 +9,20 @@ import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
+import orjson
 from cel_expr_python import cel
 from google.protobuf.message import DecodeError
 
+from hearth.model import limits
 from hearth.model.child import Path
-from hearth.template import environment, reads, syntax, values
-from hearth.template.blueprint import Broken, Known, Outcome, Pending, Values
+from hearth.template import cost, environment, evaluation, hints, reads, syntax, values, weight
+from hearth.template.blueprint import Broken, Evaluating, Known, Outcome, Pending, Values
+from hearth.template.cost import Estimator
+from hearth.template.evaluation import Answer, Evaluator
 from hearth.template.reads import Read
+from hearth.template.weight import Large
 
 Reads: TypeAlias = Mapping[str, frozenset[Path]]
 
@@ -39,11 +44,13 @@ USUAL_FIELDS = (
 """What stands for all of an object whose kind's schema is not known."""
 TEXTS_KEPT = 8_192
 """About 10 KiB each."""
+ESTIMATORS_KEPT = 256
+"""Of expressions that only need one where their inputs are large."""
 _UNCHECKED = environment.new_environment()
 _TOO_DEEP = "the expression is nested too deeply; divide it, e.g. by a condition"
 _ERROR = cel.Type.ERROR
 _OPTIONAL = "(\n{text}\n).orValue(null)"
-_UNWRITABLE = "it gives a value that no manifest can hold, such as an optional within a list; write [?…] or orValue(…)"
+UNWRITABLE = "it gives a value that no manifest can hold, such as an optional within a list; write [?…] or orValue(…)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,6 +64,8 @@ class Parsed:
     """The names that it reads, sorted."""
     required: tuple[Read, ...]
     optional: tuple[Read, ...]
+    estimator: Estimator | None
+    """None where small inputs alone keep it cheap."""
 
 
 @functools.lru_cache(maxsize=TEXTS_KEPT)
@@ -64,6 +73,9 @@ def parse(text: str) -> Parsed:
     """The expression `text`. Raises environment.Refusal."""
     if not text.strip():
         raise environment.Refusal((environment.Fault(line=1, column=1, message="the expression is empty"),))
+    if len(text) > limits.EXPRESSION_LENGTH:
+        message = f"the expression has {len(text)} characters, and {limits.EXPRESSION_LENGTH} are allowed; divide it"
+        raise environment.Refusal((environment.Fault(line=1, column=1, message=message),))
     program = environment.compile_text(_UNCHECKED, text, is_checked=False)
     try:
         tree = syntax.parse_tree(program.serialize())
@@ -71,6 +83,7 @@ def parse(text: str) -> Parsed:
         # The reader of messages gives up at a depth that CEL still takes.
         raise environment.Refusal((environment.Fault(line=1, column=1, message=_TOO_DEEP),)) from None
     reading = reads.find_reads(tree)
+    estimator = None if cost.is_harmless(text, tree) else cost.make_estimator(tree)
     if syntax.soften_has(tree):
         program = _UNCHECKED.deserialize(syntax.write_tree(tree))
     return Parsed(
@@ -80,7 +93,15 @@ def parse(text: str) -> Parsed:
         roots=tuple(sorted({read.root for read in reading.reads})),
         required=(*(read for read in reading.reads if read.is_required), *reading.passages),
         optional=tuple(read for read in reading.reads if not read.is_required),
+        estimator=estimator,
     )
+
+
+@functools.lru_cache(maxsize=ESTIMATORS_KEPT)
+def find_estimator(text: str) -> Estimator:
+    """Bounds the cost of an expression that usually needs no bound."""
+    compiled = environment.compile_text(_UNCHECKED, text, is_checked=False)
+    return cost.make_estimator(syntax.parse_tree(compiled.serialize()))
 
 
 def find_offset(parsed: Parsed, name: str) -> int:
@@ -93,6 +114,28 @@ def find_offset(parsed: Parsed, name: str) -> int:
 def parse_optional(text: str) -> Parsed:
     """The expression whose text gives an optional: its value, or null where there is none."""
     return parse(_OPTIONAL.format(text=text))
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """CEL gave an error instead of a value."""
+
+    message: str
+
+
+def run(parsed: Parsed, data: Mapping[str, Any]) -> Any:
+    """What CEL gives, as plain Python; Failed where that is an error."""
+    try:
+        result = parsed.program.eval(data=data)
+    except RuntimeError as error:
+        # Raised by some steps into what is no map, where an error value would be due.
+        return Failed(str(error))
+    try:
+        value = result.plain_value()
+    except (TypeError, SystemError):
+        # The wrapper has no form for optionals and the like.
+        return Failed(UNWRITABLE)
+    return Failed(str(value)) if result.type() == _ERROR else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,28 +152,57 @@ class Expression:
     reads: Reads
     is_sensitive: bool = False
     """Whether it reads something that nobody is to see, so that no message may tell what it came upon."""
+    needs_bound: bool = False
+    """Whether its cost is bounded before each evaluation."""
+    evaluator: Evaluator = field(default=evaluation.ALONE, repr=False, compare=False)
+    """Who evaluates it where that may take long."""
 
     def evaluate(self, values_: Values) -> Outcome:
         """Its value as JSON."""
-        data = dict(self.constants)
+        data, needs_bound = dict(self.constants), self.needs_bound
         for name in self.names:
             fields = values_.get(name)
             if fields is None:
                 return self.wait_for_children(values_)
+            if fields.__class__ is Large:
+                fields = weight.narrow(fields, self.reads[name])
+                needs_bound = needs_bound or not is_small(fields)
             data[name] = fields
+        if needs_bound and not self.is_admitted(data):
+            return self.delegate(data)
+        return self.evaluate_here(data)
+
+    def is_admitted(self, data: Mapping[str, Any]) -> bool:
+        """Whether it may be evaluated on these inputs in this process."""
+        estimator = self.parsed.estimator or find_estimator(self.parsed.text)
+        if estimator.is_surely_small(weight.weigh(data, most_nodes=limits.SMALL_INPUT_NODES)):
+            return True
+        return self.evaluator.admits(estimator.estimate(data))
+
+    def delegate(self, data: Mapping[str, Any]) -> Outcome:
+        """Its value by the evaluator, which bounds what it takes."""
+        answer: Answer | None = self.evaluator.ask(self.parsed.text, data)
+        match answer:
+            case None:
+                return Pending(missing=(Evaluating(f"the evaluation of {hints.quote_expression(self.parsed.text)}"),))
+            case evaluation.Value():
+                return Known(orjson.loads(answer.packed))
+            case evaluation.Failure():
+                return self.judge_failure(data, answer.message)
+            case evaluation.Unwritable():
+                return self.refuse(answer.message)
+            case evaluation.Excess():
+                text = hints.quote_expression(self.parsed.text)
+                return Broken(path=self.path, message=f"expression {answer.message}; simplify it: {text}")
+        assert_never(answer)
+
+    def evaluate_here(self, data: Mapping[str, Any]) -> Outcome:
+        """Its value, in this process and without a bound."""
+        found = run(self.parsed, data)
+        if isinstance(found, Failed):
+            return self.judge_failure(data, found.message)
         try:
-            result = self.parsed.program.eval(data=data)
-        except RuntimeError as error:
-            # Raised by some steps into what is no map, where an error value would be due.
-            return self.judge_failure(data, str(error))
-        try:
-            value = result.plain_value()
-            if result.type() == _ERROR:
-                return self.judge_failure(data, str(value))
-            return Known(values.convert(value))
-        except (TypeError, SystemError):
-            # The wrapper has no form for optionals and the like.
-            return self.judge_failure(data, _UNWRITABLE)
+            return Known(values.convert(found))
         except values.Unwritable as error:
             return self.refuse(str(error))
 
@@ -175,7 +247,7 @@ def is_blocked(data: Mapping[str, Any], read: Read) -> bool:
     return False
 
 
-def bind(
+def bind(  # noqa: PLR0913 -- each is another thing that an expression is made of
     parsed: Parsed,
     *,
     path: str,
@@ -183,18 +255,54 @@ def bind(
     absent: Collection[str] = (),
     fields: Mapping[str, Collection[str]] = MappingProxyType({}),
     is_sensitive: bool = False,
+    evaluator: Evaluator = evaluation.ALONE,
 ) -> Expression:
     """The expression with `constants` bound as far as it reads them; what else it reads are resources.
 
     absent: resources that are not there; read optionally, they have nothing.
     fields: by resource the fields that its kind has, for an expression that takes a resource as a whole.
     is_sensitive: whether it reads something that nobody is to see.
+    evaluator: who evaluates it where that may take long.
     """
     bound: dict[str, Any] = {name: constants[name] for name in parsed.roots if name in constants}
     bound.update({name: {} for name in parsed.roots if name in absent})
+    needs_bound = parsed.estimator is not None
+    for name, value in bound.items():
+        if value.__class__ is Large:
+            bound[name] = weight.narrow(value, find_paths(parsed, name, value.keys()))
+            needs_bound = needs_bound or not is_small(bound[name])
     names = tuple(name for name in parsed.roots if name not in bound)
     found = {name: find_paths(parsed, name, fields.get(name, USUAL_FIELDS)) for name in names}
-    return Expression(parsed=parsed, path=path, names=names, constants=bound, reads=found, is_sensitive=is_sensitive)
+    return Expression(
+        parsed=parsed,
+        path=path,
+        names=names,
+        constants=bound,
+        reads=found,
+        is_sensitive=is_sensitive,
+        needs_bound=needs_bound,
+        evaluator=evaluator,
+    )
+
+
+def is_bounded(parsed: Parsed) -> bool:
+    """Whether an expression stays cheap on inputs of ordinary size."""
+    if parsed.estimator is None:
+        return True
+    usual = cost.make_usual(limits.USUAL_INPUT_NODES, limits.USUAL_INPUT_TEXT, limits.USUAL_INPUT_ELEMENTS)
+    found = parsed.estimator.bound(dict.fromkeys(parsed.roots, usual))
+    return found.time <= limits.USUAL_MICROSECONDS and found.memory <= limits.EVALUATOR_MEMORY
+
+
+def enlarge(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same, marked where it is so large that expressions are to take no more of it than they read."""
+    return fields if is_small(fields) else Large(fields)
+
+
+def is_small(fields: Mapping[str, Any]) -> bool:
+    """Whether an expression may take all of it."""
+    found = weight.weigh(fields, most_nodes=limits.SMALL_INPUT_NODES)
+    return found.text <= limits.SMALL_INPUT_TEXT
 
 
 def find_paths(parsed: Parsed, name: str, fields: Collection[str]) -> frozenset[Path]:

@@ -55,7 +55,7 @@ def read_word(stated: Any, parameters: Object) -> str:
 def evaluate(expression: str, parameters: Object) -> str | None:
     """What an expression on parameters gives, as text; None where it gives nothing."""
     parsed = expressions.parse(expression)
-    outcome = expressions.bind(parsed, path="", constants={"params": parameters}).evaluate({})
+    outcome = expressions.bind(parsed, path="", constants={"params": expressions.enlarge(parameters)}).evaluate({})
     if not isinstance(outcome, Known) or outcome.value is None:
         return None
     return values.write_text(outcome.value)

@@ -7,6 +7,11 @@ from typing import TypeAlias, TypeVar
 
 Result = TypeVar("Result")
 
+
+class Unevaluated(Exception):
+    """The work needs expressions that are still being evaluated: begin it again when that is done."""
+
+
 Pieces: TypeAlias = Generator[None, None, Result]
 """Does a piece at every `next`, a millisecond or so; its return value is the result."""
 

@@ -12,6 +12,7 @@ import orjson
 from hearth.engine import pacing
 from hearth.engine.ports import StackObject
 from hearth.engine.recorder import Recorder
+from hearth.engine.unassisted import Unassisted
 from hearth.model.child import Object
 from hearth.model.shards import WHOLE, Share
 from hearth.plan.hashing import Hasher
@@ -90,7 +91,9 @@ class Told:
 
 async def begin(home: SlowHome, told: Told) -> Recorder:
     """A recorder that was told of one message, and a moment later of another."""
-    services: Any = SimpleNamespace(home=home, hashes=HASHES, clock=VirtualClock(), share=WHOLE)
+    services: Any = SimpleNamespace(
+        home=home, hashes=HASHES, clock=VirtualClock(), share=WHOLE, evaluations=Unassisted()
+    )
     recorder = Recorder(services, find_runner=lambda _uid: told, interval=1.0)
     recorder.start()
     recorder.touch("u")
@@ -168,7 +171,9 @@ def test_among_many_progress_is_told_less_often_and_in_the_end_all_of_it() -> No
 
     async def story(count: int, seconds: int, share: Share = WHOLE) -> Crowd:
         home, told = Crowd(count), Told("0")
-        services: Any = SimpleNamespace(home=home, hashes=HASHES, clock=VirtualClock(), share=share)
+        services: Any = SimpleNamespace(
+            home=home, hashes=HASHES, clock=VirtualClock(), share=share, evaluations=Unassisted()
+        )
         recorder = Recorder(services, find_runner=lambda _uid: told, interval=1.0)
         recorder.start()
         for second in range(seconds):

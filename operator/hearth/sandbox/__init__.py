@@ -1,0 +1,1 @@
+"""Evaluates expressions in processes of their own, within limits of time and memory."""

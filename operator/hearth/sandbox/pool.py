@@ -1,0 +1,317 @@
+"""The port `Evaluations` on evaluator processes: who is asked when, so that no Stack has more than its share.
+
+One expression of each Stack is evaluated at a time, the Stacks take turns, and one whose expressions take long waits
+several times as long before its next turn. Answers are kept, those that an expression exceeds a limit among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import orjson
+
+from hearth import supervision
+from hearth.model import limits
+from hearth.sandbox import process
+from hearth.sandbox.process import Lost, Process
+from hearth.sandbox.results import Results
+from hearth.template import evaluation
+from hearth.template.cost import Cost
+from hearth.template.evaluation import Answer, Excess, Unwritable
+
+LIMIT = "evaluations"
+"""The label of the metric for expressions that exceed a limit."""
+TELL_INTERVAL = 0.25
+"""Seconds between two passes of a Stack because of results, while more of them are to come."""
+HELD = 1.0
+"""Seconds until a Stack asks again whose expressions cannot be queued."""
+LONG = 0.1
+"""Seconds; whoever takes less need not rest."""
+KEY_BYTES = 16
+Start: TypeAlias = Callable[[], Awaitable[Process]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """An expression that waits to be evaluated."""
+
+    text: str
+    packed: bytes = field(repr=False)
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Stack:
+    """What one Stack waits for."""
+
+    uid: str
+    queue: OrderedDict[bytes, Request] = field(default_factory=OrderedDict)
+    size: int = 0
+    """Bytes of the inputs in its queue."""
+    running: bytes | None = None
+    """The key of the request that is being evaluated."""
+    rests_until: float = 0.0
+    """Monotonic seconds."""
+    told: float = float("-inf")
+    """When it was told of results last."""
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of it is to come."""
+        return not self.queue and self.running is None
+
+    def is_asked(self, key: bytes) -> bool:
+        """Whether that is to come already."""
+        return key == self.running or key in self.queue
+
+
+class Pool:
+    """Evaluates expressions of all Stacks."""
+
+    def __init__(
+        self,
+        *,
+        tell: Callable[[str], None],
+        on_limit: Callable[[str], None] = lambda _limit: None,
+        start: Start = process.start,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is started before it is needed. tell: gets the UID of a Stack that is to ask again."""
+        self._tell = tell
+        self._on_limit = on_limit
+        self._start = start
+        self._now = now
+        self._stacks: OrderedDict[str, Stack] = OrderedDict()
+        """Those that wait for something, in the order of their turns."""
+        self._results = Results()
+        self._idle: list[Process] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cancel_timer: Callable[[], None] | None = None
+        self._queued_bytes = 0
+        self._rests: dict[str, float] = {}
+        """By Stack until when it rests, in monotonic seconds, where it waits for nothing."""
+        self._held: set[str] = set()
+        """Stacks that are to ask again in a while, since too much is queued."""
+        self._whose = ""
+        self._time_left = 0.0
+        self._bytes_left = 0
+
+    # ------------------------------------------------------------ whoever evaluates
+
+    def begin(self, stack_uid: str) -> None:
+        """What is asked from now on is that Stack's; it has the whole of one turn of the event loop."""
+        self._whose = stack_uid
+        self._time_left = limits.TURN_MICROSECONDS
+        self._bytes_left = limits.TURN_PACKED_BYTES
+
+    def admits(self, cost: Cost) -> bool:
+        """Whether an expression of that cost may be evaluated in this process, in this turn."""
+        if not evaluation.is_small(cost) or cost.time > self._time_left:
+            return False
+        self._time_left -= cost.time
+        return True
+
+    def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:
+        """The answer, or None where it is to come; then the Stack is told."""
+        if self._bytes_left <= 0:
+            self._put_off(self._whose)
+            return None
+        try:
+            packed = orjson.dumps(data)
+        except TypeError:
+            return Unwritable("reads a value that JSON has no form for")
+        self._bytes_left -= len(packed)
+        if len(packed) > limits.EVALUATOR_INPUT_BYTES:
+            return Excess(f"reads more than {limits.EVALUATOR_INPUT_BYTES // 2**20} MiB")
+        key = hashlib.blake2b(packed, digest_size=KEY_BYTES, key=hashlib.sha256(text.encode()).digest()).digest()
+        known = self._results.find(self._whose, key)
+        if known is None:
+            self._enqueue(self._whose, key, Request(text=text, packed=packed))
+        return known
+
+    async def wait(self, stack_uid: str) -> None:
+        """Returns once nothing is to come for that Stack."""
+        stack = self._stacks.get(stack_uid)
+        if stack is not None:
+            waiter = asyncio.get_running_loop().create_future()
+            stack.waiters.append(waiter)
+            await waiter
+        else:
+            await asyncio.sleep(HELD if stack_uid in self._held else 0.0)
+
+    def forget(self, stack_uid: str) -> None:
+        """The Stack is gone."""
+        self._results.forget(stack_uid)
+        stack = self._stacks.pop(stack_uid, None)
+        if stack is not None:
+            self._queued_bytes -= stack.size
+            release(stack)
+
+    async def close(self) -> None:
+        """End all processes."""
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(each.end() for each in self._idle))
+        self._idle.clear()
+
+    # ------------------------------------------------------------ turns
+
+    def _enqueue(self, stack_uid: str, key: bytes, request: Request) -> None:
+        stack = self._stacks.get(stack_uid)
+        if stack is None:
+            stack = self._stacks[stack_uid] = Stack(stack_uid, rests_until=self._rests.pop(stack_uid, 0.0))
+        if stack.is_asked(key):
+            return
+        size = stack.size + len(request.packed)
+        is_full = len(stack.queue) >= limits.EVALUATIONS_QUEUED or size > limits.EVALUATIONS_QUEUED_BYTES
+        if stack.queue and is_full:
+            # It is told as soon as what waits there is done.
+            return
+        if self._queued_bytes + len(request.packed) > limits.ALL_EVALUATIONS_QUEUED_BYTES and self._queued_bytes:
+            self._hold(stack)
+            return
+        self._put(stack, key, request)
+        self._dispatch()
+
+    def _put(self, stack: Stack, key: bytes, request: Request) -> None:
+        stack.queue[key] = request
+        stack.size += len(request.packed)
+        self._queued_bytes += len(request.packed)
+
+    def _hold(self, stack: Stack) -> None:
+        """Let a Stack whose expression cannot be queued ask again."""
+        if not stack.is_idle:
+            return
+        self._leave(stack)
+        if stack.uid not in self._held:
+            self._held.add(stack.uid)
+            self._put_off(stack.uid, delay=HELD)
+
+    def _leave(self, stack: Stack) -> None:
+        """A Stack waits for nothing any more."""
+        del self._stacks[stack.uid]
+        now = self._now()
+        self._rests = {uid: until for uid, until in self._rests.items() if until > now}
+        if stack.rests_until > now:
+            self._rests[stack.uid] = stack.rests_until
+
+    def _put_off(self, stack_uid: str, *, delay: float = 0.0) -> None:
+        """Let a Stack ask again after a while."""
+
+        def tell() -> None:
+            self._held.discard(stack_uid)
+            self._tell(stack_uid)
+
+        supervision.call_later(delay, tell, where="evaluations")
+
+    def _dispatch(self) -> None:
+        """Begin what can begin."""
+        while len(self._tasks) < limits.EVALUATORS:
+            stack = self._find_next()
+            if stack is None:
+                self._arm_timer()
+                return
+            key, request = stack.queue.popitem(last=False)
+            stack.size -= len(request.packed)
+            self._queued_bytes -= len(request.packed)
+            stack.running = key
+            self._stacks.move_to_end(stack.uid)
+            self._begin(stack, key, request)
+
+    def _find_next(self) -> Stack | None:
+        """Whose turn it is."""
+        now = self._now()
+        return next(
+            (each for each in self._stacks.values() if each.queue and not each.running and each.rests_until <= now),
+            None,
+        )
+
+    def _arm_timer(self) -> None:
+        """Look again once a Stack has rested."""
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+            self._cancel_timer = None
+        due = min((each.rests_until for each in self._stacks.values() if each.queue and not each.running), default=None)
+        if due is not None:
+            self._cancel_timer = supervision.call_later(
+                max(0.0, due - self._now()), self._dispatch, where="evaluations"
+            )
+
+    def _begin(self, stack: Stack, key: bytes, request: Request) -> None:
+        async def evaluate() -> None:
+            answer = await self._evaluate(stack, request)
+            self._finish(stack, key, request, answer)
+
+        def fail(_error: BaseException) -> None:
+            self._finish(stack, key, request, Excess("cannot be evaluated because of an internal error"))
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if not task.cancelled():
+                self._dispatch()
+
+        task = supervision.spawn("evaluations", evaluate, on_error=fail)
+        self._tasks.add(task)
+        task.add_done_callback(supervision.guard("evaluations", end))
+
+    async def _evaluate(self, stack: Stack, request: Request) -> Answer | None:
+        """The answer; None where it is to be tried again."""
+        request.tries += 1
+        worker: Process | None = None
+        begun = self._now()
+        try:
+            worker = self._idle.pop() if self._idle else await self._start()
+            begun = self._now()
+            return await worker.ask(request.text, request.packed)
+        except Lost as lost:
+            return Excess(str(lost)) if request.tries >= limits.EVALUATION_TRIES else None
+        finally:
+            took = self._now() - begun
+            if took >= LONG:
+                stack.rests_until = self._now() + limits.EVALUATION_REST * took
+            if worker is not None:
+                await self._put_back(worker)
+
+    async def _put_back(self, worker: Process) -> None:
+        if worker.is_usable:
+            self._idle.append(worker)
+        else:
+            await worker.end()
+
+    def _finish(self, stack: Stack, key: bytes, request: Request, answer: Answer | None) -> None:
+        stack.running = None
+        if self._stacks.get(stack.uid) is not stack:
+            # It is gone meanwhile.
+            return
+        if answer is None:
+            self._put(stack, key, request)
+            return
+        if isinstance(answer, Excess):
+            self._on_limit(LIMIT)
+        self._results.keep(stack.uid, key, answer)
+        now = self._now()
+        if stack.is_idle:
+            self._leave(stack)
+            release(stack)
+        elif now - stack.told < TELL_INTERVAL:
+            return
+        stack.told = now
+        self._tell(stack.uid)
+
+
+def release(stack: Stack) -> None:
+    """Let whoever waits for that Stack go on."""
+    for waiter in stack.waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+    stack.waiters.clear()

@@ -1,0 +1,97 @@
+"""An evaluator process: takes expressions and their inputs from its standard input, and answers on its standard output.
+
+Started as `python -m hearth.sandbox.worker` by the operator. It limits itself: CPU for each expression by a timer whose
+signal ends the process, memory for all of them. It has no credentials, no environment and no open file but the two pipes.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from hearth.model import limits
+from hearth.sandbox import frames
+from hearth.template import expressions, values
+
+NICENESS = 10
+"""The operator and its watches go first."""
+MESSAGE_BYTES = 4096
+"""Of a message about a failure, which may quote a value."""
+
+
+def main() -> None:
+    """Answer until the standard input ends."""
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
+    confine()
+    replies.write(frames.write_reply(frames.READY, b""))
+    replies.flush()
+    while (request := read_request(requests)) is not None:
+        letter, content = answer(*request)
+        replies.write(frames.write_reply(letter, content))
+        replies.flush()
+
+
+def confine() -> None:
+    """Let this process take little, and let it be the first to go where memory is short."""
+    os.nice(NICENESS)
+    for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
+        resource.setrlimit(kind, (0, 0))
+    most = find_address_space() + limits.EVALUATOR_MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    except OSError:
+        # Not on this system, or not allowed: the limit above holds all the same.
+        return
+
+
+def find_address_space() -> int:
+    """Bytes of the address space that this process has taken."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+    return int(pages) * resource.getpagesize()
+
+
+def read_request(requests: BinaryIO) -> tuple[str, bytes] | None:
+    """The next expression and its inputs; None where there are no more."""
+    head = requests.read(frames.HEADER.size)
+    if len(head) < frames.HEADER.size:
+        return None
+    length, rest = frames.HEADER.unpack(head)
+    return requests.read(length).decode(errors="surrogatepass"), requests.read(rest)
+
+
+def answer(text: str, packed: bytes) -> tuple[bytes, bytes]:
+    """The reply: its letter and its content."""
+    signal.setitimer(signal.ITIMER_PROF, limits.EVALUATOR_CPU)
+    try:
+        return evaluate(text, orjson.loads(packed))
+    except MemoryError:
+        return frames.NO_MEMORY, b""
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+
+def evaluate(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The same without limits."""
+    found = expressions.run(expressions.parse(text), data)
+    if isinstance(found, expressions.Failed):
+        return frames.FAILURE, found.message.encode(errors="replace")[:MESSAGE_BYTES]
+    try:
+        content = orjson.dumps(values.convert(found))
+    except values.Unwritable as error:
+        return frames.UNWRITABLE, str(error).encode(errors="replace")[:MESSAGE_BYTES]
+    except (TypeError, RecursionError):
+        return frames.UNWRITABLE, expressions.UNWRITABLE.encode()
+    return (frames.VALUE, content) if len(content) <= limits.OBJECT_BYTES else (frames.TOO_LARGE, b"")
+
+
+if __name__ == "__main__":
+    main()

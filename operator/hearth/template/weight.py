@@ -1,0 +1,86 @@
+"""How large JSON values are, and how to take from a large one only what an expression reads.
+
+Knows neither expressions nor limits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.model.child import Path
+
+NODE_BYTES = 64
+"""What a value takes besides its text, in CEL as in Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """An upper bound of the content of one value."""
+
+    nodes: float
+    """Values in it, itself among them."""
+    text: float
+    """Bytes of its strings and keys."""
+
+    @property
+    def total(self) -> float:
+        """Bytes of memory."""
+        return self.nodes * NODE_BYTES + self.text
+
+
+UNKNOWN = Weight(math.inf, math.inf)
+
+
+def weigh(value: Any, *, most_nodes: int) -> Weight:
+    """The weight of a JSON value; UNKNOWN where it holds more values than that, so that the look itself stays cheap."""
+    nodes, text = 1, 0
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, str):
+            text += len(found) if found.isascii() else len(found.encode(errors="replace"))
+            continue
+        if isinstance(found, Mapping):
+            nodes += 2 * len(found)
+            text += sum(map(len, found))
+            waiting += found.values()
+        elif isinstance(found, list | tuple):
+            nodes += len(found)
+            waiting += found
+        if nodes > most_nodes:
+            return UNKNOWN
+    return Weight(nodes, text)
+
+
+class Large(dict[str, Any]):
+    """The fields of an object that is too large to be handed to CEL as a whole for every expression."""
+
+    __slots__ = ()
+
+
+def narrow(value: Mapping[str, Any], paths: Collection[Path]) -> Mapping[str, Any]:
+    """Only what lies under `paths`; with every field on the way to a path that is not there. `()` is all of it."""
+    if () in paths:
+        return value
+    result: dict[str, Any] = {}
+    for path in paths:
+        take(value, path, into=result)
+    return result
+
+
+def take(value: Mapping[str, Any], path: Path, *, into: dict[str, Any]) -> None:
+    """Copy what lies at the path, or as much of the way to it as is there."""
+    source: Any = value
+    for key in path[:-1]:
+        if key not in source:
+            return
+        inner = source[key]
+        if not isinstance(inner, Mapping):
+            into[key] = inner
+            return
+        source, into = inner, into.setdefault(key, {})
+    if path[-1] in source:
+        into[path[-1]] = source[path[-1]]

@@ -1,0 +1,307 @@
+"""Who is evaluated when, what is kept, and who is told."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from hearth.model import limits
+from hearth.sandbox.pool import Pool
+from hearth.sandbox.process import CPU, Lost, Process
+from hearth.sandbox.results import Results
+from hearth.template.cost import Cost
+from hearth.template.evaluation import Answer, Excess, Unwritable, Value
+
+SMALL = Cost(time=100.0, memory=100.0, size=10.0)
+
+
+@dataclass
+class Desk:
+    """Evaluators that answer when a test says so, in a time that it sets."""
+
+    asked: list[str] = field(default_factory=list)
+    """The texts, in the order in which they were taken up."""
+    told: list[str] = field(default_factory=list)
+    reached: list[str] = field(default_factory=list)
+    running: dict[str, asyncio.Future[Answer]] = field(default_factory=dict)
+    started: int = 0
+    now: float = 0.0
+
+    def make_pool(self) -> Pool:
+        return Pool(tell=self.told.append, on_limit=self.reached.append, start=self.start, now=lambda: self.now)
+
+    async def start(self) -> Process:
+        self.started += 1
+        return Worker(self)  # type: ignore[return-value]  # a process that is none
+
+    async def answer(self, text: str, answer: Answer | Exception, *, after: float = 0.0) -> None:
+        self.now += after
+        if isinstance(answer, Exception):
+            self.running.pop(text).set_exception(answer)
+        else:
+            self.running.pop(text).set_result(answer)
+        await turn()
+
+
+@dataclass
+class Worker:
+    desk: Desk
+    is_usable: bool = True
+
+    async def ask(self, text: str, packed: bytes) -> Answer:
+        self.desk.asked.append(text)
+        self.desk.running[text] = asyncio.get_running_loop().create_future()
+        try:
+            answer = await self.desk.running[text]
+        except Lost:
+            self.is_usable = False
+            raise
+        self.is_usable = answer is not CPU
+        return answer
+
+    async def end(self) -> int:
+        return 0
+
+
+async def turn() -> None:
+    """Let whatever can go on go on."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def ask(pool: Pool, stack: str, text: str, **data: Any) -> Answer | None:
+    pool.begin(stack)
+    return pool.ask(text, data)
+
+
+async def test_an_answer_is_to_come_then_kept_and_the_stack_is_told() -> None:
+    """It asks again, and has it at once."""
+    desk = Desk()
+    pool = desk.make_pool()
+
+    first = ask(pool, "shop", "x", x=1)
+    await turn()
+    await desk.answer("x", Value(b"1"))
+
+    assert (first, desk.told) == (None, ["shop"])
+    assert ask(pool, "shop", "x", x=1) == Value(b"1")
+    assert desk.asked == ["x"]
+    await pool.close()
+
+
+@pytest.mark.parametrize(
+    ("stack", "text", "data"),
+    [
+        pytest.param("shop", "x", {"x": 2}, id="other-inputs"),
+        pytest.param("shop", "x + 0", {"x": 1}, id="another-text"),
+        pytest.param("other", "x", {"x": 1}, id="another-stack"),
+    ],
+)
+async def test_an_answer_is_kept_for_the_same_question_of_the_same_stack(
+    stack: str, text: str, data: dict[str, Any]
+) -> None:
+    """Anything else is another question."""
+    desk = Desk()
+    pool = desk.make_pool()
+    ask(pool, "shop", "x", x=1)
+    await turn()
+    await desk.answer("x", Value(b"1"))
+
+    assert ask(pool, stack, text, **data) is None
+    await pool.close()
+
+
+async def test_each_stack_has_one_expression_evaluated_at_a_time_and_they_take_turns() -> None:
+    """A hundred expressions of one Stack do not come before the one of another."""
+    desk = Desk()
+    pool = desk.make_pool()
+    for number in range(100):
+        ask(pool, "hostile", f"x{number}")
+    ask(pool, "shop", "y")
+    await turn()
+
+    assert desk.asked == ["x0", "y"]
+    await pool.close()
+
+
+async def test_a_stack_whose_expressions_take_long_waits_for_its_next_turn() -> None:
+    """It has a fifth of one process at most."""
+    desk = Desk()
+    pool = desk.make_pool()
+    ask(pool, "hostile", "x")
+    ask(pool, "hostile", "y")
+    await turn()
+    await desk.answer("x", CPU, after=1.0)
+    ask(pool, "shop", "z")
+    await turn()
+    before = list(desk.asked)
+    desk.now += limits.EVALUATION_REST
+    ask(pool, "shop", "next")
+    await turn()
+
+    assert (before, desk.asked) == (["x", "z"], ["x", "z", "y"])
+    await pool.close()
+
+
+async def test_an_excess_is_kept_and_counted() -> None:
+    """The same inputs are never tried again."""
+    desk = Desk()
+    pool = desk.make_pool()
+    ask(pool, "shop", "x")
+    await turn()
+    await desk.answer("x", CPU)
+
+    assert (ask(pool, "shop", "x"), desk.reached, desk.asked) == (CPU, ["evaluations"], ["x"])
+    await pool.close()
+
+
+async def test_a_lost_process_is_replaced_and_its_expression_tried_again_a_few_times() -> None:
+    """Then it counts as the expression's fault."""
+    desk = Desk()
+    pool = desk.make_pool()
+    ask(pool, "shop", "x")
+    await turn()
+    for _ in range(limits.EVALUATION_TRIES):
+        await desk.answer("x", Lost("ended the process that evaluated it"))
+
+    assert ask(pool, "shop", "x") == Excess("ended the process that evaluated it")
+    assert (desk.asked, desk.started) == (["x"] * limits.EVALUATION_TRIES, limits.EVALUATION_TRIES)
+    await pool.close()
+
+
+async def test_a_process_that_answered_is_asked_again() -> None:
+    """One is started for a hundred expressions in a row."""
+    desk = Desk()
+    pool = desk.make_pool()
+    for number in range(100):
+        ask(pool, "shop", f"x{number}")
+    await turn()
+    for number in range(100):
+        await desk.answer(f"x{number}", Value(b"1"))
+
+    assert desk.started == 1
+    await pool.close()
+
+
+async def test_a_mistake_of_ours_is_an_answer_too() -> None:
+    """Nobody waits forever."""
+    desk = Desk()
+    pool = desk.make_pool()
+    ask(pool, "shop", "x")
+    await turn()
+    await desk.answer("x", ZeroDivisionError())
+
+    assert ask(pool, "shop", "x") == Excess("cannot be evaluated because of an internal error")
+    await pool.close()
+
+
+async def test_results_of_a_stack_that_is_gone_are_dropped() -> None:
+    """What comes in afterwards is kept for nobody."""
+    desk = Desk()
+    pool = desk.make_pool()
+    ask(pool, "shop", "x")
+    await turn()
+    pool.forget("shop")
+    await desk.answer("x", Value(b"1"))
+
+    assert (desk.told, ask(pool, "shop", "x")) == ([], None)
+    await pool.close()
+
+
+async def test_whoever_waits_goes_on_when_nothing_is_to_come() -> None:
+    """A definition is compiled again once all its expressions are evaluated."""
+    desk = Desk()
+    pool = desk.make_pool()
+    ask(pool, "shop", "x")
+    ask(pool, "shop", "y")
+    waiting = asyncio.create_task(pool.wait("shop"))
+    await turn()
+    await desk.answer("x", Value(b"1"))
+    is_early = waiting.done()
+    await desk.answer("y", Value(b"1"))
+
+    assert (is_early, waiting.done()) == (False, True)
+    await pool.close()
+
+
+async def test_in_one_turn_a_stack_has_a_share_of_the_process_itself() -> None:
+    """What is small each by itself goes elsewhere when there is too much of it."""
+    pool = Desk().make_pool()
+    each = Cost(time=limits.EVALUATION_MICROSECONDS, memory=1.0, size=1.0)
+    pool.begin("shop")
+    admitted = [pool.admits(each) for _ in range(20)]
+    pool.begin("shop")
+
+    assert sum(admitted) == limits.TURN_MICROSECONDS / limits.EVALUATION_MICROSECONDS
+    assert pool.admits(each)
+
+
+@pytest.mark.parametrize(
+    ("cost", "is_admitted"),
+    [
+        pytest.param(SMALL, True, id="small"),
+        pytest.param(Cost(time=1e6, memory=1.0, size=1.0), False, id="time"),
+        pytest.param(Cost(time=1.0, memory=1e9, size=1.0), False, id="memory"),
+    ],
+)
+async def test_what_is_evaluated_in_the_process_itself(cost: Cost, is_admitted: bool) -> None:
+    """By its upper bound."""
+    pool = Desk().make_pool()
+    pool.begin("shop")
+
+    assert pool.admits(cost) is is_admitted
+
+
+async def test_inputs_beyond_the_share_of_a_turn_are_not_even_looked_at() -> None:
+    """The Stack is told to ask again."""
+    desk = Desk()
+    pool = desk.make_pool()
+    large = "a" * limits.TURN_PACKED_BYTES
+    pool.begin("shop")
+    pool.ask("x", {"x": large})
+    pool.ask("y", {"x": large})
+    await asyncio.sleep(0.01)
+
+    assert (desk.asked, desk.told) == (["x"], ["shop"])
+    await pool.close()
+
+
+async def test_what_has_no_json_is_no_question() -> None:
+    """It has an answer at once."""
+    pool = Desk().make_pool()
+
+    assert isinstance(ask(pool, "shop", "x", x=2**70), Unwritable)
+
+
+async def test_inputs_that_are_too_large_for_any_process_are_an_excess() -> None:
+    """Nothing is copied for them."""
+    pool = Desk().make_pool()
+    answer = ask(pool, "shop", "x", x="a" * (limits.EVALUATOR_INPUT_BYTES + 1))
+
+    assert answer == Excess("reads more than 16 MiB")
+
+
+def fill(results: Results, stack: str, count: int, size: int) -> None:
+    for number in range(count):
+        results.keep(stack, f"{stack}{number}".encode(), Value(b"a" * (size - 512)))
+
+
+def test_results_are_bounded_and_the_largest_gives_way() -> None:
+    """A Stack with little keeps what it has."""
+    results = Results(most=10_000, most_per_stack=8_000)
+    fill(results, "small", 2, 1_000)
+    fill(results, "large", 20, 1_000)
+
+    assert results.size == 10_000
+    assert [results.find("small", f"small{number}".encode()) is not None for number in range(2)] == [True, True]
+    assert results.find("large", b"large19") is not None
+
+
+def test_forgotten_results_take_no_memory() -> None:
+    """None of a Stack that is gone."""
+    results = Results()
+    fill(results, "shop", 20, 1_000)
+    results.forget("shop")
+
+    assert results.size == 0

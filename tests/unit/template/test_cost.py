@@ -1,0 +1,243 @@
+"""How much an expression may take, by its text and the sizes of its inputs, and where it is evaluated therefore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from hearth.model import limits
+from hearth.template import cost, evaluation, expressions, weight
+from hearth.template.blueprint import Broken, Known, Pending
+from hearth.template.cost import Cost
+from hearth.template.evaluation import Answer, Excess, Failure, Unwritable, Value
+
+CONDITIONS = [{"type": name, "status": "True", "message": "all is well"} for name in ("Ready", "Available", "Synced")]
+WEB = {"metadata": {"name": "web", "labels": {"a": "b"}}, "status": {"conditions": CONDITIONS, "replicas": 3}}
+TEXT = "a" * 800_000
+
+
+def make_bomb(levels: int) -> str:
+    """Few characters that double a list again and again."""
+    text = f"size(a{levels})"
+    for level in range(levels, 0, -1):
+        text = f"cel.bind(a{level}, a{level - 1}+a{level - 1}, {text})"
+    return text.replace("a0", "[1]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("web.status.replicas >= 1", id="comparison"),
+        pytest.param("web.metadata.name + '-' + web.metadata.labels.a", id="few-concatenations"),
+        pytest.param("has(web.a.b) ? web.a.b : web.?c.?d.orValue('x')", id="optional"),
+        pytest.param("int(web.a) * 2 % 3 + size(web.b)", id="arithmetic"),
+        pytest.param("string(base64.decode(web.a)).lowerAscii().startsWith('x')", id="text"),
+        pytest.param("quantity(web.a).add(quantity('1Gi')).isGreaterThan(quantity('2'))", id="quantities"),
+        pytest.param("math.greatest(web.a, 3)", id="math"),
+        pytest.param("[web.a, web.b][0]", id="list"),
+        pytest.param("timestamp(web.a).getFullYear()", id="time"),
+    ],
+)
+def test_ordinary_expressions_need_no_bound(text: str) -> None:
+    """Whatever small inputs they get."""
+    assert expressions.parse(text).estimator is None
+
+
+ORDINARY = [
+    pytest.param("web.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')", id="exists"),
+    pytest.param("web.status.conditions.all(c, c.status == 'True')", id="all"),
+    pytest.param("web.status.conditions.exists_one(c, c.type == 'Ready')", id="exists-one"),
+    pytest.param("web.status.conditions.filter(c, c.type == 'Ready')[0].message", id="filter"),
+    pytest.param("web.status.conditions.map(c, c.type + '=' + c.status).join(',')", id="map-and-join"),
+    pytest.param("web.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')", id="pattern"),
+    pytest.param("web.metadata.name.replace('w', 'vv').split('v')", id="replace-and-split"),
+    pytest.param("'%s-%d'.format([web.metadata.name, web.status.replicas])", id="format"),
+    pytest.param("cel.bind(n, web.metadata.name, n + '-' + n)", id="bind"),
+    pytest.param("['Ready', 'Synced'].all(t, web.status.conditions.exists(c, c.type == t))", id="loop-in-loop"),
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_what_templates_usually_do_stays_in_the_process(text: str) -> None:
+    """Bounded by what the inputs really are."""
+    bound = expressions.bind(expressions.parse(text), path="p", constants={})
+
+    assert isinstance(bound.evaluate({"web": WEB}), Known)
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_what_rules_usually_do_is_allowed_in_them(text: str) -> None:
+    """Judged before any object is known."""
+    assert expressions.is_bounded(expressions.parse(text))
+
+
+COSTLY = [
+    pytest.param(make_bomb(21), {}, id="doubling-by-bind"),
+    pytest.param("web.list.exists(i, web.text.replace('a', 'bb').size() < 0)", {"list": [1] * 1000, "text": TEXT}, id="replace-in-a-loop"),
+    pytest.param("web.text.replace('a', web.text)", {"text": TEXT}, id="replace-by-much"),
+    pytest.param("web.list.map(i, i)", {"list": list(range(9000))}, id="a-list-copied-at-each-step"),
+    pytest.param("web.list.filter(i, i > 3)", {"list": list(range(9000))}, id="filter"),
+    pytest.param("web.list.join(web.text)", {"list": ["a"] * 1000, "text": TEXT}, id="join"),
+    pytest.param("web.list.map(i, web.text)", {"list": [1] * 100, "text": TEXT}, id="copies"),
+    pytest.param("web.text.matches('((a{0,10}){0,10}){0,10}b')", {"text": TEXT}, id="unfolded-pattern"),
+    pytest.param("web.text.matches('(\\\\p{L}|a){200}b')", {"text": "a"}, id="large-pattern"),
+    pytest.param("web.text.matches(web.pattern + '')", {"text": TEXT, "pattern": "a"}, id="unknown-pattern"),
+    pytest.param("web.text + web.text + web.text + web.text + web.text + web.text", {"text": TEXT}, id="large-concatenations"),
+    pytest.param("web.list.exists(i, web.list.exists(j, web.list == [i, j]))", {"list": list(range(500))}, id="loops-in-loops"),
+    pytest.param("web.text.split('').size() > 0", {"text": TEXT}, id="split"),
+    pytest.param("'%s%s'.format([web.text, web.text])", {"text": TEXT}, id="format"),
+    pytest.param("web.list == web.list", {"list": [0] * 500_000}, id="many-values"),
+]  # fmt: skip
+
+
+@dataclass
+class Elsewhere:
+    """A port that answers what it is told."""
+
+    answer: Answer | None = None
+    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+
+    def admits(self, cost: Cost) -> bool:
+        """By its bound."""
+        return evaluation.is_small(cost)
+
+    def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:
+        """What it is told."""
+        self.asked.append((text, data))
+        return self.answer
+
+
+@pytest.mark.parametrize(("text", "fields"), COSTLY)
+def test_what_may_take_long_is_never_evaluated_in_the_process(text: str, fields: dict[str, Any]) -> None:
+    """It is asked for elsewhere, and waited for."""
+    port = Elsewhere()
+    bound = expressions.bind(expressions.parse(text), path="p", constants={}, evaluator=port)
+
+    outcome = bound.evaluate({"web": expressions.enlarge(fields)})
+
+    assert isinstance(outcome, Pending)
+    assert outcome.is_evaluating
+    assert [asked for asked, _ in port.asked] == [text]
+
+
+@pytest.mark.parametrize(("text", "fields"), COSTLY)
+def test_without_anywhere_else_what_may_take_long_is_broken(text: str, fields: dict[str, Any]) -> None:
+    """It says where, what, and what to do."""
+    bound = expressions.bind(expressions.parse(text), path="spec.x", constants={})
+
+    outcome = bound.evaluate({"web": expressions.enlarge(fields)})
+
+    assert isinstance(outcome, Broken)
+    assert outcome.path == "spec.x"
+    assert outcome.message.startswith("expression may take more time or memory than it is allowed here; simplify it: `")
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        pytest.param(Value(b'{"a":[1]}'), Known({"a": [1]}), id="value"),
+        pytest.param(
+            Failure("no such overload"),
+            Broken(path="spec.x", message="`web.a.map(i, i)` fails: no such overload"),
+            id="failure",
+        ),
+        pytest.param(
+            Unwritable("gives nan"), Broken(path="spec.x", message="`web.a.map(i, i)` gives nan"), id="unwritable"
+        ),
+        pytest.param(
+            Excess("took more than 1 s of CPU"),
+            Broken(path="spec.x", message="expression took more than 1 s of CPU; simplify it: `web.a.map(i, i)`"),
+            id="excess",
+        ),
+    ],
+)
+def test_an_answer_from_elsewhere_is_an_outcome(answer: Answer, outcome: object) -> None:
+    """As if it had been evaluated here."""
+    bound = expressions.bind(
+        expressions.parse("web.a.map(i, i)"), path="spec.x", constants={}, evaluator=Elsewhere(answer)
+    )
+
+    assert bound.evaluate({"web": {"a": list(range(5000))}}) == outcome
+
+
+def test_a_failure_elsewhere_waits_for_what_is_not_there_yet() -> None:
+    """As one here does."""
+    bound = expressions.bind(
+        expressions.parse("web.a.map(i, i + web.b)"), path="p", constants={}, evaluator=Elsewhere(Failure("no key"))
+    )
+
+    assert bound.evaluate({"web": {"a": list(range(5000))}}) == Pending(missing=("web.b",))
+
+
+def test_an_expression_takes_of_a_large_object_what_it_reads() -> None:
+    """So that the rest of it costs nothing, and goes nowhere."""
+    port = Elsewhere()
+    fields = expressions.enlarge({"list": list(range(5000)), "other": [0] * 50_000, "text": TEXT})
+    bound = expressions.bind(expressions.parse("web.list.map(i, i)"), path="p", constants={}, evaluator=port)
+
+    bound.evaluate({"web": fields})
+
+    assert port.asked == [("web.list.map(i, i)", {"web": {"list": list(range(5000))}})]
+
+
+def test_large_constants_are_narrowed_once() -> None:
+    """A parameter that nobody asks for is not handed on."""
+    params = expressions.enlarge({"name": "web", "other": [0] * 50_000})
+    bound = expressions.bind(expressions.parse("params.name + '-x'"), path="p", constants={"params": params})
+
+    assert bound.constants == {"params": {"name": "web"}}
+    assert bound.evaluate({}) == Known("web-x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(make_bomb(21), id="doubling"),
+        pytest.param(
+            "web.a.map(x, web.a.map(y, web.a.map(z, web.a.map(u, web.a.map(v, x + y + z + u + v)))))", id="five-loops"
+        ),
+    ],
+)
+def test_a_rule_that_may_take_long_is_not_bounded(text: str) -> None:
+    """Whatever objects there are."""
+    assert not expressions.is_bounded(expressions.parse(text))
+
+
+def test_an_expression_has_a_longest_length() -> None:
+    """Wherever it comes from."""
+    with pytest.raises(ValueError, match=r"the expression has 4097 characters, and 4096 are allowed; divide it"):
+        expressions.parse("a" * (limits.EXPRESSION_LENGTH + 1))
+
+
+NARROWED = [
+    pytest.param({"a": {"b": 1, "c": 2}}, [("a", "b")], {"a": {"b": 1}}, id="a-field"),
+    pytest.param({"a": {"b": 1, "c": 2}, "d": 3}, [("a", "b"), ("a", "c")], {"a": {"b": 1, "c": 2}}, id="two-fields"),
+    pytest.param({"a": {"b": 1}}, [("a", "x")], {"a": {}}, id="absent"),
+    pytest.param({"a": 5}, [("a", "x")], {"a": 5}, id="no-map"),
+    pytest.param({"a": None}, [("a", "x")], {"a": None}, id="null"),
+    pytest.param({"b": 5}, [("a", "x")], {}, id="nothing"),
+    pytest.param({"a": 5}, [()], {"a": 5}, id="all"),
+]
+
+
+@pytest.mark.parametrize(("value", "paths", "narrowed"), NARROWED)
+def test_only_what_is_read_is_taken(value: Any, paths: Any, narrowed: Any) -> None:
+    """With the way to it."""
+    assert weight.narrow(value, paths) == narrowed
+
+
+@pytest.mark.parametrize(
+    ("pattern", "most"),
+    [
+        pytest.param("abc", 3, id="plain"),
+        pytest.param("a{3}", 12, id="repeated"),
+        pytest.param("(a{1,30}){20}", 13 * 600, id="nested"),
+        pytest.param("((a{100}){100}){100}", 20_000, id="more-than-re2-takes"),
+    ],
+)
+def test_a_pattern_unfolds(pattern: str, most: int) -> None:
+    """To so many instructions at most."""
+    assert cost.count_instructions(pattern) == most
