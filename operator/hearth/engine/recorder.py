@@ -17,6 +17,7 @@ from hearth.engine.pacing import Pacing
 from hearth.engine.ports import StackObject
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
+from hearth.model.child import Object
 from hearth.model.errors import Refused, Unreachable
 from hearth.plan import blockers, check, conditions, report, status_signature, veil, waits
 
@@ -173,6 +174,21 @@ class Recorder:
                 return
         runner.note_written({**before, **status})
 
+    def _build(self, stack: StackObject, runner: Runner, before: Object) -> Object:
+        """The status as it is to be, signed."""
+        self._evaluations.begin(stack.uid)
+        status = report.build(
+            runner.describe(),
+            runner.board,
+            memory=runner.memory,
+            before=before,
+            now=self._clock.now(),
+            monotonic=self._clock.monotonic(),
+        )
+        status = veil.cover(status, runner.intake.hidden_texts)
+        # Last of all: it is over what is written.
+        return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
+
     async def _write_changes(self, stack: StackObject, runner: Runner) -> Outcome:
         """Write what changed."""
         stack_uid = stack.uid
@@ -184,18 +200,7 @@ class Recorder:
             self.touch(stack_uid, delay=self._interval)
             return Outcome.PUT_OFF
         before = stack.status
-        self._evaluations.begin(stack_uid)
-        status = report.build(
-            runner.describe(),
-            runner.board,
-            memory=runner.memory,
-            before=before,
-            now=self._clock.now(),
-            monotonic=self._clock.monotonic(),
-        )
-        status = veil.cover(status, runner.intake.hidden_texts)
-        # Last of all: it is over what is written.
-        status = status_signature.sign(status, uid=stack_uid, hashes=self._hashes)
+        status = self._build(stack, runner, before)
         await self._contain_event(lambda: self._warn(stack, status), stack)
         patch = report.find_changes(before, status)
         if not patch:
