@@ -69,6 +69,10 @@ class Child:
     """Whether it says itself that it is to be kept when nothing wants it any more."""
     is_adopted: bool
     """Whether it was somebody else's before."""
+    is_held_down: bool
+    """Whether the field manager of suspending states fields of its spec."""
+    has_own_record: bool
+    """Whether the field manager of suspending owns the annotation `hearth.dev/suspended`."""
     fields: Mapping[str, Any]
     """The object cut down to what expressions and health rules read; always holds apiVersion, kind, metadata."""
     ownership: Ownership | None
@@ -141,6 +145,8 @@ def parse_child(
         is_identified=facts is not None,
         is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN,
         is_adopted=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED,
+        is_held_down=any(map(is_held, metadata.get("managedFields") or ())),
+        has_own_record=names.ANNOTATION_SUSPENDED in annotations and holds_record(metadata),
         fields=cut(raw, kind=kind, paths=paths),
         ownership=find_ownership(raw),
     )
@@ -248,6 +254,21 @@ def is_ours(entry: Mapping[str, Any]) -> bool:
         str(entry.get("manager", "")).startswith(names.MANAGER_PREFIX)
         and entry.get("operation") == "Apply"
         and not entry.get("subresource")
+    )
+
+
+def is_held(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of `managedFields` is that of suspending, with a field of the spec."""
+    return entry.get("manager") == names.SUSPENDER and "f:spec" in (entry.get("fieldsV1") or {})
+
+
+def holds_record(metadata: Mapping[str, Any]) -> bool:
+    """Whether the field manager of suspending owns the annotation in which the object remembers how it was."""
+    key = f"f:{names.ANNOTATION_SUSPENDED}"
+    return any(
+        entry.get("manager") == names.SUSPENDER
+        and key in (((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:annotations") or {})
+        for entry in metadata.get("managedFields") or ()
     )
 
 

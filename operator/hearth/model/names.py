@@ -20,7 +20,8 @@ LABEL_BUCKET = "hearth.dev/bucket"
 
 ANNOTATION_IDENTITY = "hearth.dev/identity"
 ANNOTATION_SIGNATURE = "hearth.dev/signature"
-"""On a child: the proof that we wrote whose it is; see `hearth.model.signatures`."""
+"""On a child: the proof that we wrote whose it is; see `hearth.model.signatures`. On a ControllerRevision: see
+`hearth.engine.verified_revisions`."""
 ANNOTATION_INCARNATION = "hearth.dev/incarnation"
 ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
@@ -46,8 +47,6 @@ ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
 ANNOTATION_ADOPTED = "hearth.dev/adopted"
 ANNOTATION_REVISION = "hearth.dev/revision"
 ANNOTATION_KINDS = "hearth.dev/kinds"
-ANNOTATION_SIGNATURE = "hearth.dev/signature"
-"""On a ControllerRevision: see `hearth.engine.verified_revisions`."""
 ANNOTATION_AUTHOR = "hearth.dev/author"
 ANNOTATION_COMMIT = "hearth.dev/commit"
 

@@ -150,8 +150,11 @@ class Board:
         """Follow whether the Stack is to be suspended; whether that changed, so that all is to be looked at again."""
         if is_suspended == (self.suspension is not None):
             return False
+        resolver = self._resolver
         self.suspension = (
-            Suspension(rules=self._resolver.rules, on_error=self._resolver.on_error) if is_suspended else None
+            Suspension(rules=resolver.rules, records=resolver.records, on_error=resolver.on_error)
+            if is_suspended
+            else None
         )
         self.frontier.clear()
         self.wakes.clear()
@@ -359,7 +362,8 @@ class Board:
         """What has an obsolete object run on as it was before it was suspended, while what follows it has failed."""
         if child is None or child.deleting or child.uid in memory.in_flight or not self.by_state[State.FAILED]:
             return None
-        return suspending.restore(child) if suspending.is_asleep(child) else None
+        records = self._resolver.records
+        return suspending.restore(child, records) if records.is_asleep(child) else None
 
     def _may_go(self, child: Child, memory: Memory) -> bool:
         """Whether an obsolete object may be deleted now."""

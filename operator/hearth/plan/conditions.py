@@ -26,6 +26,7 @@ EXTRA_TYPES = (
     "Checking",
     TAMPERED,
     "InternalError",
+    "SuspendRecordInvalid",
 )
 """The conditions that may be there besides, in the order in which they are shown."""
 

@@ -19,9 +19,11 @@ from hearth.template.blueprint import Replacement
 
 def decide(subject: Subject, child: Child, desired: Desired, finding: Finding) -> Standing:
     """The standing of a resource whose object is there: does it have the definition, and keep it?"""
-    is_suspended = suspending.is_suspended(child)
+    is_suspended = subject.records.is_suspended(child)
     if is_suspended:
-        finding = suspending.reclaim(child, finding)
+        finding = suspending.reclaim(child, finding, subject.records)
+    elif child.is_held_down and finding.left:
+        finding = suspending.reclaim_unrecorded(child, finding, subject.records)
     if child.hash != desired.hash:
         field = find_immutable(subject, child, finding) if child.is_identified else None
         return _replace(subject, child, field) if field else moves.to_apply(subject, desired, child, finding)

@@ -21,8 +21,8 @@ def to_apply(
     repairs: the fields that are taken back, where that is all that the write is for.
     """
     manifest = desired.manifest
-    if child is not None and suspending.is_suspended(child):
-        manifest = suspending.awaken(manifest, child, finding)
+    if child is not None and subject.records.is_suspended(child):
+        manifest = suspending.awaken(manifest, child, finding, subject.records)
     step = Apply(
         resource=subject.name,
         kind=desired.kind,
@@ -61,7 +61,8 @@ def to_await(child: Child) -> Standing:
 
 def to_resume(subject: Subject, child: Child) -> Standing:
     """The standing of a resource whose object has its definition, and is still suspended."""
-    standing, step = readiness.stand(child, State.PROGRESSING, "Resuming", "is being resumed"), suspending.resume(child)
+    standing = readiness.stand(child, State.PROGRESSING, "Resuming", "is being resumed")
+    step = suspending.resume(child, subject.records)
     return _when_due(subject, dataclasses.replace(standing, step=step), step)
 
 

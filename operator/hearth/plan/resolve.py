@@ -30,6 +30,7 @@ from hearth.plan.internal_errors import OnError, Retry
 from hearth.plan.readiness import enumerate_names
 from hearth.plan.standing import Standing, State
 from hearth.plan.subject import Subject
+from hearth.plan.suspend_records import SuspendRecords
 from hearth.plan.unproven import Unproven
 from hearth.plan.world import Memory
 from hearth.template import expressions, naming
@@ -81,6 +82,7 @@ class Resolver:
         self._stack = stack
         self._kinds = kinds
         self._hashes = hashes
+        self.records = SuspendRecords(hashes=hashes, rules=rules)
         self.unproven = Unproven()
         self._wanted: dict[str, Wanted] = {}
         self._seen: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {}
@@ -134,7 +136,8 @@ class Resolver:
         standing = self._judge(resource, standings, children, unready, memory=memory, now=now)
         if standing.is_ready or standing.state is State.PROGRESSING:
             return standing
-        return restoring.settle(name, standing, (standings[each] for each in unready), memory=memory, now=now)
+        waits_for = (standings[each] for each in unready)
+        return restoring.settle(name, standing, waits_for, memory=memory, records=self.records, now=now)
 
     def _judge(
         self,
@@ -165,6 +168,7 @@ class Resolver:
             ward=self.ward,
             adopts=adopts,
             rules=self.rules,
+            records=self.records,
             gates=self.gates,
         )
         return stops.hold(subject, self._decide(subject))
@@ -258,7 +262,7 @@ class Resolver:
         # What is not proven ours is signed first; only then anything may be made or deleted in its place.
         judge = decide.decide if child.mark is None or not child.is_identified else curing.cure
         standing = judge(subject, child, desired, finding)
-        remarks = drift.tell(subject.resource, child, finding, desired, subject.memory)
+        remarks = drift.tell(subject.resource, child, finding, desired, subject.memory) + self.records.tell(child)
         return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
 
     def _refuse(self, name: str, desired: Desired) -> Standing | None:

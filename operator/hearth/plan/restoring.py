@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from hearth.plan import steps, suspending
 from hearth.plan.standing import Standing, State
+from hearth.plan.suspend_records import SuspendRecords
 from hearth.plan.world import Memory
 
 STUCK = frozenset({State.FAILED, State.STOPPED})
@@ -17,7 +18,15 @@ MISSING = "ValueMissing"
 """The reason of a resource that waits for a value although what it requires is ready."""
 
 
-def settle(name: str, standing: Standing, unready: Iterable[Standing], *, memory: Memory, now: float) -> Standing:
+def settle(
+    name: str,
+    standing: Standing,
+    unready: Iterable[Standing],
+    *,
+    memory: Memory,
+    records: SuspendRecords,
+    now: float,
+) -> Standing:
     """The standing of a resource, with the step that restores its object where that is suspended and stuck.
 
     unready: how what it waits for stands; now: monotonic seconds.
@@ -30,11 +39,11 @@ def settle(name: str, standing: Standing, unready: Iterable[Standing], *, memory
     if not is_stuck:
         return standing
     child = standing.child
-    if child is None or child.deleting or not suspending.is_asleep(child):
+    if child is None or child.deleting or not records.is_asleep(child):
         return dataclasses.replace(standing, is_settled=True)
     if standing.step is not None or name in memory.in_flight or child.uid in memory.in_flight:
         return standing
-    step = suspending.restore(child)
+    step = suspending.restore(child, records)
     # By a key of its own: what is refused of the one says nothing of the other.
     attempt = memory.attempts.get(child.uid)
     if attempt is not None and attempt.subject == steps.subject(step) and attempt.next_try > now:

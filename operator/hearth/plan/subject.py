@@ -10,6 +10,7 @@ from hearth.plan.desired import Wanted
 from hearth.plan.gates import Gates
 from hearth.plan.healing import Ward
 from hearth.plan.health import Rulebook
+from hearth.plan.suspend_records import SuspendRecords
 from hearth.plan.world import Memory
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
@@ -34,6 +35,8 @@ class Subject:
     """Whether an object that is there already and nobody's child may be taken over."""
     rules: Rulebook
     """How objects do, by kind."""
+    records: SuspendRecords
+    """What suspended objects remember."""
     gates: Gates = gates.OPEN
     """What its user wants it held by."""
 

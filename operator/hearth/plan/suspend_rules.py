@@ -5,7 +5,7 @@ Read from the same texts as health rules (`hearth.plan.health_table`); must not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -87,6 +87,10 @@ def read_rule(node: yaml.Node, reader: Reader, *, owner: str) -> SuspendRule | N
     if words is None:
         return None
     sets = dict(read_sets(words.get("set"), node, reader))
+    if overlap := find_overlap(sets):
+        reader.note(
+            words.get("set") or node, f"sets {overlap[0]} and a field within it, {overlap[1]}; keep one of them"
+        )
     place = Place(path="", owner=owner, names=(SELF,))
     done_when, unless = (reader.read_test(words.get(word), place) for word in ("doneWhen", "unless"))
     tests = [test for test in (done_when, unless) if test is not None]
@@ -99,6 +103,13 @@ def read_rule(node: yaml.Node, reader: Reader, *, owner: str) -> SuspendRule | N
         unless=unless,
         paths=reads.shorten(path for path in paths if path[0] not in METADATA),
     )
+
+
+def find_overlap(paths: Collection[Path]) -> tuple[str, str] | None:
+    """A field that lies within another one, after that one; None where none does."""
+    pairs = ((outer, inner) for outer in paths for inner in paths if len(outer) < len(inner))
+    found = next((pair for pair in pairs if pair[1][: len(pair[0])] == pair[0]), None)
+    return (write_path(found[0]), write_path(found[1])) if found is not None else None
 
 
 def read_sets(node: yaml.Node | None, rule: yaml.Node, reader: Reader) -> Iterator[tuple[Path, Any]]:

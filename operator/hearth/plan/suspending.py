@@ -9,80 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
-
-import orjson
 
 from hearth.model import names
 from hearth.model.child import Child, Object, Ownership, Path
-from hearth.plan import ownership, suspend_rules
-from hearth.plan.ownership import Finding
+from hearth.plan import ownership, suspend_records, suspend_rules
+from hearth.plan.ownership import Finding, Lost
 from hearth.plan.steps import Purpose, Suspend
+from hearth.plan.suspend_records import Record, SuspendRecords
 from hearth.plan.suspend_rules import SuspendRule
 
-AWAKE = "false"
-"""What the annotation says where the object's own definition has taken all back in one apply."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """How the fields that suspend an object were before."""
-
-    ours: Mapping[Path, Any] = field(default_factory=dict)
-    """Those that its definition held, which therefore puts them back, with their values."""
-    theirs: Mapping[Path, Any] = field(default_factory=dict)
-    """The others; None where they were not there."""
-    is_awake: bool = False
-    """Whether they are so again, though its definition has not put them back."""
-
-
-def is_suspended(child: Child) -> bool:
-    """Whether it was suspended, and not let go since."""
-    annotations: Mapping[str, str] = child.fields["metadata"].get("annotations") or {}
-    return annotations.get(names.ANNOTATION_SUSPENDED, AWAKE) != AWAKE
-
-
-def is_asleep(child: Child) -> bool:
-    """Whether it was suspended, and is so yet."""
-    return is_suspended(child) and not read_record(child).is_awake
-
-
-def read_record(child: Child) -> Record:
-    """What a suspended object remembers; nothing where somebody has spoilt it."""
-    text = child.fields["metadata"]["annotations"][names.ANNOTATION_SUSPENDED]
-    try:
-        said = orjson.loads(text)
-        ours, theirs = (
-            {
-                path: value
-                for written, value in said.get(word, {}).items()
-                if (path := suspend_rules.parse_path(written))
-            }
-            for word in ("ours", "theirs")
-        )
-        return Record(ours=ours, theirs=theirs, is_awake=said.get("awake") is True)
-    except (orjson.JSONDecodeError, AttributeError, TypeError):
-        return Record()
-
-
-def write_record(record: Record) -> str:
-    """As the annotation says it."""
-    fields = {"ours": record.ours, "theirs": record.theirs}
-    said: Object = {
-        word: {suspend_rules.write_path(path): value for path, value in values.items()}
-        for word, values in fields.items()
-        if values
-    }
-    if record.is_awake:
-        said["awake"] = True
-    return orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode()
-
-
-def suspend(child: Child, rule: SuspendRule) -> Suspend:
+def suspend(child: Child, rule: SuspendRule, records: SuspendRecords) -> Suspend:
     """The step that brings an object to nothing; again where somebody has started it meanwhile."""
-    is_again = is_asleep(child)
-    before = read_record(child) if is_suspended(child) else Record()
+    is_again = records.is_asleep(child)
+    before = records.read(child)
     if before.is_awake:
         before = Record(ours=read_fields(child, before.ours), theirs=read_fields(child, before.theirs))
     unknown = [path for path in rule.sets if path not in before.ours and path not in before.theirs]
@@ -94,24 +35,24 @@ def suspend(child: Child, rule: SuspendRule) -> Suspend:
     started = (path for path, value in rule.sets.items() if suspend_rules.read(child.fields, path) != value)
     return Suspend(
         child=child,
-        manifest=state(child, rule.sets, record),
+        manifest=remember(state(child, rule.sets), records.write(child, record)),
         purpose=Purpose.SUSPEND,
         repairs=", ".join(map(suspend_rules.write_path, started)) if is_again else "",
     )
 
 
-def resume(child: Child) -> Suspend:
+def resume(child: Child, records: SuspendRecords) -> Suspend:
     """The step that lets an object go which has its definition: what was not that one's is put back, once."""
-    record = read_record(child)
+    record = records.read(child)
     theirs = read_fields(child, record.theirs) if record.is_awake else record.theirs
     back = {path: value for path, value in theirs.items() if not owns(child.ownership, path)}
     return Suspend(child=child, manifest=state(child, back), purpose=Purpose.RESUME)
 
 
-def restore(child: Child) -> Suspend:
+def restore(child: Child, records: SuspendRecords) -> Suspend:
     """The step that has a suspended object run on as it was, whatever its definition is by now."""
-    record = dataclasses.replace(read_record(child), is_awake=True)
-    manifest = state(child, {**record.ours, **record.theirs}, record)
+    record = dataclasses.replace(records.read(child), is_awake=True)
+    manifest = remember(state(child, {**record.ours, **record.theirs}), records.write(child, record))
     return Suspend(child=child, manifest=manifest, purpose=Purpose.RESTORE)
 
 
@@ -120,13 +61,19 @@ def read_fields(child: Child, paths: Iterable[Path]) -> dict[Path, Any]:
     return {path: suspend_rules.read(child.fields, path) for path in paths}
 
 
-def state(child: Child, stated: Mapping[Path, Any], record: Record | None = None) -> Object:
-    """The apply of these fields to that very object, and of what it is to remember; None is not stated."""
+def remember(manifest: Object, record: str) -> Object:
+    """The same apply with the record that the object is to carry."""
+    metadata = {**manifest["metadata"], "annotations": {names.ANNOTATION_SUSPENDED: record}}
+    for key, value in (manifest["metadata"].get("annotations") or {}).items():
+        metadata["annotations"][key] = value
+    return {**manifest, "metadata": metadata}
+
+
+def state(child: Child, stated: Mapping[Path, Any]) -> Object:
+    """The apply of these fields to that very object; None is not stated."""
     metadata: Object = {"name": child.name, "uid": child.uid}
     if child.namespace:
         metadata["namespace"] = child.namespace
-    if record is not None:
-        metadata["annotations"] = {names.ANNOTATION_SUSPENDED: write_record(record)}
     manifest: Object = {"apiVersion": child.kind.api_version, "kind": child.kind.name, "metadata": metadata}
     for path, value in stated.items():
         place = manifest
@@ -151,23 +98,38 @@ def owns(found: Ownership | None, path: Path) -> bool:
     return True
 
 
-def reclaim(child: Child, finding: Finding) -> Finding:
+def reclaim(child: Child, finding: Finding, records: SuspendRecords) -> Finding:
     """What is left to others of a suspended object, less what suspending it took from its own definition."""
-    ours = read_record(child).ours
-    taken = tuple(lost for lost in finding.left if lost.place in ours)
-    if not taken:
+    ours = records.read(child).ours
+    return take(finding, tuple(lost for lost in finding.left if lost.place in ours))
+
+
+def reclaim_unrecorded(child: Child, finding: Finding, records: SuspendRecords) -> Finding:
+    """The same of an object whose record is gone or not to be trusted: what is still as suspending sets it.
+
+    A field that was put back for its owner has another value, or it would never have been suspended.
+    """
+    rule = records.rules.find_suspension(child.kind)
+    sets = rule.sets if rule is not None else {}
+    held = {path for path, value in sets.items() if suspend_rules.read(child.fields, path) == value}
+    return take(finding, tuple(lost for lost in finding.left if lost.place in held))
+
+
+def take(finding: Finding, lost: tuple[Lost, ...]) -> Finding:
+    """The finding with these fields taken back rather than left."""
+    if not lost:
         return finding
-    return Finding(left=tuple(lost for lost in finding.left if lost not in taken), taken=(*finding.taken, *taken))
+    return Finding(left=tuple(each for each in finding.left if each not in lost), taken=(*finding.taken, *lost))
 
 
-def awaken(manifest: Object, child: Child, finding: Finding) -> Object:
+def awaken(manifest: Object, child: Child, finding: Finding, records: SuspendRecords) -> Object:
     """The manifest, saying that the object is let go where its apply takes all back that suspending it has set."""
-    record = read_record(child)
+    record = records.read(child)
     left = {lost.place for lost in finding.left}
     if any(path in left or not is_stated(manifest, path) for path in (*record.ours, *record.theirs)):
         return manifest
     metadata = manifest["metadata"]
-    annotations = {**metadata["annotations"], names.ANNOTATION_SUSPENDED: AWAKE}
+    annotations = {**metadata["annotations"], names.ANNOTATION_SUSPENDED: suspend_records.AWAKE}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 

@@ -18,6 +18,7 @@ from hearth.plan.ownership import Lost
 from hearth.plan.remarks import Remark
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Suspend
+from hearth.plan.suspend_records import SuspendRecords
 from hearth.plan.world import Children, Memory, Question
 
 REASON = "Suspended"
@@ -40,6 +41,7 @@ class Suspension:
     """One suspended Stack."""
 
     rules: Rulebook
+    records: SuspendRecords
     on_error: OnError = internal_errors.ignore_nothing
     """Gets an exception that no code expects, with the resource that it concerns."""
     descent: Descent = field(default_factory=Descent)
@@ -104,7 +106,10 @@ class Suspension:
     def _view(self, name: str, children: tuple[Child, ...], *, memory: Memory, now: float) -> View:
         current = resolve.find_current(children)
         plans: dict[str, tuple[Suspend | None, float | None]] = {child.uid: (None, None) for child in children}
-        standings = [self._judge(child, plans, memory=memory, now=now) for child in children]
+        standings = [
+            add_remarks(self._judge(child, plans, memory=memory, now=now), self.records.tell(child))
+            for child in children
+        ]
         order = (State.FAILED, State.RETRYING, State.PROGRESSING, State.WAITING, State.READY)
         worst = min(standings, key=lambda each: order.index(each.state), default=ABSENT)
         standing = dataclasses.replace(worst, child=current) if current is not None else worst
@@ -131,13 +136,18 @@ class Suspension:
             )
         if not self.descent.may_go(child.resource):
             return readiness.stand(child, State.WAITING, "Waiting", "goes down once all that require it are down")
-        step = suspending.suspend(child, rule)
+        step = suspending.suspend(child, rule, self.records)
         standing = readiness.stand(child, State.PROGRESSING, "Suspending", "is being suspended")
         if child.uid in memory.in_flight:
             return standing
         due, standing = find_due(step, standing, memory=memory, now=now)
         plans[child.uid] = (step, None) if due <= now else (None, due)
         return standing
+
+
+def add_remarks(standing: Standing, remarks: tuple[Remark, ...]) -> Standing:
+    """The standing with more to say of it."""
+    return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
 
 
 def find_children(children: Children, name: str) -> tuple[Child, ...]:

@@ -7,27 +7,32 @@ import dataclasses
 import pytest
 
 from hearth.model import child, names
+from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan import restoring
 from hearth.plan.attempts import Attempt
 from hearth.plan.standing import Standing, State
 from hearth.plan.steps import Delete, Purpose, Suspend
 from hearth.plan.world import Memory
+from support import suspended
+from support.suspended import RECORDS
 
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 
 
-def make(record: str | None) -> child.Child:
+def make(record: Object | None) -> child.Child:
     """A Deployment that remembers so."""
-    annotations = {names.ANNOTATION_SUSPENDED: record} if record is not None else {}
+    text = suspended.sign(record, uid="u", kind=DEPLOYMENT) if record is not None else ""
+    annotations = {names.ANNOTATION_SUSPENDED: text} if record is not None else {}
     metadata = {"name": "web", "namespace": "n", "uid": "u", "resourceVersion": "1", "annotations": annotations}
+    metadata["managedFields"] = [suspended.OWNED]
     return child.parse_child(
         {"metadata": metadata, "spec": {"replicas": 0}}, kind=DEPLOYMENT, paths=[("spec", "replicas")]
     )
 
 
-ASLEEP = make('{"ours":{"spec.replicas":2},"theirs":{"spec.mode":"x"}}')
-AWAKE = make('{"ours":{"spec.replicas":2},"awake":true}')
+ASLEEP = make({"ours": {"spec.replicas": 2}})
+AWAKE = make({"ours": {"spec.replicas": 2}, "awake": True})
 FAILED = Standing(state=State.FAILED, reason="Broken", message="", is_settled=True)
 GOING = Standing(state=State.PROGRESSING, reason="Resuming", message="")
 
@@ -35,7 +40,7 @@ GOING = Standing(state=State.PROGRESSING, reason="Resuming", message="")
 def settle(state: State, found: child.Child | None, *others: Standing, reason: str = "Waiting") -> Standing:
     """The standing that comes of it."""
     standing = Standing(state=state, reason=reason, message="", child=found)
-    return restoring.settle("web", standing, others, memory=Memory(), now=10.0)
+    return restoring.settle("web", standing, others, memory=Memory(), records=RECORDS, now=10.0)
 
 
 @pytest.mark.parametrize(
@@ -73,17 +78,17 @@ def test_what_is_restored_says_how_it_was_and_remembers_it() -> None:
     step = settle(State.FAILED, ASLEEP).restores
     assert isinstance(step, Suspend)
     assert step.purpose is Purpose.RESTORE
-    assert step.manifest["spec"] == {"replicas": 2, "mode": "x"}
+    assert step.manifest["spec"] == {"replicas": 2}
     assert '"awake":true' in step.manifest["metadata"]["annotations"][names.ANNOTATION_SUSPENDED]
 
 
 def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
     """One step a resource at a time."""
     planned = Standing(state=State.FAILED, reason="x", message="", child=ASLEEP, step=Delete(child=ASLEEP))
-    assert restoring.settle("web", planned, (), memory=Memory(), now=10.0) is planned
+    assert restoring.settle("web", planned, (), memory=Memory(), records=RECORDS, now=10.0) is planned
     memory = Memory()
     attempt = Attempt(subject="u/restore", failures=1, next_try=20.0, reason="Denied", message="no", is_final=False)
     memory.attempts["u"] = attempt
     failed = dataclasses.replace(planned, step=None, wake_at=30.0)
-    standing = restoring.settle("web", failed, (), memory=memory, now=10.0)
+    standing = restoring.settle("web", failed, (), memory=memory, records=RECORDS, now=10.0)
     assert (standing.restores, standing.wake_at, standing.reason) == (None, 20.0, "x")
