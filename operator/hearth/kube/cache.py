@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hearth.kube import child_index, kind_cache
+from hearth.kube import cache_budget, child_index, kind_cache
 from hearth.kube.kind_cache import KindCache, Listener
 from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
 from hearth.model.child import Child, Object, Path
@@ -57,6 +57,7 @@ class Caches:
         self._namespace = namespace
         self._share = share
         self._index = child_index.ChildIndex()
+        self._budget = cache_budget.CacheBudget(observer.on_limit if observer is not None else lambda _limit: None)
         self._followed: dict[str, KindCache] = {}
         self._generation = kinds.generation
         self._signatures: Signatures | None = None
@@ -143,6 +144,7 @@ class Caches:
                 kind,
                 server=self.server,
                 index=self._index,
+                budget=self._budget,
                 listener=self._listener,
                 signatures=self._signatures,
                 namespace=self._namespace,

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar, cast
 
 from hearth import supervision
 from hearth.kube import kept_fields, requests, salvage, store
+from hearth.kube.cache_budget import CacheBudget
 from hearth.kube.child_index import ChildIndex
 from hearth.kube.store import Store
 from hearth.kube.watch import Server, Watch
@@ -47,6 +48,7 @@ class KindCache:
         *,
         server: Server,
         index: ChildIndex,
+        budget: CacheBudget,
         listener: Listener,
         signatures: Signatures | None = None,
         namespace: str = "",
@@ -56,6 +58,7 @@ class KindCache:
         self._signatures = signatures
         self._server = server
         self._index = index
+        self._budget = budget
         self._listener = listener
         self._namespace = namespace
         self._wanted: frozenset[Path] = frozenset()
@@ -137,11 +140,15 @@ class KindCache:
         object.__setattr__(made, "requires", self._share(made.requires))
         if omission is not None:
             object.__setattr__(made, "defect", str(omission))
+        line_bytes = self.watch.line_bytes
+        if not self._budget.fit_small(made, line_bytes):
+            self._budget.fit(made, known, shown=shown, paths=self._kept)
         return made
 
     def replace(self, old: Child | None, new: Child | None, *, is_ours: bool) -> None:
         """A child came, changed or went."""
         self._index.replace(old, new)
+        self._budget.replace(old, new)
         if is_ours or (old is not None and new is not None and is_same(old, new)):
             return
         for stack_uid, resource in {(each.stack_uid, each.resource) for each in (old, new) if each is not None}:
@@ -214,4 +221,5 @@ def has_same_parts(old: Child, new: Child) -> bool:
         and old.finalizers == new.finalizers
         and old.ownership == new.ownership
         and old.defect == new.defect
+        and old.omitted == new.omitted
     )

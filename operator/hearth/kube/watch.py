@@ -133,6 +133,8 @@ class Watch:
         self.metadata_only = metadata_only
         self.restarts: Counter[str] = Counter()
         """How often it had to begin again, by reason."""
+        self.line_bytes = 0
+        """Of the event that is being delivered, which is more than any record of it takes; 0 where that is not known."""
         self.last_sign: float | None = None
         """The loop's time when anything last came from the server, or an attempt to reach it ended."""
         self._server = server
@@ -318,7 +320,9 @@ class Watch:
             except frames.Nameless:
                 self._skips.note({}, reason="nameless", detail=f"an event of {len(line)} bytes")
             else:
+                self.line_bytes = len(line)
                 self._take(frame)
+                self.line_bytes = 0
 
     def _take(self, frame: frames.Frame) -> None:
         """Deliver one event. The hot path: a few microseconds besides parsing."""

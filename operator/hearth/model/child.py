@@ -79,6 +79,10 @@ class Child:
     """None where no entry of a Hearth manager is left."""
     defect: str = ""
     """Why parts of the object cannot be read, which are missing in `fields`; "" where all of it is there."""
+    omitted: tuple[Path, ...] = ()
+    """What of the fields that somebody reads is not in `fields`, since it is too large."""
+    size: int = 0
+    """KiB that `fields` takes as JSON, where somebody counts them: a number that is small takes no memory itself."""
 
     @property
     def signature(self) -> str:

@@ -186,3 +186,13 @@ EVALUATION_REST = 4.0
 or more: no Stack has more than a fifth of one process."""
 EVALUATION_TRIES = 3
 """Of an expression whose process ended or did not answer, which may be the machine's fault."""
+OBJECT_KEPT_BYTES = 64 * 1024
+"""Of one child that the cache keeps as JSON: metadata, and what expressions and health rules read. Mostly it is 2 KiB."""
+STACK_KEPT_BYTES = 32 * 1024 * 1024
+"""The same of all children of one Stack: 5,000 of 6 KiB."""
+UNPROVEN_KEPT_BYTES = 16 * 1024 * 1024
+"""The same of all objects that carry our label without our signature: those of a version before, until they are signed."""
+ANNOTATION_KEPT_BYTES = 4 * 1024
+"""Of one annotation of ours where all of them are too many."""
+FINALIZERS_KEPT = 16
+"""Of an object that is too large: messages name them."""

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hearth.model.child import Child
+from hearth.model import limits
+from hearth.model.child import Child, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.problems import Mistake
 from hearth.plan import (
@@ -255,6 +256,8 @@ class Resolver:
         if child.defect and child.hash == desired.hash:
             # What it shows is not all there is, so nothing may be concluded from it. Another definition is written.
             return unreadable(child)
+        if child.omitted and child.hash == desired.hash and (path := self._find_omitted(subject, child)):
+            return too_large(child, path)
         if subject.memory.is_leaving(child):
             # It was not wanted a moment ago. Whoever took it for ready now would be made of what is gone.
             return moves.to_await(child)
@@ -264,6 +267,11 @@ class Resolver:
         standing = judge(subject, child, desired, finding)
         remarks = drift.tell(subject.resource, child, finding, desired, subject.memory) + self.records.tell(child)
         return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
+
+    def _find_omitted(self, subject: Subject, child: Child) -> Path:
+        """A field that this Stack reads of the object, and that is too large to be kept; () for none."""
+        reads = self._blueprint.reads.get(subject.name, frozenset()) | self.rules.paths(child.kind)
+        return next((path for path in child.omitted if any(is_overlapping(path, read) for read in reads)), ())
 
     def _refuse(self, name: str, desired: Desired) -> Standing | None:
         """The standing of a resource whose object may not be touched, wherever it came from."""
@@ -308,6 +316,21 @@ def unreadable(child: Child) -> Standing:
     """The standing of a resource whose object shows not all that it holds."""
     message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then made again"
     return Standing(state=State.FAILED, reason="ObjectUnreadable", message=message, child=child)
+
+
+def too_large(child: Child, path: Path) -> Standing:
+    """The standing of a resource whose object holds more than is kept of what is read of it."""
+    message = (
+        f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
+        f"kept of what is read of an object, and {limits.STACK_KEPT_BYTES // 2**20} MiB of a Stack's objects together; "
+        f"make it smaller, or read less of it"
+    )
+    return Standing(state=State.FAILED, reason="ObjectTooLarge", message=message, child=child)
+
+
+def is_overlapping(left: Path, right: Path) -> bool:
+    """Whether one lies within the other."""
+    return all(one == other for one, other in zip(left, right, strict=False))
 
 
 def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mistake | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.model.child import Child, Ownership
+from hearth.model.child import Child, Ownership, Path
 from hearth.plan.attempts import Attempt
 from hearth.plan.board import Board
 from hearth.plan.standing import State
@@ -361,3 +362,30 @@ def happen(world: World, board: Board, name: str, event: str) -> None:
         world.count += 1
         changed = {"taken": {"ownership": None}, "leaving": {"deleting": True}}[event]
         world.children[name] = [dataclasses.replace(children[0], resource_version=world.count, **changed)]
+
+
+@pytest.mark.parametrize(
+    ("reads", "is_told"),
+    [
+        pytest.param({"a": frozenset({("data", "big", "inner")})}, True, id="what is left out is read"),
+        pytest.param({"a": frozenset({("data", "small")})}, False, id="only something else is read"),
+        pytest.param({"b": frozenset({("data", "big")})}, False, id="it is read of another resource"),
+    ],
+)
+def test_an_object_too_large_to_be_kept_is_told_to_those_who_read_it(
+    reads: dict[str, frozenset[Path]], *, is_told: bool
+) -> None:
+    """Nothing is made of what is not all there; other Stacks, for which the same field is kept, are not disturbed."""
+    world, board = settled(dataclasses.replace(CHAIN, reads=reads))
+    world.children["a"] = [dataclasses.replace(only(world.of("a")), omitted=(("data", "big"),), resource_version=99)]
+
+    world.refresh(board, "a")
+
+    standing = board.standings["a"]
+    assert standing.is_ready is not is_told
+    if is_told:
+        assert (standing.state, standing.reason) == (State.FAILED, "ObjectTooLarge")
+        assert standing.message.startswith(
+            "configmap/shop-a: data.big, which this Stack reads, is too large: at most 64 KiB"
+        )
+        assert states(board)["b"] is State.WAITING

@@ -1,0 +1,136 @@
+"""How many bytes the caches may keep of children: of one object, of one Stack's, and of all that prove nothing.
+
+What does not fit is left out of an object's record, which says so; metadata that the engine itself needs always stays. Must
+not know what reads the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from hearth.model import child as child_module
+from hearth.model import limits, names
+from hearth.model.child import Child, Path
+
+KIB = 1024
+SMALL = 8 * KIB
+"""Bytes of an event whose object is not measured: nearly all, and measuring takes a tenth of the time for an event."""
+ANNOTATIONS: Path = ("metadata", "annotations")
+LABELS: Path = ("metadata", "labels")
+
+
+class CacheBudget:
+    """What is kept of all children of one cluster."""
+
+    def __init__(self, on_limit: Callable[[str], None]) -> None:
+        self._on_limit = on_limit
+        self._stacks: dict[str, int] = {}
+        """By the UID of a Stack the KiB of the children that prove to be its."""
+        self._unproven = 0
+        """KiB of all others."""
+
+    def fit_small(self, made: Child, size: int) -> bool:
+        """Count a record by what the object took on the wire, where that is so little that nobody need measure it.
+
+        size: bytes; 0 where they are not known. False: it must be measured.
+        """
+        if not 0 < size <= SMALL or not made.is_identified:
+            return False
+        if self._stacks.get(made.stack_uid, 0) * KIB > limits.STACK_KEPT_BYTES - SMALL:
+            return False
+        object.__setattr__(made, "size", -(-size // KIB))
+        return True
+
+    def fit(self, made: Child, known: Child | None, *, shown: Mapping[str, Any], paths: Iterable[Path]) -> None:
+        """Measure a record that was just made, and cut it down where it is too large.
+
+        known: the record that it is to replace; shown: the object; paths: the fields that are kept of it.
+        """
+        size = measure(made.fields)
+        if not made.is_identified and made.ownership is not None:
+            size += len(made.ownership.fields)
+        before = known.size if known is not None and whose(known) == whose(made) else 0
+        used = self._stacks.get(made.stack_uid, 0) if made.is_identified else self._unproven
+        most = limits.STACK_KEPT_BYTES if made.is_identified else limits.UNPROVEN_KEPT_BYTES
+        room = min(limits.OBJECT_KEPT_BYTES, most - (used - before) * KIB)
+        if size > room:
+            # Made this moment and known to nobody else, so that it may still be changed.
+            cut_down(made, shown=shown, paths=paths, room=room)
+            size = measure(made.fields)
+            if known is None or known.omitted != made.omitted:
+                self._on_limit("object-bytes" if room == limits.OBJECT_KEPT_BYTES else "cache-bytes")
+        object.__setattr__(made, "size", -(-size // KIB))
+
+    def replace(self, old: Child | None, new: Child | None) -> None:
+        """A record takes the place of another; either may be missing."""
+        if old is not None and new is not None and old.size == new.size and whose(old) == whose(new):
+            return
+        if old is not None:
+            self._add(old, -old.size)
+        if new is not None:
+            self._add(new, new.size)
+
+    def _add(self, child: Child, size: int) -> None:
+        if not child.is_identified:
+            self._unproven += size
+            return
+        total = self._stacks.get(child.stack_uid, 0) + size
+        if total:
+            self._stacks[child.stack_uid] = total
+        else:
+            self._stacks.pop(child.stack_uid, None)
+
+
+def whose(child: Child) -> str:
+    """Whose budget it counts in."""
+    return child.stack_uid if child.is_identified else ""
+
+
+def measure(value: Any) -> int:
+    """Bytes as JSON: of what is large that is also about what it takes in memory."""
+    try:
+        return len(orjson.dumps(value))
+    except TypeError:
+        # Deeper than can be written.
+        return limits.BODY_BYTES
+
+
+def cut_down(made: Child, *, shown: Mapping[str, Any], paths: Iterable[Path], room: int) -> None:
+    """Leave out of the record what does not fit, the largest fields first; and all that only messages would show."""
+    fields = child_module.cut(shown, kind=made.kind, paths=())
+    metadata, omitted = fields["metadata"], list[Path]()
+    kept_labels = {key: value for key, value in (metadata.get("labels") or {}).items() if names.is_ours(key)}
+    kept_annotations = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if names.is_ours(key) and len(value) <= limits.ANNOTATION_KEPT_BYTES
+    }
+    wanted = [(LABELS, metadata.get("labels")), (ANNOTATIONS, metadata.get("annotations"))]
+    wanted += [(path, find(shown, path)) for path in paths]
+    metadata["labels"], metadata["annotations"] = kept_labels, kept_annotations
+    room -= measure(fields)
+    for size, path in sorted((measure(value), path) for path, value in wanted if value is not None):
+        room -= size
+        if room >= 0:
+            child_module.copy_path(shown, fields, path)
+        else:
+            omitted.append(path)
+    object.__setattr__(made, "fields", fields)
+    object.__setattr__(made, "omitted", tuple(omitted))
+    object.__setattr__(made, "finalizers", made.finalizers[: limits.FINALIZERS_KEPT])
+    object.__setattr__(made, "hash", made.hash[: limits.ANNOTATION_KEPT_BYTES])
+    if not made.is_identified and made.ownership is not None and len(made.ownership.fields) > max(room, 0):
+        object.__setattr__(made, "ownership", None)
+
+
+def find(shown: Mapping[str, Any], path: Path) -> Any:
+    """What an object has under a path; None where that is nothing."""
+    found: Any = shown
+    for key in path:
+        if not isinstance(found, dict):
+            return None
+        found = found.get(key)
+    return found

@@ -1,0 +1,167 @@
+"""What the caches keep of objects is bounded, whoever fills them; what is left out is named."""
+
+from __future__ import annotations
+
+from hearth.kube.cache import Caches
+from hearth.model import limits, names
+from hearth.model.child import Child, Object, Path
+from hearth.model.kinds import Kind
+from support import scripted_api, signing
+from support.scripted_api import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, elapse, list_end, make_object
+
+BIG = limits.OBJECT_KEPT_BYTES
+UNPROVEN = "?"
+
+
+class Observer:
+    """Writes down which limits were reached; the listener, too."""
+
+    def __init__(self) -> None:
+        self.limits: list[str] = []
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """As the listener."""
+
+    def on_synced(self, kind: Kind) -> None:
+        """As the listener."""
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """As the observer."""
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """As the observer."""
+
+    def on_limit(self, limit: str) -> None:
+        """As the observer."""
+        self.limits.append(limit)
+
+
+class Bench:
+    """A cache of ConfigMaps of which some fields are read, behind a scripted watch."""
+
+    def __init__(self, *paths: Path) -> None:
+        self.observer = Observer()
+        self.stream = Stream()
+        self._paths = paths
+        connection = ScriptedConnection(streams=[self.stream])
+        self.caches = Caches(connection, ServedKinds(), self.observer, rules=scripted_api.RULES, observer=self.observer)
+        self.caches.trust(signing.Trusting())
+
+    async def show(self, *objects: Object) -> None:
+        """The first list."""
+        self.stream.say(*(scripted_api.event("ADDED", raw) for raw in objects), list_end(1000))
+        self.caches.follow(CONFIG_MAP, self._paths)
+        await self.caches.wait_synced()
+
+    async def change(self, raw: Object) -> None:
+        """An event."""
+        self.stream.say(scripted_api.event("MODIFIED", raw))
+        await elapse(0.1)
+
+    def find(self, name: str, resource: str | None = None) -> Child:
+        """The child of that name."""
+        [child] = [each for each in self.caches.children_of("s1", resource or name) if each.name == name]
+        return child
+
+
+def ours(name: str, version: int, **parts: object) -> Object:
+    """A ConfigMap with labels or annotations of its own and our signature over them."""
+    raw = make_object(name, version, **parts)
+    annotations = {
+        key: value for key, value in raw["metadata"]["annotations"].items() if key != names.ANNOTATION_SIGNATURE
+    }
+    return signing.sign({**raw, "metadata": {**raw["metadata"], "annotations": annotations}})
+
+
+def forged(name: str, version: int, **parts: object) -> Object:
+    """The same object without our signature."""
+    raw = make_object(name, version, **parts)
+    return {**raw, "metadata": {**raw["metadata"], "annotations": {}}}
+
+
+@scripted_api.in_virtual_time
+async def test_a_large_field_is_left_out_and_the_others_stay() -> None:
+    """Until it is small again; and it is counted once, not at every event."""
+    bench = Bench(("data", "a"), ("data", "b"))
+    await bench.show(make_object("one", 1, data={"a": "x" * BIG, "b": "y"}))
+    child = bench.find("one")
+    assert (child.omitted, child.fields["data"]) == ((("data", "a"),), {"b": "y"})
+    await bench.change(make_object("one", 1001, data={"a": "x" * BIG, "b": "z"}))
+    assert (bench.find("one").fields["data"], bench.observer.limits) == ({"b": "z"}, ["object-bytes"])
+    await bench.change(make_object("one", 1002, data={"a": "x", "b": "z"}))
+    child = bench.find("one")
+    assert (child.omitted, child.fields["data"]) == ((), {"a": "x", "b": "z"})
+
+
+@scripted_api.in_virtual_time
+async def test_ours_among_large_annotations_and_labels_stay() -> None:
+    """They say whose the object is; anyone may add others."""
+    annotations = {
+        "example.org/big": "x" * BIG,
+        names.ANNOTATION_UNHEALTHY: "answers 500",
+        names.ANNOTATION_STOP: "x" * BIG,
+    }
+    bench = Bench()
+    await bench.show(ours("one", 1, annotations=annotations, finalizers=[f"example.org/{n}" for n in range(99)]))
+    child = bench.find("one")
+    kept = child.fields["metadata"]["annotations"]
+    assert child.is_identified
+    assert child.omitted == (("metadata", "annotations"),)
+    assert (child.mark, set(kept) & set(annotations)) == ("answers 500", {names.ANNOTATION_UNHEALTHY})
+    assert len(child.finalizers) == limits.FINALIZERS_KEPT
+
+
+@scripted_api.in_virtual_time
+async def test_objects_that_prove_nothing_fill_no_memory() -> None:
+    """However many there are: what is beyond the budget keeps no field that anybody reads."""
+    count = 400
+    bench = Bench(("data",))
+    labels = {names.LABEL_STACK_UID: "s1", names.LABEL_RESOURCE: "r"}
+    size = limits.OBJECT_KEPT_BYTES - 2048
+    await bench.show(
+        make_object("real", 1, data={"a": "x" * size}),
+        *(forged(f"n{number}", 2, labels=labels, data={"a": "x" * size}) for number in range(count)),
+    )
+    found = bench.caches.children_of("s1", UNPROVEN)
+    kept = sum(len(child.fields.get("data", {}).get("a", "")) for child in found)
+    assert len(found) == count
+    assert limits.UNPROVEN_KEPT_BYTES * 0.9 < kept <= limits.UNPROVEN_KEPT_BYTES
+    assert "cache-bytes" in bench.observer.limits
+    assert bench.find("real").omitted == ()
+
+
+@scripted_api.in_virtual_time
+async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
+    """Nothing is counted twice, whatever becomes of an object."""
+    bench = Bench(("data",))
+    size = limits.OBJECT_KEPT_BYTES - 2048
+    whole = limits.UNPROVEN_KEPT_BYTES // limits.OBJECT_KEPT_BYTES
+    names_ = [f"n{number}" for number in range(whole)]
+    await bench.show(*(forged(name, 2, data={"a": "x" * size}) for name in names_))
+    for round_ in range(3):
+        for at, name in enumerate(names_):
+            version = 2000 + round_ * 10_000 + at * 4
+            await bench.change(forged(name, version, data={"a": "y" * size}))
+            await bench.change(forged(name, version + 1, data={"a": "z"}))
+            await bench.change(make_object(name, version + 2, data={"a": "y" * size}))
+            await bench.change(forged(name, version + 3, data={"a": "x" * size}))
+    assert [child.omitted for child in bench.caches.children_of("s1", UNPROVEN)] == [()] * whole
+
+
+@scripted_api.in_virtual_time
+async def test_one_stack_has_a_share_and_no_more() -> None:
+    """Other Stacks keep theirs."""
+    bench = Bench(("data",))
+    size = limits.OBJECT_KEPT_BYTES - 2048
+    count = 2 * limits.STACK_KEPT_BYTES // limits.OBJECT_KEPT_BYTES
+    labels = {names.LABEL_STACK_UID: "s2", names.LABEL_RESOURCE: "r"}
+    await bench.show(
+        *(make_object(f"n{number}", 2, data={"a": "x" * size}) for number in range(count)),
+        ours("other", 3, labels=labels, data={"a": "x" * size}),
+    )
+    children = [child for found in bench.caches.children("s1").values() for child in found]
+    kept = sum(len(child.fields.get("data", {}).get("a", "")) for child in children)
+    assert limits.STACK_KEPT_BYTES * 0.9 < kept <= limits.STACK_KEPT_BYTES
+    assert all(child.is_identified for child in children)
+    [other] = bench.caches.children_of("s2", "r")
+    assert other.omitted == ()
