@@ -271,6 +271,15 @@ async def test_immutable_config_map(bench: Bench) -> None:
     assert found == Refusal(422, "Invalid", "ConfigMap", (("FieldValueForbidden", "data"),))
 
 
+async def test_a_dry_run_of_an_apply_tells_what_it_would_change(bench: Bench) -> None:
+    """And changes nothing, whoever owns what."""
+    await bench.apply(bench.config(a="1", b="1"))
+    await bench.user.patch(Address.of(bench.config()), {"data": {"a": "2"}})
+    found = await bench.cluster.apply_dry_run(bench.config(a="1", b="1"), kind=CONFIG_MAP, manager=benches.OURS)
+    live = await bench.live(bench.config())
+    assert (found["data"], live["data"]) == ({"a": "1", "b": "1"}, {"a": "2", "b": "1"})
+
+
 async def test_dry_run_makes_nothing(bench: Bench) -> None:
     """Whatever it says."""
     await bench.cluster.create_dry_run(bench.config(a="1"), kind=CONFIG_MAP)

@@ -210,6 +210,13 @@ async def test_list_children(bench: Bench) -> None:
     assert sorted(child.resource for child in found) == ["one", "two"]
 
 
+async def test_list_children_whole(bench: Bench) -> None:
+    """With what the cache keeps nothing of."""
+    await bench.apply(bench.config("one", a="1"))
+    [child] = await bench.cluster.list_children(CONFIG_MAP, STACK_UID, whole=True)
+    assert child.fields["data"] == {"a": "1"}
+
+
 async def test_list_children_brings_the_cache_up_to_date(bench: Bench) -> None:
     """Also where its events have not come yet; nobody is told."""
     await bench.follow(CONFIG_MAP, ("data",))

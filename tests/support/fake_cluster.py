@@ -77,6 +77,16 @@ class FakeCluster:
         )
         return self.cache.put(kind, answer, is_ours=True)
 
+    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
+        """As the port says."""
+        sent, request = copy(manifest), describe("dry-run", kind, manifest)
+        found: Object = copy(
+            await self._wire.send(
+                request, lambda: self._server.apply(sent, kind=kind, manager=manager, force=True, dry_run=True)
+            )
+        )
+        return found
+
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
         """As the port says."""
         metadata = {key: value for key, value in manifest["metadata"].items() if key not in {"uid", "resourceVersion"}}
@@ -183,7 +193,7 @@ class FakeCluster:
         found = self.cache.put(child.kind, live, is_ours=True)
         return found if found.stack_uid == child.stack_uid else None
 
-    async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
+    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
         """As the port says."""
         request = Request(verb="list", kind=kind, namespace="", name="")
         try:
@@ -193,7 +203,12 @@ class FakeCluster:
                 return []
             raise
         self.cache.take_list(labelled, kind=kind, stack_uid=stack_uid, as_of=as_of)
-        return [children.parse_child(raw, kind=kind, paths=(), signatures=self._signatures) for raw in labelled]
+        return [
+            children.parse_child(
+                raw, kind=kind, paths=children.find_whole(raw) if whole else (), signatures=self._signatures
+            )
+            for raw in labelled
+        ]
 
     def _list_labelled(self, kind: Kind, stack_uid: str) -> tuple[list[Object], int]:
         """The objects with that Stack's label, and the version as of which they are."""

@@ -81,6 +81,12 @@ class FakeServer:
 
     # ------------------------------------------------------------ writing
 
+    def restore(self, raw: Object) -> None:
+        """Put back an object that a server had before, as it was there, its uid and field managers included."""
+        kind = self.find_kind(raw)
+        self._uids += 1
+        self._tell(kind, None, self._put(kind, raw))
+
     def create(self, raw: Object, *, manager: str, dry_run: bool = False) -> Object:
         """POST; a name is made where only `generateName` is stated."""
         kind = self.find_kind(raw)
@@ -150,8 +156,8 @@ class FakeServer:
         recorded = managers.record_scale(live, wanted, served.shape, manager=manager, time=self._time())
         return self._finish_change(served, live, recorded)
 
-    def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Object:
-        """Server-side apply."""
+    def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool, dry_run: bool = False) -> Object:
+        """Server-side apply; what the object would be then, where it is a dry run."""
         served = self._served(kind)
         metadata = manifest["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -163,9 +169,9 @@ class FakeServer:
         if live is None:
             self._admit_new(kind, namespace, name)
             fake_objects.check(served, None, wanted)
-            return self._store_new(served, wanted)
+            return wanted if dry_run else self._store_new(served, wanted)
         fake_objects.check(served, live, wanted)
-        return self._finish_change(served, live, wanted)
+        return wanted if dry_run else self._finish_change(served, live, wanted)
 
     def delete(
         self, kind: Kind, namespace: str, name: str, *, uid: str | None = None, version: str | None = None

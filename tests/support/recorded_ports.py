@@ -49,6 +49,13 @@ class RecordedCluster:
             self._log, request, lambda: self._inner.apply(manifest, kind=kind, manager=manager, force=force)
         )
 
+    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
+        """As the port says."""
+        request = fake_cluster.describe("dry-run", kind, manifest)
+        return await pass_on(
+            self._log, request, lambda: self._inner.apply_dry_run(manifest, kind=kind, manager=manager)
+        )
+
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
         """As the port says."""
         request = fake_cluster.describe("dry-run", kind, manifest)
@@ -79,10 +86,10 @@ class RecordedCluster:
         request = fake_cluster.describe_child("mark", child)
         return await pass_on(self._log, request, lambda: self._inner.mark(child, reason))
 
-    async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
+    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
         """As the port says."""
         request = Request(verb="list", kind=kind, namespace="", name="")
-        return await pass_on(self._log, request, lambda: self._inner.list_children(kind, stack_uid))
+        return await pass_on(self._log, request, lambda: self._inner.list_children(kind, stack_uid, whole=whole))
 
     async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """As the port says."""

@@ -47,6 +47,7 @@ class Books:
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
                 seen = (step.hash, child.ownership)
                 self.memory.keep(child.uid, seen, ownership.Finding(left=left))
+                self.memory.altered.pop(child.uid, None)
                 if step.uid is None and not child.is_adopted:
                     self.memory.made.add(child.uid)
                 if step.repairs:

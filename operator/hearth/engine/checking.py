@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 
 import structlog
 
+from hearth.engine.altered_values import Comparison
 from hearth.engine.inbox import EVERYTHING, STACK
 from hearth.engine.intake import Intake
 from hearth.engine.ports import StackObject
@@ -24,6 +25,7 @@ from hearth.plan import check, headline
 from hearth.plan.board import Board
 from hearth.plan.check import Outcome
 from hearth.plan.headline import Subject
+from hearth.plan.world import Memory
 
 logger = structlog.get_logger(__name__)
 
@@ -35,7 +37,7 @@ LAST_RETRY = 60.0
 class Checking:
     """The checks of one Stack in this process. May be lost at any time: what was not written is done again."""
 
-    def __init__(self, uid: str, *, services: Services, intake: Intake, tasks: Tasks) -> None:
+    def __init__(self, uid: str, *, services: Services, intake: Intake, tasks: Tasks, memory: Memory) -> None:
         """Nothing is looked at before `look`."""
         self.outcome: Outcome | None = None
         """Of the last check; None where there was none."""
@@ -45,6 +47,7 @@ class Checking:
         self._services = services
         self._intake = intake
         self._tasks = tasks
+        self._memory = memory
         self._is_recalled = False
         self._is_recorded = True
         """Whether the status tells of the outcome."""
@@ -97,7 +100,9 @@ class Checking:
         if self._listed is not None and self._listed[0] == self._asked:
             self._conclude(board, objects=self._listed[1], is_reached=describe().is_reached)
         elif not self._is_put_off:
-            self._tasks.run("check", lambda: self._list(kinds()))
+            manager = names.manager(stack.namespace, stack.name)
+            comparison = Comparison(board, cluster=self._services.cluster, manager=manager)
+            self._tasks.run("check", lambda: self._list(kinds(), comparison))
 
     def give_way(self) -> None:
         """Something is being done: from here on the phase is that of what is wanted."""
@@ -130,20 +135,20 @@ class Checking:
         self._intake.wishes.handled[check.VERB] = self._asked
         self._asked, self._listed, self._is_recorded = "", None, False
 
-    async def _list(self, kinds: Collection[Kind]) -> None:
+    async def _list(self, kinds: Collection[Kind], comparison: Comparison) -> None:
         """One list a kind, each of which the cache follows."""
-        asked, count, uid = self._asked, 0, self._uid
+        asked, uid = self._asked, self._uid
         # Until it ends: who asks for another check meanwhile gets one of his own.
         for kind in sorted(kinds, key=lambda each: each.key):
             try:
-                found = await self._services.cluster.list_children(kind, uid)
+                await comparison.look(kind, uid)
             except (Refused, Unreachable) as error:
                 self._put_off(asked, kind, error)
                 break
-            count += sum(child.is_identified for child in found)
         else:
+            self._memory.altered = comparison.found
             if asked == self._asked:
-                self._listed, self.refusal = (asked, count), ""
+                self._listed, self.refusal = (asked, comparison.count), ""
         # Whatever came of it: nobody was told of what the lists have shown.
         self._services.inbox.mark(uid, EVERYTHING)
 

@@ -76,6 +76,9 @@ class Cluster(Protocol):
         force: take fields that others own.
         """
 
+    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
+        """What the object would be after a server-side apply by force; nothing is written."""
+
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
         """A strict dry-run create under a generated name: returns where the definition is acceptable."""
 
@@ -106,8 +109,11 @@ class Cluster(Protocol):
         with 409 where it keeps changing meanwhile.
         """
 
-    async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
-        """A live list from the server; the cache follows, and nobody is told. A kind that is no longer served has none."""
+    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
+        """A live list from the server; the cache follows, and nobody is told. A kind that is no longer served has none.
+
+        whole: with all fields of each but its status, which the cache does not keep.
+        """
 
     async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """Whether our account may do that (SelfSubjectAccessReview)."""

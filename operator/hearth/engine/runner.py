@@ -51,7 +51,7 @@ class Runner:
         self._faults = Faults()
         self._tasks = Tasks(self._on_error, on_success=self._on_success)
         self._stopping = Stopping(uid, services=services, intake=self.intake, tasks=self._tasks)
-        self._checking = Checking(uid, services=services, intake=self.intake, tasks=self._tasks)
+        self._checking = Checking(uid, services=services, intake=self.intake, tasks=self._tasks, memory=self.memory)
         self._leaving = Leaving(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._sight = Sight(uid, services=services, intake=self.intake)
         self._yielding = Yielding(uid, services=services, intake=self.intake)

@@ -118,6 +118,13 @@ class KubeCluster:
         answer = await self._sender.send("apply", kind, path, query=query, body=manifest)
         return self.caches.put(answer, kind)
 
+    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
+        """What the object would be after a server-side apply by force; nothing is written."""
+        metadata = manifest["metadata"]
+        path = requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
+        query = requests.apply_dry_run_query(manager)
+        return await self._sender.send("apply", kind, path, query=query, body=manifest)
+
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
         """A strict dry-run create under a generated name: returns where the definition is acceptable."""
         path = requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
@@ -210,7 +217,7 @@ class KubeCluster:
         found = self.caches.put(live, child.kind)
         return found if found.stack_uid == child.stack_uid else None
 
-    async def list_children(self, kind: Kind, stack_uid: str) -> list[Child]:
+    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
         """A live list from the server; the cache follows. A kind that is no longer served has none."""
         path = requests.collection_path(kind, self._namespace)
         found: list[Object] = []
@@ -237,7 +244,12 @@ class KubeCluster:
             if not continued:
                 break
         self.caches.take_list(found, kind=kind, stack_uid=stack_uid, as_of=int(page["metadata"]["resourceVersion"]))
-        return [child_module.parse_child(raw, kind=kind, paths=(), signatures=self._signatures) for raw in found]
+        return [
+            child_module.parse_child(
+                raw, kind=kind, paths=child_module.find_whole(raw) if whole else (), signatures=self._signatures
+            )
+            for raw in found
+        ]
 
     async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """Whether our account may do that."""

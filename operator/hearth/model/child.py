@@ -203,6 +203,11 @@ def cut(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) -> Object:
     return kept
 
 
+def find_whole(raw: Mapping[str, Any]) -> list[Path]:
+    """The paths under which all of an object is, its status and its identifying fields excepted."""
+    return [(key,) for key in raw if key not in ("apiVersion", "kind", "metadata", "status")]
+
+
 def copy_path(source: Mapping[str, Any], target: Object, path: Path) -> None:
     """Let `target` share what `source` has under `path`; nothing where `source` has nothing there."""
     for key in path[:-1]:

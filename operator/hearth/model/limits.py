@@ -21,6 +21,10 @@ INTEGER_DIGITS = 20
 """Of a whole number as text: 64 bits have 19 and a sign. Python refuses to convert 4,300."""
 SIGNATURE_LENGTH = 160
 """Characters of a child's signature: the longest that we write has 117."""
+UNPROVEN_NAMED = 20
+"""Objects without a signature that one Stack's Events name: whoever forges thousands gets no more attention."""
+CHECK_DRY_RUNS = 100
+"""Dry runs in one check: a minute of them at the slowest. Only objects whose values look changed need one."""
 COUNT_DIGITS = 9
 """Of a number in an annotation or label of ours: a billion incarnations or revisions."""
 

@@ -112,9 +112,9 @@ class Board:
         """Whether the cluster no longer serves the kind of some resource. Looks at all of them."""
         return self._resolver.has_lost_kinds()
 
-    def find_desired(self, name: str) -> Desired | None:
-        """What that resource's child is to be, as far as that is known."""
-        return self._resolver.find_desired(name)
+    def find_desired(self, name: str, child: Child | None = None) -> Desired | None:
+        """What that resource's child is to be, as far as that is known. child: the one that stands for it."""
+        return self._resolver.find_desired(name, child)
 
     @property
     def misses_kinds(self) -> bool:

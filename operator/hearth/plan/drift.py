@@ -13,6 +13,7 @@ from hearth.model import fields, names
 from hearth.model.child import Child, Object
 from hearth.model.fields import Place
 from hearth.plan import inheritance, ownership, stated
+from hearth.plan.altered import Altered
 from hearth.plan.contests import Contest
 from hearth.plan.inheritance import Inheritance
 from hearth.plan.ownership import Finding, Lost
@@ -58,7 +59,20 @@ def find(child: Child, desired: Desired, memory: Memory) -> Finding:
         finding = look(child, desired, memory)
     else:
         finding = look_before_change(child, desired)
+    altered = memory.altered.get(child.uid)
+    if altered is not None and altered.hash == desired.hash:
+        finding = with_altered(finding, altered, child, desired)
     return finding if child.is_identified else with_signature(finding)
+
+
+def with_altered(finding: Finding, altered: Altered, child: Child, desired: Desired) -> Finding:
+    """The same with what was changed under our own name: taken back, or told, as if others held it.
+
+    It is left out of no apply: what we own and state no longer the server would remove.
+    """
+    told = [lost for lost in altered.fields if is_left(lost.place, child, desired)]
+    taken = [lost for lost in altered.fields if lost not in told]
+    return dataclasses.replace(finding, taken=(*finding.taken, *taken), altered=tuple(told))
 
 
 def with_signature(finding: Finding) -> Finding:
@@ -128,10 +142,12 @@ def tell(
     resource: ResourceBlueprint, child: Child, finding: Finding, desired: Desired, memory: Memory
 ) -> tuple[Remark, ...]:
     """What the Stack's owner is to know of the fields that are left to others."""
-    if resource.drift_policy is not DriftPolicy.REPORT or not finding.left:
+    if resource.drift_policy is not DriftPolicy.REPORT or not (finding.left or finding.altered):
         return ()
     manifest = desired.manifest
-    reported = tuple(lost for lost in finding.left if not is_agreed(lost.place, resource, child, manifest))
+    reported = tuple(
+        lost for lost in (*finding.left, *finding.altered) if not is_agreed(lost.place, resource, child, manifest)
+    )
     if not reported:
         return ()
     holder = name_holder(resource.name, Question(child=child, lost=reported, manifest=manifest), memory)

@@ -60,6 +60,8 @@ class Finding:
     """What others keep: no apply states it."""
     taken: tuple[Lost, ...] = ()
     """What the next apply states, and thereby takes back."""
+    altered: tuple[Lost, ...] = ()
+    """What is ours and was changed all the same, and is only to be told; the next apply for another reason states it."""
 
 
 def find_lost(manifest: Mapping[str, Any], ownership: Ownership | None) -> str | None:

@@ -183,10 +183,12 @@ class Resolver:
             seen = self._seen[name] = child.fields, expressions.enlarge(child.fields)
         return seen[1]
 
-    def find_desired(self, name: str) -> Desired | None:
-        """What the resource is to be as its first incarnation, as it was evaluated last."""
+    def find_desired(self, name: str, child: Child | None = None) -> Desired | None:
+        """What the resource is to be, as it was evaluated last: as that child, else as its first incarnation."""
         known = self._wanted.get(name)
-        return known.at(1) if known is not None else None
+        if known is None or child is None:
+            return known.at(1) if known is not None else None
+        return known.at(child.incarnation, is_adopted=child.is_adopted)
 
     def has_lost_kinds(self) -> bool:
         """Whether the cluster does not serve the kind of some resource."""

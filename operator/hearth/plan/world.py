@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from hearth.model.child import Child, Object, Ownership
 from hearth.plan import attempts, steps
+from hearth.plan.altered import Altered
 from hearth.plan.attempts import Attempt
 from hearth.plan.causes import Cause
 from hearth.plan.contests import Contest
@@ -55,6 +56,8 @@ class Memory:
     """By UID what was left to others then, where that is anything."""
     contests: dict[str, Contest] = field(default_factory=dict)
     """By resource what is remembered of somebody who keeps taking fields of its object."""
+    altered: dict[str, Altered] = field(default_factory=dict)
+    """By UID the values that the last check found to be others than stated, although we own them."""
     holders: dict[str, tuple[tuple[Lost, ...], str]] = field(default_factory=dict)
     """By UID which fields were asked about last, and who holds them, in words."""
     questions: dict[str, Question] = field(default_factory=dict)
@@ -77,7 +80,7 @@ class Memory:
         if max(len(self.whole), len(self.made), len(self.failed)) <= self.tidy_above:
             return
         live = {child.uid for name in children.resources() for child in children.of(name)}
-        books: tuple[dict[str, Any], ...] = (self.whole, self.left, self.holders, self.immutable)
+        books: tuple[dict[str, Any], ...] = (self.whole, self.left, self.holders, self.immutable, self.altered)
         for book in books:
             for uid in book.keys() - live:
                 del book[uid]

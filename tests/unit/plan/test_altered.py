@@ -1,0 +1,80 @@
+"""Which stated values look changed, whoever owns them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.plan import altered
+
+MANIFEST: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "labels": {"app": "w", "hearth.dev/resource": "web"}},
+    "spec": {
+        "replicas": 2,
+        "args": ["a", "b"],
+        "containers": [{"name": "x", "image": "i:1"}],
+        "empty": [],
+        "none": None,
+    },
+}
+LIVE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "w", "more": "theirs", "hearth.dev/resource": "other"}},
+    "spec": {
+        "replicas": 2,
+        "args": ["a", "b"],
+        "containers": [{"name": "x", "image": "i:1", "pull": "Always"}, {"name": "sidecar"}],
+    },
+}
+
+
+def change(**spec: Any) -> dict[str, Any]:
+    """The live object with another spec."""
+    return {**LIVE, "spec": {**LIVE["spec"], **spec}}
+
+
+@pytest.mark.parametrize(
+    ("live", "found"),
+    [
+        pytest.param(LIVE, [], id="all as stated, and more"),
+        pytest.param(change(replicas=3), ["spec.replicas"], id="a number"),
+        pytest.param(change(args=["a"]), ["spec.args"], id="a list of texts"),
+        pytest.param(change(containers=[{"name": "x", "image": "evil"}]), ["spec.containers[0].image"], id="in a list"),
+        pytest.param(change(containers=[]), ["spec.containers[0].name", "spec.containers[0].image"], id="an item gone"),
+        pytest.param({**LIVE, "metadata": {}}, ["metadata.labels.app"], id="a label, and none of ours"),
+        pytest.param({**LIVE, "spec": "odd"}, ["spec.replicas", "spec.args", "spec.containers[0].name",
+                     "spec.containers[0].image"], id="another shape"),
+    ],
+)  # fmt: skip
+def test_what_looks_changed(live: dict[str, Any], found: list[str]) -> None:
+    """Each stated field by its path; what is not stated is nobody's business."""
+    assert [altered.write_path(place) for place in altered.find_candidates(MANIFEST, live)] == found
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        pytest.param({"password": "c3dvcmRmaXNo"}, [], id="the same in base 64"),
+        pytest.param({"password": "ZXZpbA=="}, ["stringData.password"], id="another"),
+        pytest.param({"password": "no base 64"}, ["stringData.password"], id="nonsense"),
+        pytest.param(None, ["stringData.password"], id="nothing"),
+    ],
+)
+def test_texts_of_a_secret_are_compared_as_they_are_kept(data: Any, found: list[str]) -> None:
+    """The server turns `stringData` into `data`."""
+    places = altered.find_candidates({"kind": "Secret", "stringData": {"password": "swordfish"}}, {"data": data})
+    assert [altered.write_path(place) for place in places] == found
+
+
+def test_what_every_apply_changes_is_no_change() -> None:
+    """Versions, field managers, the status, and annotations of our own."""
+    live = {
+        "metadata": {"name": "a", "resourceVersion": "1", "annotations": {"hearth.dev/requires": "a/1"}},
+        "data": {},
+    }
+    applied = {"metadata": {"name": "a", "resourceVersion": "2", "managedFields": []}, "data": {}, "status": {}}
+    assert not altered.is_changed_by(applied, live)
+    assert altered.is_changed_by({**applied, "data": {"a": "b"}}, live)
+    assert altered.is_changed_by({**applied, "metadata": {"labels": {"app": "x"}}}, live)
