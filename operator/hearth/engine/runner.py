@@ -23,6 +23,7 @@ from hearth.engine.services import ChildrenOf, Services
 from hearth.engine.sight import Sight
 from hearth.engine.stopping import Stopping
 from hearth.engine.tasks import Tasks
+from hearth.engine.unproven_objects import UnprovenObjects
 from hearth.engine.yielding import Yielding
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -53,6 +54,7 @@ class Runner:
         self._stopping = Stopping(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._checking = Checking(uid, services=services, intake=self.intake, tasks=self._tasks, memory=self.memory)
         self._leaving = Leaving(uid, services=services, intake=self.intake, tasks=self._tasks)
+        self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
         self._sight = Sight(uid, services=services, intake=self.intake)
         self._yielding = Yielding(uid, services=services, intake=self.intake)
         self._was_held = False
@@ -156,7 +158,8 @@ class Runner:
                 self._services.inbox.mark(self.uid, STACK)
 
     def _check(self, stack: StackObject, board: Board) -> None:
-        """What is to be looked at afresh, or was."""
+        """What is to be looked at afresh, or was; and what is not the Stack's although its label says so."""
+        self._unproven.look(stack, board)
         self._checking.look(
             stack,
             board,
