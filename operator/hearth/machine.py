@@ -117,6 +117,7 @@ class KubeMachine:
         """The watches that have been silent for longer than any living one is."""
         return [
             *(f"the task {name} has ended" for name in supervision.current().find_dead()),
+            *(self._engine.find_stalls() if self._engine is not None else ()),
             *self._find_silent(),
         ]
 

@@ -162,6 +162,9 @@ class Supervisor:
                 return
             failures = 1 if self._now() - started >= SETTLED_AFTER else failures + 1
             self.report(where, error or Returned(), task=find_task_name())
+            if is_being_canceled():
+                # What failed was its end.
+                return
             await asyncio.sleep(self.find_backoff(failures))
 
     async def _attempt(self, work: Work) -> BaseException | None:

@@ -104,8 +104,9 @@ async def operate(settings: Settings, build: Build, grace: float) -> None:
     observer.sample(cached_objects=engine.count_cached_objects, stacks=engine.count_stacks, writes=engine.count_writes)
     leader = leadership.make(settings, source, observer, grace=grace)
 
+    lateness = lag.Lateness()
     async with contextlib.AsyncExitStack() as parts:
-        http = server.Server(make_pages(engine, leader, observer))
+        http = server.Server(make_pages(engine, leader, observer, lateness))
         address = await http.start(settings.http_address)
         parts.push_async_callback(http.stop)
 
@@ -114,7 +115,7 @@ async def operate(settings: Settings, build: Build, grace: float) -> None:
         await wait_first(leader.won, leader.lost, stopping)
 
         if leader.won.is_set():
-            await parts.enter_async_context(working(engine, source, observer))
+            await parts.enter_async_context(working(engine, source, observer, lateness))
             log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
             await wait_first(leader.lost, stopping)
         log.info("ending")
@@ -123,23 +124,30 @@ async def operate(settings: Settings, build: Build, grace: float) -> None:
     log.info("ended")
 
 
-def make_pages(engine: Machine, leader: Leadership, observer: Metrics) -> server.Pages:
+def make_pages(engine: Machine, leader: Leadership, observer: Metrics, lateness: lag.Lateness) -> server.Pages:
     """What is served; whoever stands by is ready when it knows for whom."""
     return server.Pages(
-        alive=engine.find_deaf,
+        alive=lambda: [*engine.find_deaf(), *lateness.find_trouble()],
         ready=lambda: engine.find_unready() if leader.won.is_set() else leader.find_unready(),
         metrics=observer.render,
     )
 
 
 @contextlib.asynccontextmanager
-async def working(engine: Machine, source: CredentialSource, observer: Metrics) -> AsyncIterator[None]:
+async def working(
+    engine: Machine, source: CredentialSource, observer: Metrics, lateness: lag.Lateness
+) -> AsyncIterator[None]:
     """All that only the one process has that works."""
     observer.on_leading()
     await engine.start()
     kopf = frame.make(source, frame.Ears(on_kinds=engine.on_kinds, on_restart=observer.on_frame_restart))
     kopf.start()
-    measuring = supervision.spawn_forever("lag", lambda: lag.measure(observer.on_lag))
+
+    def note_lag(seconds: float) -> None:
+        observer.on_lag(seconds)
+        lateness.note(seconds)
+
+    measuring = supervision.spawn_forever("lag", lambda: lag.measure(note_lag))
     try:
         yield
     finally:

@@ -138,6 +138,26 @@ def test_cancellation_that_nobody_asked_for_ends_no_task() -> None:
     assert (len(runs), counted) == (2, ["test"])
 
 
+def test_task_whose_end_fails_ends_all_the_same() -> None:
+    """Its owner waits for that."""
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            fail(SECRET)
+
+    async def story() -> None:
+        task = supervision.spawn_forever("test", work)
+        await asyncio.sleep(10)
+        task.cancel()
+        await asyncio.wait([task])
+
+    with supervised() as (counted, _):
+        virtual_time.run(story)
+    assert counted == ["test"]
+
+
 def test_panic_of_an_extension_module_ends_no_task() -> None:
     """Such an exception is no Exception."""
 

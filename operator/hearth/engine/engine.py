@@ -235,6 +235,11 @@ class Engine:
             ours=self._services.hashes,
         )
 
+    def find_stalls(self) -> list[str]:
+        """What stands still though it has work, a sentence each: a restart of the process is called for."""
+        found = (each.find_stall() for each in (self._executor, self._recorder, self._health_marks))
+        return [stall for stall in found if stall]
+
     def count_writes(self) -> Mapping[str, float]:
         """Of children: `allowed` in flight, `in_flight`, and `queued`."""
         executor = self._executor

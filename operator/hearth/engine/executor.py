@@ -16,6 +16,10 @@ TakeStep: TypeAlias = Callable[[str, str], Awaitable[None]]
 RESERVE = 8
 """One in so many places is for Stacks with nothing in flight: where each write of a large Stack hangs in a webhook for
 half a minute, the others do not hang with it."""
+STARTS_WITHIN = 60.0
+"""Seconds within which something that waits must begin where nothing else is in flight."""
+STEP_HANGS_AFTER = 180.0
+"""Seconds within which one of the steps in flight must end: each request ends after 30, and a step sends at most six."""
 
 
 class Executor:
@@ -43,8 +47,8 @@ class Executor:
         self._take_step = take_step
         self._where = where
         self._on_error = on_error
-        self.finished = 0
-        """Steps that have ended since the start, in whatever way."""
+        self._moved_at = clock.monotonic()
+        """When something was queued on an empty queue, begun or finished last; monotonic seconds."""
         self._clock = clock
         self._find_room = find_room or (lambda: workers)
         self._on_start = on_start
@@ -78,6 +82,8 @@ class Executor:
         """Queue keys; those that wait already keep their place."""
         queue = self._queues.get(stack_uid) or OrderedDict[str, float]()
         now = self._clock.monotonic()
+        if not self._queues:
+            self._moved_at = now
         for key in keys:
             queue.setdefault(key, now)
         if queue and stack_uid not in self._queues:
@@ -89,6 +95,17 @@ class Executor:
     def count_queued(self) -> int:
         """Steps that wait."""
         return sum(map(len, self._queues.values()))
+
+    def find_stall(self) -> str:
+        """Why its work stands still, where it does. An API server that is away or throttles is no reason: steps end then.
+
+        Nothing is written while the server asks for a pause, so without any room a queue may wait.
+        """
+        seconds = self._clock.monotonic() - self._moved_at
+        limit = STEP_HANGS_AFTER if self.in_flight else STARTS_WITHIN
+        if not self._queues or seconds <= limit or (not self.in_flight and self._find_room() <= 0):
+            return ""
+        return f"{self.count_queued()} {self._where} tasks wait, and none has started or ended for {seconds:.0f} s"
 
     def wake(self) -> None:
         """There may be room for one more, or something to do."""
@@ -114,8 +131,9 @@ class Executor:
             self._busy[stack_uid] = None
         else:
             del self._queues[stack_uid]
+        self._moved_at = self._clock.monotonic()
         if self._on_start is not None:
-            self._on_start(self._clock.monotonic() - since)
+            self._on_start(self._moved_at - since)
         return stack_uid, key
 
     async def _serve(self) -> None:
@@ -135,7 +153,7 @@ class Executor:
                 await self._take(stack_uid, key)
             finally:
                 self.in_flight -= 1
-                self.finished += 1
+                self._moved_at = self._clock.monotonic()
                 self._leave(stack_uid)
 
     async def _take(self, stack_uid: str, key: str) -> None:

@@ -113,6 +113,10 @@ class HealthMarks:
             self._cancel(uid)
         await self._executor.stop()
 
+    def find_stall(self) -> str:
+        """Why no HealthMark is looked at, where that stands still."""
+        return self._executor.find_stall()
+
     def take(self, uids: Collection[str]) -> None:
         """Have these marks looked at. All are noted before, so that each knows of the others on the same resource."""
         for uid in uids:

@@ -96,6 +96,10 @@ class Recorder:
         """End at once; the next process writes what was left."""
         await self._executor.stop()
 
+    def find_stall(self) -> str:
+        """Why no status is written, where that stands still."""
+        return self._executor.find_stall()
+
     def touch(self, stack_uid: str, *, delay: float = 0.0, is_urgent: bool = False) -> None:
         """Something that the status tells may have changed.
 

@@ -10,6 +10,29 @@ INTERVAL = 5.0
 once a second that was a third of all that it did."""
 
 
+TOO_LATE = 5.0
+"""Seconds; renewals of the lease and answers to probes have little more."""
+TIMES = 3
+"""In a row: a machine that was suspended for an hour is late once."""
+
+
+class Lateness:
+    """Whether the loop is late again and again."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+
+    def note(self, seconds: float) -> None:
+        """It was that late."""
+        self._in_a_row = self._in_a_row + 1 if seconds > TOO_LATE else 0
+
+    def find_trouble(self) -> list[str]:
+        """A sentence where it is."""
+        if self._in_a_row < TIMES:
+            return []
+        return [f"the event loop was more than {TOO_LATE:.0f} s late {self._in_a_row} times in a row"]
+
+
 async def measure(report: Callable[[float], None], *, interval: float = INTERVAL) -> None:
     """Tell `report` again and again by how many seconds the loop woke us too late; ends when cancelled."""
     loop = asyncio.get_running_loop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 from hearth.engine.executor import Executor
 from hearth.machine import LoopClock
@@ -139,7 +141,7 @@ async def test_stacks_take_turns_however_long_their_steps_take() -> None:
 async def test_the_time_in_the_queue_is_told() -> None:
     """From the first offer to the start."""
     waited: list[float] = []
-    steps, moments = Steps(), iter([10.0, 11.0, 13.5])
+    steps, moments = Steps(), iter([0.0, 10.0, 11.0, 13.5, 14.0])
 
     class Clock(LoopClock):
         def monotonic(self) -> float:
@@ -181,3 +183,60 @@ async def test_step_that_raises_ends_no_worker() -> None:
     assert taken == ["good"]
     assert failed == [("shop", f"bad{number}") for number in range(40)]
     assert (executor.in_flight, executor.count_queued()) == (0, 0)
+
+
+class ManualClock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        """Seconds."""
+        return self.seconds
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.seconds
+
+    def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
+        """Nobody waits for anything."""
+        raise AssertionError
+
+
+async def test_queue_that_nobody_serves_is_a_stall() -> None:
+    """After a minute, unless nothing may be in flight: then the API server has asked for a pause."""
+    clock, room = ManualClock(), [4]
+    executor = Executor(workers=4, take_step=Steps().take, clock=clock, find_room=lambda: room[0])
+    executor.offer("shop", ["a"])
+    clock.seconds = 60.0
+    assert executor.find_stall() == ""
+    clock.seconds = 61.0
+    assert executor.find_stall() == "1 step tasks wait, and none has started or ended for 61 s"
+    room[0] = 0
+    assert executor.find_stall() == ""
+
+
+async def test_steps_that_hang_are_a_stall_once_each_request_must_have_ended() -> None:
+    """One that ends, in whatever way, begins the time anew."""
+    clock, steps = ManualClock(), Steps()
+    executor = Executor(workers=1, take_step=steps.take, clock=clock)
+    executor.start()
+    executor.offer("shop", ["a", "b"])
+    await turn_over()
+    clock.seconds = 170.0
+    assert executor.find_stall() == ""
+    clock.seconds = 181.0
+    assert executor.find_stall() == "1 step tasks wait, and none has started or ended for 181 s"
+    steps.gate.set()
+    await turn_over()
+    assert executor.find_stall() == ""
+    await executor.stop()
+
+
+def test_nothing_to_do_is_no_stall() -> None:
+    """However long."""
+    clock = ManualClock()
+    executor = Executor(workers=4, take_step=Steps().take, clock=clock)
+    clock.seconds = 10_000.0
+    assert executor.find_stall() == ""

@@ -36,3 +36,14 @@ async def test_a_loop_is_never_early() -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+def test_loop_that_is_late_again_and_again_is_told() -> None:
+    """Once or twice may be a machine that was suspended."""
+    lateness = lag.Lateness()
+    found = []
+    for seconds in (3600.0, 6.0, 0.1, 6.0, 6.0, 6.0, 0.1):
+        lateness.note(seconds)
+        found.append(lateness.find_trouble())
+
+    assert found == [[], [], [], [], [], ["the event loop was more than 5 s late 3 times in a row"], []]
