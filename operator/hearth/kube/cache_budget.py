@@ -20,6 +20,24 @@ SMALL = 8 * KIB
 """Bytes of an event whose object is not measured: nearly all, and measuring takes a tenth of the time for an event."""
 ANNOTATIONS: Path = ("metadata", "annotations")
 LABELS: Path = ("metadata", "labels")
+OUR_LABELS = (names.LABEL_STACK_UID, names.LABEL_STACK, names.LABEL_RESOURCE, names.LABEL_BUCKET)
+OUR_ANNOTATIONS = (
+    names.ANNOTATION_IDENTITY,
+    names.ANNOTATION_SIGNATURE,
+    names.ANNOTATION_INCARNATION,
+    names.ANNOTATION_HASH,
+    names.ANNOTATION_REQUIRES,
+    names.ANNOTATION_STATED,
+    names.ANNOTATION_STOP,
+    names.ANNOTATION_INHERITED,
+    names.ANNOTATION_UNHEALTHY,
+    names.ANNOTATION_SUSPENDED,
+    names.ANNOTATION_DELETION_POLICY,
+    names.ANNOTATION_ADOPTED,
+)
+"""What the engine reads of a child. Anyone may add others that begin like these."""
+LONG = "x" * (limits.ANNOTATION_KEPT_BYTES + 1)
+"""In place of an annotation that is not there: too long to be kept."""
 
 
 class CacheBudget:
@@ -102,12 +120,11 @@ def cut_down(made: Child, *, shown: Mapping[str, Any], paths: Iterable[Path], ro
     """Leave out of the record what does not fit, the largest fields first; and all that only messages would show."""
     fields = child_module.cut(shown, kind=made.kind, paths=())
     metadata, omitted = fields["metadata"], list[Path]()
-    kept_labels = {key: value for key, value in (metadata.get("labels") or {}).items() if names.is_ours(key)}
-    kept_annotations = {
-        key: value
-        for key, value in (metadata.get("annotations") or {}).items()
-        if names.is_ours(key) and len(value) <= limits.ANNOTATION_KEPT_BYTES
-    }
+    stated_labels, stated = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    kept_labels = {key: stated_labels[key] for key in OUR_LABELS if key in stated_labels}
+    # Of an object that proves nothing, even what looks like ours may be anything.
+    ours = OUR_ANNOTATIONS if made.is_identified else ()
+    kept_annotations = {key: stated[key] for key in ours if len(stated.get(key, LONG)) <= limits.ANNOTATION_KEPT_BYTES}
     wanted = [(LABELS, metadata.get("labels")), (ANNOTATIONS, metadata.get("annotations"))]
     wanted += [(path, find(shown, path)) for path in paths]
     metadata["labels"], metadata["annotations"] = kept_labels, kept_annotations
@@ -121,7 +138,7 @@ def cut_down(made: Child, *, shown: Mapping[str, Any], paths: Iterable[Path], ro
     object.__setattr__(made, "fields", fields)
     object.__setattr__(made, "omitted", tuple(omitted))
     object.__setattr__(made, "finalizers", made.finalizers[: limits.FINALIZERS_KEPT])
-    object.__setattr__(made, "hash", made.hash[: limits.ANNOTATION_KEPT_BYTES])
+    object.__setattr__(made, "hash", made.hash[: limits.HASH_KEPT])
     if not made.is_identified and made.ownership is not None and len(made.ownership.fields) > max(room, 0):
         object.__setattr__(made, "ownership", None)
 

@@ -198,5 +198,7 @@ UNPROVEN_KEPT_BYTES = 16 * 1024 * 1024
 """The same of all objects that carry our label without our signature: those of a version before, until they are signed."""
 ANNOTATION_KEPT_BYTES = 4 * 1024
 """Of one annotation of ours where all of them are too many."""
+HASH_KEPT = 128
+"""Characters of a hash: ours have 42, and an annotation may hold anything."""
 FINALIZERS_KEPT = 16
 """Of an object that is too large: messages name them."""

@@ -97,6 +97,7 @@ async def test_a_large_field_is_left_out_and_the_others_stay() -> None:
 async def test_ours_among_large_annotations_and_labels_stay() -> None:
     """They say whose the object is; anyone may add others."""
     annotations = {
+        f"{names.GROUP}/looks-like-ours": "x",
         "example.org/big": "x" * BIG,
         names.ANNOTATION_UNHEALTHY: "answers 500",
         names.ANNOTATION_STOP: "x" * BIG,
