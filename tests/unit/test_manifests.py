@@ -121,3 +121,26 @@ def test_every_file_is_part_of_its_kustomization(folder: str) -> None:
     files = {file.name for file in path.glob("*.yaml")} - {"kustomization.yaml"}
     assert files == {name for name in listed if name.endswith(".yaml")}
     assert all((path / name).exists() for name in listed)
+
+
+def test_only_monitoring_reaches_the_http_port(pod: dict[str, Any]) -> None:
+    """The policy selects the pods, and names the port that they have; nothing else is let in."""
+    (policy,) = load("NetworkPolicy")
+    (deployment,) = load("Deployment")
+    spec = policy["spec"]
+    (container,) = pod["containers"]
+
+    assert policy["metadata"]["namespace"] == deployment["metadata"]["namespace"]
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+    assert spec["policyTypes"] == ["Ingress"]
+    (rule,) = spec["ingress"]
+    assert [port["port"] for port in rule["ports"]] == [port["name"] for port in container["ports"]]
+    assert all(set(peer) == {"namespaceSelector"} for peer in rule["from"])
+
+
+def test_the_aggregated_role_states_no_rules() -> None:
+    """A controller owns them, so that whoever states them again conflicts with it."""
+    (role,) = [role for role in load("ClusterRole") if "aggregationRule" in role]
+
+    assert "rules" not in role

@@ -14,6 +14,8 @@ from support.threats.world import CONFIG_MAPS, Tenant, ThreatWorld, make_config_
 STACK = "hearth.dev/v1alpha1"
 LIMIT = "hearth_limit_reached_total"
 NESTED_DEPTH = 8
+MANY = 50
+"""Stacks that nobody wanted."""
 SOURCES = 32
 """Of one Stack, as the API allows."""
 
@@ -35,12 +37,23 @@ def plant(tenant: Tenant, template: Object) -> None:
     author.create({**stack, "spec": {"templateRef": {"name": "bomb"}}})
 
 
+def wait_end(threats: ThreatWorld, tenant: Tenant, name: str) -> Object:
+    """Until a Stack tells a problem of a resource, which it is. Fails once there are too many Stacks."""
+
+    def look() -> Object | None:
+        stacks = threats.api.list("Stack", tenant.namespace)
+        assert len(stacks) < MANY, f"{len(stacks)} Stacks and no end"
+        return next(iter(threats.find_status(tenant.namespace, name).get("problems") or ()), None)
+
+    return threats.wait_for(look, what=f"a problem of {name}")
+
+
 def test_d7_a_template_that_nests_itself_makes_no_stack(threats: ThreatWorld) -> None:
     """One ConfigMap and one Stack made a thousand Stacks within seconds; now the resource says why it is not made."""
     tenant = threats.tenant()
     plant(tenant, make_bomb())
 
-    problem = threats.wait_problem(tenant.namespace, "bomb")
+    problem = wait_end(threats, tenant, "bomb")
 
     assert problem["reason"] == "NestedInItself"
     threats.canary()
@@ -52,8 +65,7 @@ def test_d7_nesting_ends_whatever_changes_on_the_way(threats: ThreatWorld) -> No
     tenant = threats.tenant()
     plant(tenant, make_bomb(parameters={"level": "${params.level + 1}"}))
 
-    innermost = "bomb" + "-next" * NESTED_DEPTH
-    problem = threats.wait_problem(tenant.namespace, innermost)
+    problem = wait_end(threats, tenant, "bomb" + "-next" * NESTED_DEPTH)
 
     assert problem["reason"] == "NestedTooDeep"
     threats.canary()
