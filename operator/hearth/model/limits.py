@@ -144,8 +144,12 @@ PATTERN_WORK_PER_MICROSECOND = 200
 RULE_STEPS = 2_000_000
 """Of the comparison of all values of one definition with their rules: some two seconds, in pieces."""
 
-PARSED_BYTES = 64 * 1024 * 1024
-"""Of all expressions that are kept parsed, reckoned by their lengths."""
+PARSED_BYTES = 48 * 1024 * 1024
+"""Of all expressions that are kept parsed: some 6,000 ordinary ones of 7 KiB; the largest take 3 MiB."""
+JUDGED_BYTES = 16 * 1024 * 1024
+"""Of what is known of their types, reckoned by their texts and mistakes."""
+CHECKED_NAMES = 20_000
+"""Names in all environments that are kept for checking types: each takes a KiB."""
 SMALL_INPUT_NODES = 500
 """Values in an object, below which an expression takes it as it is: converting them takes 50 microseconds."""
 SMALL_INPUT_TEXT = 16 * 1024

@@ -43,8 +43,9 @@ def confine() -> None:
     os.nice(NICENESS)
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(kind, (0, 0))
-    most = find_address_space() + limits.EVALUATOR_MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    most, inherited = find_address_space() + limits.EVALUATOR_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]
+    if inherited == resource.RLIM_INFINITY or most < inherited:
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     try:
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

@@ -23,6 +23,8 @@ STEP = 0.2
 """Microseconds for one node of the tree."""
 TEXT_COPY = 0.0008
 """Microseconds for a byte of text that is copied or compared."""
+LOOK = 0.05
+"""Microseconds for each value that may be the one that a step leads to, when that is looked for here."""
 NODE_COPY = 0.1
 """Microseconds for a value that is converted or compared."""
 LIST_COPY = 0.013
@@ -162,19 +164,32 @@ def make_usual(nodes: float, text: float, count: float) -> Bound:
     return made
 
 
+class TooMuch(Exception):
+    """The bound exceeds what is asked about, so that its value does not matter any more."""
+
+
 @dataclass(slots=True)
 class Meter:
     """What the parts of an expression take together."""
 
+    most: float
+    """Microseconds beyond which nobody wants to know: the look itself takes as long as what it bounds."""
     time: float = 0.0
     """Microseconds."""
     memory: float = 0.0
     """Bytes, as if nothing was given back before the end."""
 
     def add(self, time: float, memory: float = 0.0) -> None:
-        """Count something in."""
+        """Count something in. Raises TooMuch."""
         self.time += time
         self.memory += memory
+        if self.time > self.most:
+            raise TooMuch
+
+    def look(self, found: Bound) -> Bound:
+        """Count a step in, and that many values were looked through to find what it leads to."""
+        self.add(STEP + LOOK * len(found.values or ()))
+        return found
 
     def make(self, made: Bound, *, time: float = 0.0) -> Bound:
         """Count in that a new value is made."""
@@ -195,8 +210,9 @@ class Cost:
     """Microseconds."""
     memory: float
     """Bytes."""
-    size: float
-    """Bytes of the result."""
+
+
+BOUNDLESS = Cost(time=math.inf, memory=math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +234,22 @@ class Estimator:
         return once * max(size.nodes, 1) <= most and size.nodes**2 * LIST_COPY <= most
 
     def estimate(self, data: Mapping[str, Any]) -> Cost:
-        """The bound for these inputs."""
-        return self.bound({name: Bound.of((value,)) for name, value in data.items()})
+        """The bound for these inputs; infinite where it is more than the limit of one evaluation."""
+        scope = {name: Bound.of((value,)) for name, value in data.items()}
+        return self.bound(scope, most=limits.EVALUATION_MICROSECONDS)
 
-    def bound(self, scope: Scope) -> Cost:
-        """The bound for variables that are no larger than that."""
-        meter = Meter()
-        for each in scope.values():
-            meter.add(each.copy_time, each.total)
-        result = self.rule(scope, meter)
-        # It is taken out of CEL, converted, and written.
-        meter.add(3 * result.copy_time, 2 * result.total)
-        return Cost(time=meter.time, memory=meter.memory, size=result.total)
+    def bound(self, scope: Scope, *, most: float) -> Cost:
+        """The bound for variables that are no larger than that; infinite where it is more than `most` microseconds."""
+        meter = Meter(most)
+        try:
+            for each in scope.values():
+                meter.add(each.copy_time, each.total)
+            result = self.rule(scope, meter)
+            # It is taken out of CEL, converted, and written.
+            meter.add(3 * result.copy_time, 2 * result.total)
+        except TooMuch:
+            return BOUNDLESS
+        return Cost(time=meter.time, memory=meter.memory)
 
 
 def widest(bounds: Any) -> Bound:
@@ -280,8 +300,7 @@ def same(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 def inner(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Gives a part of the first one."""
-    meter.add(STEP)
-    return given[0].pick(given[1].constant if len(given) > 1 else None)
+    return meter.look(given[0].pick(given[1].constant if len(given) > 1 else None))
 
 
 def concatenate(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -478,10 +497,10 @@ def _compile_select(select: Any) -> Rule:
 
     def rule(scope: Scope, meter: Meter) -> Bound:
         over = operand(scope, meter)
-        meter.add(STEP)
         if is_test:
+            meter.add(STEP)
             return SCALAR
-        return over.pick(key)
+        return meter.look(over.pick(key))
 
     return rule
 
@@ -538,12 +557,15 @@ def _compile_loop(loop: Any) -> Rule:
             return result({**scope, loop.accu_var: begun}, meter)
         ranged = over(scope, meter)
         turns = min(ranged.count, ITERATIONS)
+        meter.add(turns * STEP)
+        if not turns:
+            return result({**scope, loop.accu_var: begun}, meter)
         element = ranged.iterate()
         within = {**scope, loop.iter_var: element, loop.iter_var2: ranged.pick(), loop.accu_var: SCALAR}
-        once = Meter()
+        once = Meter(meter.most)
         test(within, once)
         grown = step(within, once)
-        meter.add(turns * (once.time + STEP), turns * once.memory)
+        meter.add(turns * once.time, turns * once.memory)
         # A list that grows is copied at each step.
         copied = turns * turns if grown.nodes > 1 else 0
         meter.add(copied * LIST_COPY, copied * LIST_COPY_BYTES)

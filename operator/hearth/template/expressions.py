@@ -23,6 +23,7 @@ from hearth.template.cost import Estimator
 from hearth.template.evaluation import Answer, Evaluator
 from hearth.template.reads import Read
 from hearth.template.weight import Large
+from hearth.template.weighted_cache import WeightedCache
 
 Reads: TypeAlias = Mapping[str, frozenset[Path]]
 
@@ -43,7 +44,8 @@ USUAL_FIELDS = (
 )
 """What stands for all of an object whose kind's schema is not known."""
 TEXTS_KEPT = 8_192
-"""About 10 KiB each."""
+PARSED_BYTES_PER_BYTE, PARSED_BYTES = 42, 1_024
+"""What an expression takes for each byte that it has as CEL writes it, and besides."""
 ESTIMATORS_KEPT = 256
 """Of expressions that only need one where their inputs are large."""
 _UNCHECKED = environment.new_environment()
@@ -68,9 +70,20 @@ class Parsed:
     """None where small inputs alone keep it cheap."""
 
 
-@functools.lru_cache(maxsize=TEXTS_KEPT)
+_parsed: WeightedCache[str, Parsed] = WeightedCache(most=TEXTS_KEPT, most_weight=limits.PARSED_BYTES)
+
+
 def parse(text: str) -> Parsed:
     """The expression `text`. Raises environment.Refusal."""
+    known = _parsed.find(text)
+    if known is not None:
+        return known
+    parsed, size = parse_new(text)
+    return _parsed.keep(text, parsed, weight=PARSED_BYTES + PARSED_BYTES_PER_BYTE * size)
+
+
+def parse_new(text: str) -> tuple[Parsed, int]:
+    """The expression, and its bytes as CEL writes it. Raises environment.Refusal."""
     if not text.strip():
         raise environment.Refusal((environment.Fault(line=1, column=1, message="the expression is empty"),))
     if len(text) > limits.EXPRESSION_LENGTH:
@@ -78,7 +91,8 @@ def parse(text: str) -> Parsed:
         raise environment.Refusal((environment.Fault(line=1, column=1, message=message),))
     program = environment.compile_text(_UNCHECKED, text, is_checked=False)
     try:
-        tree = syntax.parse_tree(program.serialize())
+        serialized = program.serialize()
+        tree = syntax.parse_tree(serialized)
     except DecodeError:
         # The reader of messages gives up at a depth that CEL still takes.
         raise environment.Refusal((environment.Fault(line=1, column=1, message=_TOO_DEEP),)) from None
@@ -86,7 +100,7 @@ def parse(text: str) -> Parsed:
     estimator = None if cost.is_harmless(text, tree) else cost.make_estimator(tree)
     if syntax.soften_has(tree):
         program = _UNCHECKED.deserialize(syntax.write_tree(tree))
-    return Parsed(
+    parsed = Parsed(
         text=text,
         program=program,
         reading=reading,
@@ -95,6 +109,7 @@ def parse(text: str) -> Parsed:
         optional=tuple(read for read in reading.reads if not read.is_required),
         estimator=estimator,
     )
+    return parsed, len(serialized)
 
 
 @functools.lru_cache(maxsize=ESTIMATORS_KEPT)
@@ -110,7 +125,6 @@ def find_offset(parsed: Parsed, name: str) -> int:
     return reads.find_offsets(syntax.parse_tree(compiled.serialize())).get(name, 0)
 
 
-@functools.lru_cache(maxsize=TEXTS_KEPT)
 def parse_optional(text: str) -> Parsed:
     """The expression whose text gives an optional: its value, or null where there is none."""
     return parse(_OPTIONAL.format(text=text))
@@ -290,8 +304,8 @@ def is_bounded(parsed: Parsed) -> bool:
     if parsed.estimator is None:
         return True
     usual = cost.make_usual(limits.USUAL_INPUT_NODES, limits.USUAL_INPUT_TEXT, limits.USUAL_INPUT_ELEMENTS)
-    found = parsed.estimator.bound(dict.fromkeys(parsed.roots, usual))
-    return found.time <= limits.USUAL_MICROSECONDS and found.memory <= limits.EVALUATOR_MEMORY
+    found = parsed.estimator.bound(dict.fromkeys(parsed.roots, usual), most=limits.USUAL_MICROSECONDS)
+    return found.memory <= limits.EVALUATOR_MEMORY
 
 
 def enlarge(fields: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,23 +11,29 @@ from fractions import Fraction
 _FORM = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?")
 _BINARY = {f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)}
 _DECIMAL = {"n": -3, "u": -2, "m": -1, "": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+LONGEST = 64
+"""Characters; the largest that Kubernetes takes has some thirty. Longer numbers take ever longer to calculate with."""
 _NANO = Fraction(1, 10**9)
 """Kubernetes rounds what is finer, up."""
 _LARGEST_EXPONENT = 400
 """Far beyond any quantity; keeps a mistyped exponent from filling the memory."""
 
 
+def _match(text: str) -> re.Match[str] | None:
+    return _FORM.fullmatch(text) if len(text) <= LONGEST else None
+
+
 def is_quantity(text: str) -> bool:
     """Whether Kubernetes reads `text` as a quantity."""
-    form = _FORM.fullmatch(text)
+    form = _match(text)
     return form is not None and not _is_exponent_out_of_range(form[2] or "")
 
 
 def parse(text: str) -> Fraction:
     """The number that `text` means. Raises ValueError."""
-    form = _FORM.fullmatch(text)
+    form = _match(text)
     if form is None or _is_exponent_out_of_range(form[2] or ""):
-        raise ValueError(f"'{text}' is no quantity; write a number with a unit, such as 500m or 2Gi")
+        raise ValueError(f"'{text[:LONGEST]}' is no quantity; write a number with a unit, such as 500m or 2Gi")
     number, suffix = Fraction(form[1]), form[2] or ""
     if suffix in _BINARY:
         return number * _BINARY[suffix]

@@ -6,19 +6,22 @@ Makes no evaluation. What is not known is dynamic, so that only what is certainl
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cel_expr_python import cel
 
+from hearth.model import limits
 from hearth.template import environment, messages
 from hearth.template.expressions import Parsed
 from hearth.template.shapes import Shape, Type
+from hearth.template.weighted_cache import WeightedCache
 
 ENVIRONMENTS_KEPT = 64
 JUDGEMENTS_KEPT = 16_384
+JUDGED_BYTES = 256
+"""What each of them takes besides its texts."""
 _QUANTITY = cel.Type.AbstractType("kubernetes.Quantity")
 _OPTIONAL = "optional_type<"
 
@@ -42,19 +45,24 @@ class Checker:
     def clear(self) -> None:
         """Begin anew."""
         self.store = messages.MessageStore()
-        self._judgements: OrderedDict[tuple[str, tuple[str, ...]], Judgement] = OrderedDict()
-        self._environments: OrderedDict[frozenset[tuple[str, str]], Any] = OrderedDict()
+        self._judgements: WeightedCache[tuple[str, tuple[str, ...]], Judgement] = WeightedCache(
+            most=JUDGEMENTS_KEPT, most_weight=limits.JUDGED_BYTES
+        )
+        self._environments: WeightedCache[frozenset[tuple[str, str]], Any] = WeightedCache(
+            most=ENVIRONMENTS_KEPT, most_weight=limits.CHECKED_NAMES
+        )
 
     def judge(self, parsed: Parsed, scope: Scope) -> Judgement:
         """Whether `parsed` fits the variables of `scope`; names that are not in there are dynamic."""
         types = scope.types
         key = (parsed.text, tuple([types.get(root, "") for root in parsed.roots]))
-        judgement = self._judgements.get(key)
-        if judgement is None:
-            judgement = self._judgements[key] = self._check(parsed, scope)
-            if len(self._judgements) > JUDGEMENTS_KEPT:
-                self._judgements.popitem(last=False)
-        return judgement
+        judgement = self._judgements.find(key)
+        if judgement is not None:
+            return judgement
+        judgement = self._check(parsed, scope)
+        size = JUDGED_BYTES + len(parsed.text) + sum(JUDGED_BYTES + len(fault.message) for fault in judgement.faults)
+        size += sum(JUDGED_BYTES + len(each) for each in key[1])
+        return self._judgements.keep(key, judgement, weight=size)
 
     def _check(self, parsed: Parsed, scope: Scope) -> Judgement:
         is_known = all(root in scope.types for root in parsed.roots)
@@ -73,11 +81,9 @@ class Checker:
     def find_environment(self, types: Mapping[str, str]) -> Any:
         """The environment with these variables; templates that differ only in texts share theirs."""
         key = frozenset(types.items())
-        found = self._environments.get(key)
+        found = self._environments.find(key)
         if found is None:
-            found = self._environments[key] = self.make_environment(types)
-            if len(self._environments) > ENVIRONMENTS_KEPT:
-                self._environments.popitem(last=False)
+            found = self._environments.keep(key, self.make_environment(types), weight=len(types))
         return found
 
     def make_environment(self, types: Mapping[str, str]) -> Any:

@@ -13,7 +13,7 @@ from hearth.sandbox.results import Results
 from hearth.template.cost import Cost
 from hearth.template.evaluation import Answer, Excess, Unwritable, Value
 
-SMALL = Cost(time=100.0, memory=100.0, size=10.0)
+SMALL = Cost(time=100.0, memory=100.0)
 
 
 @dataclass
@@ -228,7 +228,7 @@ async def test_whoever_waits_goes_on_when_nothing_is_to_come() -> None:
 async def test_in_one_turn_a_stack_has_a_share_of_the_process_itself() -> None:
     """What is small each by itself goes elsewhere when there is too much of it."""
     pool = Desk().make_pool()
-    each = Cost(time=limits.EVALUATION_MICROSECONDS, memory=1.0, size=1.0)
+    each = Cost(time=limits.EVALUATION_MICROSECONDS, memory=1.0)
     pool.begin("shop")
     admitted = [pool.admits(each) for _ in range(20)]
     pool.begin("shop")
@@ -241,8 +241,8 @@ async def test_in_one_turn_a_stack_has_a_share_of_the_process_itself() -> None:
     ("cost", "is_admitted"),
     [
         pytest.param(SMALL, True, id="small"),
-        pytest.param(Cost(time=1e6, memory=1.0, size=1.0), False, id="time"),
-        pytest.param(Cost(time=1.0, memory=1e9, size=1.0), False, id="memory"),
+        pytest.param(Cost(time=1e6, memory=1.0), False, id="time"),
+        pytest.param(Cost(time=1.0, memory=1e9), False, id="memory"),
     ],
 )
 async def test_what_is_evaluated_in_the_process_itself(cost: Cost, is_admitted: bool) -> None:

@@ -85,3 +85,11 @@ def test_a_fraction_is_no_integer() -> None:
     assert not quantity.is_integer("10E")
     with pytest.raises(ValueError, match="is no whole number"):
         quantity.as_integer("500m")
+
+
+@pytest.mark.parametrize("text", ["1" * 65, "0." + "1" * 100_000, "1" * 100_000 + "Gi", "1e" + "9" * 5_000])
+def test_what_is_longer_than_any_quantity_is_none(text: str) -> None:
+    """Calculating with it would take ever longer."""
+    assert not quantity.is_quantity(text)
+    with pytest.raises(ValueError, match="is no quantity"):
+        quantity.parse(text)

@@ -1,0 +1,185 @@
+"""Expressions that take gigabytes, or minutes: they fail alone, nobody else notices, and large honest ones have their value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.threats.api import Object
+from support.threats.world import Tenant, ThreatWorld, make_config_map, make_stack
+
+SILENCE = 1.0
+"""Seconds for which /healthz may be silent on a busy machine."""
+GROWTH = 64.0
+"""MiB."""
+TEXT: Object = {"type": "string"}
+LIST: Object = {"type": "array"}
+
+
+def make_bomb(levels: int) -> str:
+    """Some 800 characters that double a list again and again."""
+    text = f"size(a{levels})"
+    for level in range(levels, 0, -1):
+        text = f"cel.bind(a{level}, a{level - 1}+a{level - 1}, {text})"
+    return text.replace("a0", "[1]")
+
+
+def make_child_bomb(levels: int) -> str:
+    """The same over an object, so that it is evaluated once that is there."""
+    return make_bomb(levels).replace("[1]", "[cfg.data.a]")
+
+
+BOMBS = [
+    pytest.param({"a": f"${{string({make_bomb(21)})}}"}, {}, id="bind-21"),
+    pytest.param({"a": f"${{string({make_bomb(24)})}}"}, {}, id="bind-24"),
+    pytest.param(
+        {"a": '${string(params.list.exists(i, params.text.replace("a", "bb").size() < 0))}'},
+        {"text": "a" * 800_000, "list": list(range(1000))},
+        id="a-thousand-replacements",
+    ),
+    pytest.param({"a": "${string(size(params.list.map(i, i)))}"}, {"list": list(range(9000))}, id="a-list-copied-at-each-step"),
+    pytest.param({"a": "${string(params.text.matches('((a{0,10}){0,10}){0,10}b'))}"}, {"text": "a" * 800_000}, id="unfolded-pattern"),
+]  # fmt: skip
+
+
+def make(tenant: Tenant, name: str, data: Object, parameters: Object) -> Object:
+    """A Stack of a plain ConfigMap, and one with these data."""
+    rules = {each: LIST if isinstance(value, list) else TEXT for each, value in parameters.items()}
+    resources = {"cfg": make_config_map(f"{name}-cfg"), "bomb": make_config_map(f"{name}-bomb", data)}
+    return make_stack(
+        tenant.namespace, name, resources, template={"parameters": rules} if rules else None, parameters=parameters
+    )
+
+
+@pytest.mark.parametrize(("data", "parameters"), BOMBS)
+def test_an_expression_without_bound_stops_nobody_but_itself(
+    threats: ThreatWorld, data: Object, parameters: Object
+) -> None:
+    """The definition is refused, with the place and the limit; the same after a restart."""
+    tenant = threats.tenant()
+    author = tenant.author()
+    threats.canary()
+    before = threats.operator.memory
+    threats.operator.forget_peak()
+
+    with threats.operator.listened_to() as silence:
+        author.create(make(tenant, "bomb", data, parameters))
+        threats.canary()
+        wait_verdict(threats, tenant)
+        threats.canary()
+
+    print(f"silent for {silence.longest:.2f} s, {before:.0f} MiB, {threats.operator.peak:.0f} at most")
+    assert silence.longest < SILENCE
+    assert threats.operator.peak - before < GROWTH
+    message = find_refusal(threats, tenant)
+    assert "spec.template.resources.bomb.manifest.data.a: expression took more than" in message, message
+
+    threats.operator.restart()
+    threats.canary()
+    threats.wait_for(lambda: find_refusal(threats, tenant), what="a refusal")
+    assert threats.operator.peak - before < GROWTH
+
+
+def wait_verdict(threats: ThreatWorld, tenant: Tenant) -> None:
+    """Until the Stack is what it wants to be, or says why not."""
+    phases = ("CreateComplete", "CreateFailed", "Pending")
+
+    def look() -> bool:
+        status = threats.find_status(tenant.namespace, "bomb")
+        return status.get("phase") in phases or bool(find_failure(threats, tenant) or find_refusal(threats, tenant))
+
+    threats.wait_for(look, what="a verdict on stack/bomb")
+
+
+def find_refusal(threats: ThreatWorld, tenant: Tenant) -> str:
+    """What the Stack says of a definition that is refused."""
+    conditions = threats.find_status(tenant.namespace, "bomb").get("conditions") or ()
+    return next((each["message"] for each in conditions if each["reason"] == "InvalidTemplate"), "")
+
+
+def test_an_expression_without_bound_over_an_object_fails_its_resource_alone(threats: ThreatWorld) -> None:
+    """What else the Stack wants is there; the resource names the limit."""
+    tenant = threats.tenant()
+    author = tenant.author()
+    threats.canary()
+    before = threats.operator.memory
+    threats.operator.forget_peak()
+
+    with threats.operator.listened_to() as silence:
+        author.create(make(tenant, "bomb", {"a": f"${{string({make_child_bomb(24)})}}"}, {}))
+        wait_verdict(threats, tenant)
+        threats.canary()
+
+    assert silence.longest < SILENCE
+    assert threats.operator.peak - before < GROWTH
+    problem = find_failure(threats, tenant)
+    assert "expression took more than 128 MiB of memory; simplify it: `string(cel.bind(a1, " in problem["message"]
+    assert threats.api.get("ConfigMap", tenant.namespace, "bomb-cfg")
+
+
+def find_failure(threats: ThreatWorld, tenant: Tenant) -> Any:
+    """The problem of a resource whose expression failed, None where there is none."""
+    problems = threats.find_status(tenant.namespace, "bomb").get("problems") or ()
+    return next((each for each in problems if each.get("reason") == "ExpressionFailed"), None)
+
+
+def test_many_stacks_with_bombs_hold_up_nobody(threats: ThreatWorld) -> None:
+    """Others' large expressions have their turns in between."""
+    tenant, other = threats.tenant(), threats.tenant()
+    author = tenant.author()
+    threats.canary()
+    before = threats.operator.memory
+    threats.operator.forget_peak()
+
+    with threats.operator.listened_to() as silence:
+        for number in range(10):
+            author.create(make(tenant, f"bomb{number}", *BOMBS[2].values))
+        other.author().create(make_honest(other))
+        threats.wait_phase(other.namespace, "honest", "CreateComplete")
+        canary = threats.canary()
+
+    print(
+        f"silent for {silence.longest:.2f} s, canary {canary.complete:.2f} s, {threats.operator.peak - before:.0f} MiB more"
+    )
+    assert silence.longest < SILENCE
+
+
+def make_honest(tenant: Tenant) -> Object:
+    """A Stack with more work for an expression than the operator does itself: 1,500 lines from a list, and one back."""
+    lines = "${params.list.map(i, 'line-' + string(i)).join('\\n')}"
+    back = "${string(lines.data.a.split('\\n').filter(l, l.endsWith('9')).size())}"
+    resources = {"lines": make_config_map("lines", {"a": lines}), "count": make_config_map("count", {"a": back})}
+    parameters = {"list": list(range(1500))}
+    return make_stack(
+        tenant.namespace, "honest", resources, template={"parameters": {"list": LIST}}, parameters=parameters
+    )
+
+
+def test_a_large_honest_expression_has_its_value(threats: ThreatWorld) -> None:
+    """While a definition is compiled, and while a resource is looked at; in processes that end with the operator."""
+    tenant = threats.tenant()
+    author = tenant.author()
+    author.create(make_honest(tenant))
+    threats.wait_phase(tenant.namespace, "honest", "CreateComplete")
+
+    lines = threats.api.get("ConfigMap", tenant.namespace, "lines")
+    count = threats.api.get("ConfigMap", tenant.namespace, "count")
+    assert lines is not None
+    assert count is not None
+    assert lines["data"]["a"].splitlines() == [f"line-{number}" for number in range(1500)]
+    assert count["data"]["a"] == "150"
+    assert threats.operator.read_metric("hearth_limit_reached_total", limit="evaluations") == 0
+    workers = find_workers(threats)
+    assert workers
+    threats.operator.kill()
+    threats.wait_for(lambda: not any(each.exists() for each in workers), what="the end of evaluator processes")
+
+
+def find_workers(threats: ThreatWorld) -> list[Path]:
+    """The evaluator processes of the operator."""
+    assert threats.operator.process is not None
+    children = Path(f"/proc/{threats.operator.process.pid}/task/{threats.operator.process.pid}/children").read_text()
+    processes = [Path("/proc") / pid for pid in children.split()]
+    return [each for each in processes if b"hearth.sandbox.worker" in (each / "cmdline").read_bytes()]

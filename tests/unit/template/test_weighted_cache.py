@@ -1,0 +1,50 @@
+"""A cache that is bounded by what its entries weigh, and where it bounds what expressions take."""
+
+from __future__ import annotations
+
+from hearth.model import limits
+from hearth.template import expressions
+from hearth.template.weighted_cache import WeightedCache
+
+
+def make_full() -> WeightedCache[str, int]:
+    """With room for no more."""
+    cache: WeightedCache[str, int] = WeightedCache(most=3, most_weight=100)
+    for number, key in enumerate("abc"):
+        cache.keep(key, number, weight=30)
+    return cache
+
+
+def test_what_was_not_used_for_longest_gives_way_to_what_is_heavy() -> None:
+    """As many as it takes."""
+    cache = make_full()
+    cache.find("a")
+    cache.keep("d", 3, weight=60)
+
+    assert [cache.find(key) for key in "abcd"] == [0, None, None, 3]
+    assert cache.weight == 90
+
+
+def test_entries_are_counted_too() -> None:
+    """However light they are."""
+    cache = make_full()
+    cache.keep("d", 3, weight=0)
+
+    assert (len(cache), cache.weight) == (3, 60)
+
+
+def test_what_is_too_heavy_alone_is_not_kept() -> None:
+    """Whoever asked has it all the same."""
+    cache = make_full()
+
+    assert cache.keep("d", 3, weight=101) == 3
+    assert (len(cache), cache.weight) == (0, 0)
+
+
+def test_parsed_expressions_take_a_bounded_part_of_the_memory() -> None:
+    """Thousands of ordinary ones are kept, dozens of the largest."""
+    for number in range(100):
+        expressions.parse("[" + ",".join(["a.map(x, x, x)"] * 250) + f", {number}]")
+
+    assert expressions._parsed.weight <= limits.PARSED_BYTES
+    assert 10 < len(expressions._parsed) < 100
