@@ -24,6 +24,10 @@ IDENTITY_AUDIENCE = Audience(
 )
 
 
+REVISION = ("apps", "ControllerRevision")
+"""Group and kind of what no resource may be."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Draft:
     """A resource, examined."""
@@ -90,6 +94,8 @@ def examine(draft: Draft, examiner: Examiner, audience: Audience) -> None:
     path = f"{draft.source.path}.manifest"
     examiner.mistakes += draft.dissection.mistakes
     examine_literals(draft, examiner, path)
+    if (draft.group, draft.kind) == REVISION:
+        examiner.note(f"{path}.kind", "ControllerRevision is how revisions of Stacks are stored; take the resource out")
     if draft.served is not None and not draft.served.namespaced:
         examine_scope(draft, examiner, path)
     draft.sounds = examine_marks(draft.dissection, draft.shape, examiner, audience)

@@ -82,6 +82,15 @@ from support.mistaken_templates import META, RESOURCES, SPEC, A, find_mistakes, 
             in_resource("{manifest: {apiVersion: v1, kind: Namespace, metadata: {namespace: x}}}"),
             [(f"{META}.namespace", "Namespace is of cluster scope and has no namespace; take it out")],
         ),
+        (
+            in_resource("{manifest: {apiVersion: apps/v1, kind: ControllerRevision, revision: 1}}"),
+            [
+                (
+                    f"{A}.manifest.kind",
+                    "ControllerRevision is how revisions of Stacks are stored; take the resource out",
+                )
+            ],
+        ),
     ],
     ids=[
         "unknown field",
@@ -99,6 +108,7 @@ from support.mistaken_templates import META, RESOURCES, SPEC, A, find_mistakes, 
         "metadata that are none",
         "status",
         "namespace of a cluster-wide object",
+        "how revisions are stored",
     ],
 )
 def test_literal_manifests(template: str, expected: list[tuple[str, str]]) -> None:
