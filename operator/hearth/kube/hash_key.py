@@ -58,10 +58,11 @@ async def find_hash_key(sender: Sender, namespace: str) -> bytes | None:
 
 def parse_key(secret: Object, namespace: str) -> bytes:
     """The key in the Secret."""
-    text = (secret.get("data") or {}).get(FIELD, "")
+    data = secret.get("data")
+    text = data.get(FIELD, "") if isinstance(data, dict) else ""
     try:
         key = base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except (binascii.Error, TypeError, ValueError):
         key = b""
     if len(key) != LENGTH:
         raise BrokenHashKey(

@@ -21,6 +21,8 @@ LEASE = Kind(group="coordination.k8s.io", version="v1", name="Lease", plural="le
 LABELS = {"app.kubernetes.io/part-of": "hearth"}
 NOT_FOUND = 404
 CONFLICT = 409
+MOST = 2**31 - 2
+"""The highest number that is read: with one more it fits into the field yet."""
 
 Answer = TypeVar("Answer")
 
@@ -39,14 +41,24 @@ class Lease:
 
 
 def parse_lease(raw: Object) -> Lease:
-    """What the object says; what it leaves out counts as nobody's."""
-    spec = raw.get("spec") or {}
+    """What the object says; what it leaves out counts as nobody's, and so does what makes no sense."""
+    stated = raw.get("spec")
+    spec = stated if isinstance(stated, dict) else {}
+    holder = spec.get("holderIdentity")
     return Lease(
-        holder=spec.get("holderIdentity") or "",
-        seconds=float(spec.get("leaseDurationSeconds") or 0),
-        transitions=spec.get("leaseTransitions") or 0,
+        holder=holder if isinstance(holder, str) else "",
+        seconds=float(read_count(spec, "leaseDurationSeconds")),
+        transitions=read_count(spec, "leaseTransitions"),
         version=int(raw["metadata"]["resourceVersion"]),
     )
+
+
+def read_count(spec: Object, field: str) -> int:
+    """The whole number in that field; 0 where there is none. It is not above what the API server takes."""
+    value = spec.get(field)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        return 0
+    return min(value, MOST)
 
 
 class LeaseClient:

@@ -1,0 +1,164 @@
+"""Any ControllerRevision, Lease or key Secret: reading it never raises anything but a told error, and none of it is believed."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gzip
+from typing import Any
+
+import hypothesis
+import orjson
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from hearth.engine import recording, verified_revisions
+from hearth.engine.ports import Revision, StackObject
+from hearth.kube import hash_key, lease, revision_cache, revisions
+from hearth.model import errors, limits, names
+from hearth.model.child import Object
+from hearth.plan.hashing import Hasher
+
+HASHES = Hasher(b"k" * 32)
+QUICK = settings(
+    max_examples=200, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+LONG = settings(QUICK, max_examples=50_000, derandomize=False)
+STACK = StackObject(
+    name="shop",
+    namespace="a",
+    uid="u",
+    generation=1,
+    resource_version=7,
+    deleting=False,
+    finalizers=(),
+    annotations={},
+    packed_spec=b"{}",
+    packed_status=b"{}",
+)
+DEFINITION: Object = {
+    "template": {"resources": {"a": {"manifest": {"kind": "ConfigMap"}}}},
+    "parameters": {"size": 1.5},
+}
+GENUINE = verified_revisions.sign(
+    Revision(
+        name="shop-x",
+        number=3,
+        hash=recording.hash_record(DEFINITION, HASHES.of_stack("u")),
+        kinds=frozenset({"v1/ConfigMap"}),
+        namespace="a",
+        owner="u",
+    ),
+    STACK,
+    HASHES,
+)
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+JSON = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
+)
+PACKED = st.binary(max_size=200).map(lambda raw: base64.b64encode(gzip.compress(raw)).decode())
+DATA = (
+    JSON
+    | st.fixed_dictionaries({"compressed": PACKED | JSON})
+    | st.fixed_dictionaries({"template": JSON, "parameters": JSON}, optional={"sensitive": JSON})
+)
+TEXTS = st.text(max_size=30) | st.sampled_from(["3", "9" * 30, "0", "-1", "٣", "v1/ConfigMap,", ",", GENUINE.hash])
+ANNOTATIONS = st.dictionaries(
+    st.sampled_from(
+        [names.ANNOTATION_HASH, names.ANNOTATION_KINDS, names.ANNOTATION_REVISION, names.ANNOTATION_SIGNATURE]
+    ),
+    TEXTS,
+)
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": TEXTS,
+        "number": st.integers(),
+        "hash": TEXTS,
+        "kinds": st.frozensets(TEXTS, max_size=3),
+        "namespace": TEXTS,
+        "owner": TEXTS,
+        "signature": TEXTS,
+    },
+)
+
+
+def load(found: Revision) -> verified_revisions.RevisionSet:
+    """That revision alone, sorted."""
+
+    class Home:
+        def revisions(self, _uid: str) -> tuple[Revision, ...]:
+            return (found,)
+
+    home: Any = Home()
+    return verified_revisions.load(home, HASHES, STACK)
+
+
+def look(data: Any, annotations: dict[str, str], changes: dict[str, Any]) -> None:
+    """All that is read of a revision."""
+    metadata = {"name": "shop-x", "namespace": "a", "annotations": annotations}
+    assert load(revision_cache.parse_revision(metadata)).verified == ()
+    changed = dataclasses.replace(GENUINE, **changes)
+    assert load(changed).verified == ((changed,) if changed == GENUINE else ())
+    try:
+        read = revisions.parse_definition({"metadata": metadata, "data": data})
+    except errors.TamperedRevision:
+        return
+    assert recording.is_as_stored(read, GENUINE.hash, HASHES.of_stack("u")) == (read == DEFINITION)
+
+
+@hypothesis.given(data=DATA, annotations=ANNOTATIONS, changes=CHANGES)
+@QUICK
+def test_no_forged_revision_counts(data: Any, annotations: dict[str, str], changes: dict[str, Any]) -> None:
+    """For a few seconds."""
+    look(data, annotations, changes)
+
+
+@pytest.mark.soak
+@hypothesis.given(data=DATA, annotations=ANNOTATIONS, changes=CHANGES)
+@LONG
+def test_no_forged_revision_counts_for_long(data: Any, annotations: dict[str, str], changes: dict[str, Any]) -> None:
+    """For minutes."""
+    look(data, annotations, changes)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_genuine_revision_counts(*, is_large: bool) -> None:
+    """As it comes back from the API server."""
+    definition = {**DEFINITION, "parameters": {"text": "ä" * 100_000}} if is_large else DEFINITION
+    hashes = HASHES.of_stack("u")
+    revision = dataclasses.replace(GENUINE, hash=recording.hash_record(definition, hashes))
+    stored = orjson.loads(
+        orjson.dumps(revisions.make_revision(STACK, verified_revisions.sign(revision, STACK, HASHES), definition))
+    )
+    assert len(load(revision_cache.parse_revision(stored["metadata"])).verified) == 1
+    assert recording.is_as_stored(revisions.parse_definition(stored), revision.hash, hashes)
+
+
+@hypothesis.given(
+    spec=JSON | st.dictionaries(st.sampled_from(["holderIdentity", "leaseDurationSeconds", "leaseTransitions"]), JSON)
+)
+@QUICK
+def test_any_lease_is_read(spec: Any) -> None:
+    """What makes no sense is nobody's."""
+    found = lease.parse_lease({"metadata": {"resourceVersion": "1"}, "spec": spec})
+    assert isinstance(found.holder, str)
+    assert 0 <= found.seconds <= lease.MOST
+    assert 0 <= found.transitions <= lease.MOST
+
+
+@hypothesis.given(data=JSON | st.dictionaries(st.just(hash_key.FIELD), JSON))
+@QUICK
+def test_any_key_secret_is_read_or_told(data: Any) -> None:
+    """By an error that says what to do."""
+    with pytest.raises(hash_key.BrokenHashKey, match="restore it, or delete the Secret"):
+        hash_key.parse_key({"data": data}, "hearth-system")
+
+
+def test_many_kinds_are_no_work() -> None:
+    """Of a text that is longer than any, only the beginning is read."""
+    annotations = {names.ANNOTATION_KINDS: "a," * 100_000}
+    found = revision_cache.parse_revision({"name": "x", "namespace": "a", "annotations": annotations})
+    assert load(found).kinds == ({"a", ""} if len(found.kinds) <= limits.REVISION_KINDS else frozenset())
