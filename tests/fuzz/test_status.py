@@ -19,7 +19,7 @@ from hearth.plan.hashing import Hasher
 
 HASHES = Hasher(b"k" * 32)
 QUICK = settings(
-    max_examples=300, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
 LONG = settings(QUICK, max_examples=50_000, derandomize=False)
 
