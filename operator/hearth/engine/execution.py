@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import orjson
 
@@ -106,7 +106,7 @@ async def _take_over(step: Apply, *, cluster: Cluster, manager: str, may_exist: 
     metadata, manifest = live["metadata"], step.manifest
     annotations = metadata.get("annotations") or {}
     stack_uid = manifest["metadata"]["labels"][names.LABEL_STACK_UID]
-    is_ours = adoption.is_child_of(live, step.ref, stack_uid=stack_uid, ours=ours)
+    is_ours = adoption.is_child_of(live, step.ref, stack_uid=stack_uid, ours=ours) or is_taken_up(metadata, step)
     if not is_ours:
         objection = adoption.object_to(live, ref=step.ref, adopts=step.adopts, may_exist=may_exist, ours=ours)
         if objection is not None:
@@ -122,6 +122,11 @@ async def _take_over(step: Apply, *, cluster: Cluster, manager: str, may_exist: 
     stated = dataclasses.replace(step, left=left).stated
     manifest = guarded(stated, uid=metadata["uid"])
     return Done(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True), left)
+
+
+def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
+    """Whether that is the unsigned object which the step is for, and still labelled by an apply of ours."""
+    return metadata["uid"] == step.takes_up and child.is_labelled(metadata)
 
 
 def guarded(manifest: Object, **metadata: str) -> Object:

@@ -65,6 +65,8 @@ class Child:
     is_identified: bool
     """Whether our signature on it is valid for this very object; labels that were copied or forged make no child. Without
     it, whatever is said here of a resource, an incarnation or a Stack is a claim and nothing more."""
+    is_labelled_by_us: bool
+    """Whether an apply of ours owns the label with the Stack's UID; only looked at where nothing is signed."""
     is_retained: bool
     """Whether it says itself that it is to be kept when nothing wants it any more."""
     is_adopted: bool
@@ -147,6 +149,7 @@ def parse_child(
         hash=annotations.get(names.ANNOTATION_HASH, ""),
         requires=read_requires(annotations, facts),
         is_identified=facts is not None,
+        is_labelled_by_us=facts is None and is_labelled(metadata),
         is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN,
         is_adopted=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED,
         is_held_down=any(map(is_held, metadata.get("managedFields") or ())),
@@ -279,6 +282,11 @@ def holds_record(metadata: Mapping[str, Any]) -> bool:
         and key in (((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:annotations") or {})
         for entry in metadata.get("managedFields") or ()
     )
+
+
+def is_labelled(metadata: Mapping[str, Any]) -> bool:
+    """Whether an apply of ours owns the label with the Stack's UID, as the API server recorded it."""
+    return any(is_ours(entry) and holds_label(entry) for entry in metadata.get("managedFields") or ())
 
 
 def holds_label(entry: Mapping[str, Any]) -> bool:

@@ -81,5 +81,4 @@ def find_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str
     for uid in dict.fromkeys((named, labelled)):
         if uid and is_child_of(live, ref, stack_uid=uid, ours=ours):
             return uid
-    is_ours = any(child.is_ours(entry) and child.holds_label(entry) for entry in metadata.get("managedFields") or ())
-    return labelled if labelled and is_ours else None
+    return labelled if labelled and child.is_labelled(metadata) else None

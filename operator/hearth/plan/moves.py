@@ -14,11 +14,17 @@ from hearth.plan.subject import Subject
 
 
 def to_apply(
-    subject: Subject, desired: Desired, child: Child | None, finding: Finding = drift.NOTHING, *, repairs: str = ""
+    subject: Subject,
+    desired: Desired,
+    child: Child | None,
+    finding: Finding = drift.NOTHING,
+    *,
+    repairs: str = "",
+    takes_up: str | None = None,
 ) -> Standing:
     """The standing of a resource whose object is to be written, or is being written, or was refused.
 
-    repairs: the fields that are taken back, where that is all that the write is for.
+    repairs: the fields that are taken back, where that is all that the write is for; takes_up: see `steps.Apply`.
     """
     manifest = desired.manifest
     if child is not None and subject.records.is_suspended(child):
@@ -34,6 +40,7 @@ def to_apply(
         inherited=desired.inherited,
         left=finding.left,
         repairs=repairs,
+        takes_up=takes_up,
         adopts=subject.adopts,
         hidden=subject.resource.hidden,
     )

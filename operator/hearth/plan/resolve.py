@@ -246,6 +246,8 @@ class Resolver:
         child = replacing.choose(candidates, wanted, lambda each: decide.judge_child(subject, each))
         if child is None and not subject.children and (child := self.unproven.find(wanted)) is not None:
             subject = dataclasses.replace(subject, children=(child,))
+            if child.ownership is None or child.omitted:
+                return self._take_up(subject, child)
         # Where its kind or its stated name is another one, what there is goes on as an earlier incarnation of it.
         number = child.incarnation if child is not None else replacing.find_next_incarnation(subject.children)
         desired = wanted.at(number, is_adopted=child is not None and child.is_adopted)
@@ -274,6 +276,11 @@ class Resolver:
         """A field that this Stack reads of the object, and that is too large to be kept; () for none."""
         reads = self._blueprint.reads.get(subject.name, frozenset()) | self.rules.paths(child.kind)
         return next((path for path in child.omitted if any(is_overlapping(path, read) for read in reads)), ())
+
+    def _take_up(self, subject: Subject, child: Child) -> Standing:
+        """The standing of a resource whose unsigned object the cache had no room for: it is read before it is written."""
+        desired = subject.wanted.at(child.incarnation, is_adopted=child.is_adopted)
+        return self._refuse(subject.name, desired) or moves.to_apply(subject, desired, None, takes_up=child.uid)
 
     def _refuse(self, name: str, desired: Desired) -> Standing | None:
         """The standing of a resource whose object may not be touched, wherever it came from."""

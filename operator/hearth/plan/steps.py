@@ -34,6 +34,8 @@ class Apply:
     """What of the manifest they have taken and keep, so that it is not stated."""
     repairs: str = ""
     """What is taken back, in words, where that is the only reason to write."""
+    takes_up: str | None = None
+    """The UID of an unsigned object to be taken up, of which too little is known to name it at once; None where there is none."""
     adopts: bool = False
     """Whether an object that is there already and nobody's child may be taken over."""
     hidden: frozenset[str] | None = field(default=None, repr=False)

@@ -70,6 +70,8 @@ def understand(subject: Subject, step: Step) -> Deed:
         return Deed(begins=Action.REPLACE)
     if not isinstance(step, Apply):
         return NOTHING
+    if step.takes_up is not None:
+        return NOTHING
     if step.uid is not None:
         is_change = not step.repairs and _is_change(_find_hash(subject, step.uid), step.hash)
         return Deed(begins=Action.UPDATE, ends=Action.UPDATE) if is_change else NOTHING

@@ -6,9 +6,6 @@ finds the object, and nothing is deleted, held or ordered by it. Must not know w
 
 from __future__ import annotations
 
-import orjson
-
-from hearth.model import child as child_module
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
 from hearth.plan.desired import Wanted
@@ -45,13 +42,6 @@ class Unproven:
         claimed = self._claims.get(wanted.whose.resource, set())
         for incarnation in sorted({1, *claimed}, reverse=True):
             child = self._places.get(wanted.ref_at(incarnation))
-            if child is not None and is_labelled_by_us(child):
+            if child is not None and child.is_labelled_by_us:
                 return child
         return None
-
-
-def is_labelled_by_us(child: Child) -> bool:
-    """Whether an apply of ours owns the label with the Stack's UID, as the API server recorded it."""
-    if child.ownership is None:
-        return False
-    return child_module.holds_label({"fieldsV1": orjson.loads(child.ownership.fields)})

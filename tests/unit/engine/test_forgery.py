@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
+from hearth.engine import execution
+from hearth.engine.inbox import Inbox
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import fake_kinds, fake_world
+from hearth.plan.attempts import Trouble
+from hearth.plan.steps import Apply
+from support import blueprints, fake_kinds, fake_world
+from support.blueprints import HASHER
+from support.fake_cluster import FakeCluster
+from support.fake_wire import FakeWire
 from support.fake_world import FakeWorld
 from support.world import Address
 
@@ -155,6 +164,43 @@ def test_an_object_with_a_forged_label_is_named_and_left_alone() -> None:
         assert live is not None
         assert "deletionTimestamp" not in live["metadata"]
         assert stack["status"]["phase"] == "CreateComplete"
+
+    fake_world.run(story)
+
+
+@pytest.mark.parametrize(
+    ("manager", "is_meant", "is_taken"),
+    [
+        pytest.param(blueprints.MANAGER, True, True, id="labeled by an apply of ours"),
+        pytest.param("kubectl", True, False, id="labeled by somebody else"),
+        pytest.param(blueprints.MANAGER, False, False, id="another object"),
+    ],
+)
+def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, is_meant: bool, is_taken: bool) -> None:
+    """Where the cache had no room for it: the answer to a read decides, and what it says of who labeled it."""
+
+    async def story(world: FakeWorld) -> None:
+        board = blueprints.make_board(blueprints.make_blueprint({"a": []}))
+        blueprints.World().refresh(board)
+        step = board.take("a")
+        assert isinstance(step, Apply)
+        metadata = {**step.manifest["metadata"], "annotations": {}}
+        live = world.server.apply({**step.manifest, "metadata": metadata}, kind=CONFIG_MAP, manager=manager, force=True)
+        step = dataclasses.replace(step, takes_up=live["metadata"]["uid"] if is_meant else "another")
+        result = await execution.take(
+            step,
+            cluster=FakeCluster(FakeWire(world.server, world.traffic), Inbox(), signatures=HASHER),
+            manager=blueprints.MANAGER,
+            may_exist=lambda uid, namespace: uid == blueprints.STACK.uid,
+            ours=HASHER,
+        )
+        if is_taken:
+            assert isinstance(result, execution.Done)
+            assert result.child is not None
+            assert (result.child.uid, result.child.is_identified) == (live["metadata"]["uid"], True)
+        else:
+            assert isinstance(result, Trouble)
+            assert result.reason == "NotOurs"
 
     fake_world.run(story)
 

@@ -89,6 +89,17 @@ def test_an_object_that_we_labelled_is_signed_again(annotations: Any) -> None:
     assert step.manifest["metadata"]["annotations"][names.ANNOTATION_SIGNATURE].startswith("a/1//")
 
 
+def test_an_object_that_the_cache_had_no_room_for_is_read_before_it_is_written() -> None:
+    """What others own of it is not known, so nothing may be taken back from them; it is no creation either."""
+    child = dataclasses.replace(make_object(make_manifest(), signature=None), ownership=None)
+    _, step = refresh(child)
+    assert step is not None
+    assert (step.uid, step.takes_up) == (None, "u")
+    _, other = refresh(dataclasses.replace(child, is_labelled_by_us=False))
+    assert other is not None
+    assert other.takes_up is None
+
+
 def test_its_resource_label_need_not_be_right() -> None:
     """It is found by where it is."""
     child = dataclasses.replace(make_object(make_manifest(), signature=None), resource="other")
