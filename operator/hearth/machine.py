@@ -132,7 +132,10 @@ class KubeMachine:
         """What is not synced yet."""
         if self._unready:
             return [self._unready]
-        return [f"the watch of {each.kind} is not complete" for each in self._watches() if not each.is_synced]
+        # A kind that may not be watched, or that the server fails to list, concerns those Stacks alone that have it.
+        own = [each for each in (*self._stacks.health(), *self._revisions.health()) if not each.is_synced]
+        others = [each for each in self._cluster.caches.health() if not each.is_answered]
+        return [f"the watch of {each.kind} is not complete" for each in (*own, *others)]
 
     def count_cached_objects(self) -> Mapping[str, float]:
         """By kind."""

@@ -60,6 +60,10 @@ def list_labels(share: Share) -> frozenset[str]:
     return frozenset(str(bucket) for bucket in share.list_buckets())
 
 
+ASK_AGAIN = 20.0
+"""Seconds until a watch that is refused is asked for again."""
+
+
 @dataclass(slots=True)
 class Following:
     """One kind that is watched."""
@@ -70,6 +74,8 @@ class Following:
     """Whether the list that a watch begins with has been sent."""
     is_synced: bool = False
     """Whether it has arrived."""
+    is_denied: bool = False
+    """Whether the operator may not have it."""
 
 
 class FakeCache:
@@ -129,7 +135,24 @@ class FakeCache:
         if self._server.kinds.find_served(following.kind) is None:
             return
         following.is_listed = True
+        if ("list", following.kind.name) in self._wire.traffic.denied:
+            self._wire.enqueue(lambda: self._deny(following))
+            return
         self._wire.call_later(2 * self._wire.latency, lambda: self._send_list(following))
+
+    def _deny(self, following: Following) -> None:
+        """The server refuses the list; a watch asks again from time to time."""
+        if not following.is_denied:
+            following.is_denied = True
+            self._listener.on_synced(following.kind)
+        self._wire.call_later(ASK_AGAIN, lambda: self._list(following))
+
+    def find_denial(self, kind: Kind) -> str:
+        """As the port says."""
+        following = self._following.get((kind.group, kind.name))
+        if following is None or not following.is_denied:
+            return ""
+        return f'{kind.plural} is forbidden: User "hearth" cannot list resource "{kind.plural}"'
 
     def _send_list(self, following: Following) -> None:
         if self._server.kinds.find_served(following.kind) is None:
@@ -143,7 +166,7 @@ class FakeCache:
         """The list arrives: what is not in it is gone, and what is known may be shown with more of its fields."""
         kind = following.kind
         listed = {place(kind, raw): raw for raw in found}
-        following.is_synced = True
+        following.is_synced, following.is_denied = True, False
         for where, (raw, known) in list(self._known.items()):
             if known.kind != kind:
                 continue

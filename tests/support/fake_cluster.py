@@ -60,6 +60,10 @@ class FakeCluster:
         """As the port says."""
         return self.cache.follow(kind, paths)
 
+    def find_denial(self, kind: Kind) -> str:
+        """As the port says."""
+        return self.cache.find_denial(kind)
+
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """As the port says."""
         return self.cache.children(stack_uid)

@@ -13,7 +13,7 @@ from hearth.engine.services import Services
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import Refused, Unreachable
-from hearth.model.kinds import ObjectRef
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan import blockers, wording
 
 logger = structlog.get_logger(__name__)
@@ -25,16 +25,17 @@ SOON = 0.2
 CONFLICT = 409
 
 
-async def part(uid: str, services: Services, *, needed: Collection[int] = ()) -> str:
+async def part(uid: str, services: Services, *, needed: Collection[int] = (), absent: Collection[Kind] = ()) -> str:
     """Take our finalizer away; else the text says what is left, and the Stack is looked at again later.
 
-    needed: the numbers of revisions that are known to have been stored.
+    needed: the numbers of revisions that are known to have been stored; absent: kinds that may not be listed, and of which
+    nothing of the Stack can be there.
     """
     stack = services.home.find_stack(uid)
     if stack is None or names.FINALIZER not in stack.finalizers:
         return ""
     try:
-        left = await list_left(stack, services, needed=needed)
+        left = await list_left(stack, services, needed=needed, absent=absent)
         if not left:
             # As it is by now: of an older version the server would take no finalizer away.
             await services.home.remove_finalizer(services.home.find_stack(uid) or stack)
@@ -69,7 +70,9 @@ async def is_swept_away(stack: StackObject, services: Services) -> bool:
     return "deletionTimestamp" in live["metadata"]
 
 
-async def list_left(stack: StackObject, services: Services, *, needed: Collection[int] = ()) -> list[Child]:
+async def list_left(
+    stack: StackObject, services: Services, *, needed: Collection[int] = (), absent: Collection[Kind] = ()
+) -> list[Child]:
     """A live look at every kind that the Stack ever applied; where nobody knows, at all kinds that we may look at."""
     revisions = verified_revisions.load(services.home, services.hashes, stack)
     is_known = revisions.knows_all_kinds(needed)
@@ -78,7 +81,7 @@ async def list_left(stack: StackObject, services: Services, *, needed: Collectio
         try:
             found = await services.cluster.list_children(kind, stack.uid)
         except Refused as error:
-            if is_known or error.code != acceptance.FORBIDDEN:
+            if error.code != acceptance.FORBIDDEN or (is_known and kind not in absent):
                 raise
             # Nobody was ever asked for the right to it, so nothing of ours is of that kind.
             continue

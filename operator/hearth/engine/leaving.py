@@ -11,6 +11,7 @@ from hearth.engine import farewell
 from hearth.engine.inbox import STACK
 from hearth.engine.intake import Intake
 from hearth.engine.services import Services
+from hearth.engine.sight import Sight
 from hearth.engine.tasks import Tasks
 from hearth.plan.board import Board
 
@@ -22,7 +23,7 @@ is for a namespace that goes later."""
 class Leaving:
     """What is known of the end of one Stack."""
 
-    def __init__(self, uid: str, *, services: Services, intake: Intake, tasks: Tasks) -> None:
+    def __init__(self, uid: str, *, services: Services, intake: Intake, tasks: Tasks, sight: Sight) -> None:
         """Nothing is looked at before `look`."""
         self.blocked = ""
         """What holds the Stack's own deletion beyond its children."""
@@ -32,6 +33,7 @@ class Leaving:
         self._services = services
         self._intake = intake
         self._tasks = tasks
+        self._sight = sight
         self._next_look = -math.inf
         """Monotonic seconds before which the namespace is not looked at again."""
 
@@ -54,4 +56,6 @@ class Leaving:
         self._services.mark_later(0.0 if self.is_swept_away else LOOK_AT_NAMESPACE, self._uid, STACK)
 
     async def _part(self) -> None:
-        self.blocked = await farewell.part(self._uid, self._services, needed=self._intake.wishes.needed)
+        self.blocked = await farewell.part(
+            self._uid, self._services, needed=self._intake.wishes.needed, absent=self._sight.absent
+        )

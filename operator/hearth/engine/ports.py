@@ -33,7 +33,7 @@ class Listener(Protocol):
         """The set of served kinds changed."""
 
     def on_synced(self, kind: Kind) -> None:
-        """The cache of that kind now holds what was asked of it by `follow`."""
+        """The cache of that kind now holds what was asked of it by `follow`, or `find_denial` says why it cannot."""
 
     def on_source(self, ref: ObjectRef) -> None:
         """A ConfigMap or Secret that a definition is read from came, changed or went."""
@@ -63,6 +63,9 @@ class Cluster(Protocol):
 
         True once that cache holds them (synced); until then False, and `on_synced` is called later. Only widens.
         """
+
+    def find_denial(self, kind: Kind) -> str:
+        """In the server's words why a kind that is followed may not be watched; "" where nothing is known of that."""
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """By resource name (the label's value) every cached object with this Stack's label, of all followed kinds."""

@@ -53,9 +53,9 @@ class Runner:
         self._tasks = Tasks(self._on_error, on_success=self._on_success)
         self._stopping = Stopping(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._checking = Checking(uid, services=services, intake=self.intake, tasks=self._tasks, memory=self.memory)
-        self._leaving = Leaving(uid, services=services, intake=self.intake, tasks=self._tasks)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
         self._sight = Sight(uid, services=services, intake=self.intake)
+        self._leaving = Leaving(uid, services=services, intake=self.intake, tasks=self._tasks, sight=self._sight)
         self._yielding = Yielding(uid, services=services, intake=self.intake)
         self._was_held = False
         """Whether steps were kept from being taken since."""
@@ -69,6 +69,8 @@ class Runner:
     def run_pass(self, stack: StackObject, marks: set[str]) -> list[str]:
         """Look at what was marked; the keys of steps that are to be taken."""
         planned = self._look(stack, marks)
+        if self._sight.has_questions:
+            self._tasks.run("look for what may not be watched", self._sight.ask)
         self._faults.clear(faults.PASS)
         self._faults.settle(self._tasks, now=self._services.clock.monotonic())
         return planned
@@ -242,7 +244,7 @@ class Runner:
     def hear(self, what: object) -> None:
         """Something happened that no single Stack is named by: a kind, a complete cache, a source of definitions."""
         if isinstance(what, Kind):
-            if what in self._sight.unwatched:
+            if self._sight.waits_for(what):
                 self._sight.look_at_watches()
             return
         if isinstance(what, Change):
@@ -314,6 +316,7 @@ class Runner:
             kinds=self._services.cluster.kinds,
             hashes=self._services.hashes.of_stack(stack.uid),
             unwatched=self._sight.unwatched.keys(),
+            denied=self._sight.denied,
             rules=self._services.rules,
             on_error=self._report,
             only_namespace=self._services.only_namespace,

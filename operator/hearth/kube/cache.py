@@ -27,6 +27,8 @@ class Health:
     """`Kind.group`."""
     objects: int
     is_synced: bool
+    is_answered: bool
+    """Whether the server has said anything to an attempt, if only that it refuses."""
     restarts: Mapping[str, int]
     """By reason."""
     silence: float | None
@@ -78,6 +80,11 @@ class Caches:
         if cache.kind != kind and self._kinds.find(cache.kind.api_version, cache.kind.name) is None:
             cache.move(kind)
         return cache.follow(paths)
+
+    def find_denial(self, kind: Kind) -> str:
+        """In the server's words why a kind that is followed may not be watched; "" where nothing is known of that."""
+        cache = self._followed.get(kind.key)
+        return cache.watch.denial if cache is not None else ""
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """By resource every cached object with this Stack's label; a live view, not to be kept across an await."""
@@ -160,6 +167,7 @@ def measure(kind: str, watch: Watch, *, objects: int) -> Health:
         kind=kind,
         objects=objects,
         is_synced=watch.is_synced,
+        is_answered=watch.is_answered,
         restarts=dict(watch.restarts),
         silence=None if watch.last_sign is None else now - watch.last_sign,
     )

@@ -102,6 +102,10 @@ class KubeCluster:
         """Keep a cache of all labelled objects of this kind; True once it is synced."""
         return self.caches.follow(kind, paths)
 
+    def find_denial(self, kind: Kind) -> str:
+        """In the server's words why a kind that is followed may not be watched; "" where nothing is known of that."""
+        return self.caches.find_denial(kind)
+
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """By resource name every cached object with this Stack's label."""
         return self.caches.children(stack_uid)

@@ -46,6 +46,17 @@ class Reason(enum.StrEnum):
 
 NEEDS_LIST = frozenset({Reason.EXPIRED, Reason.BACKWARDS, Reason.NOT_SERVED, Reason.NO_WATCH_LIST})
 SUSPECTS_VERSION = frozenset({Reason.ENDED, Reason.BROKEN, Reason.ERROR, Reason.REFUSED, Reason.UNEXPECTED})
+UNANSWERED = frozenset(
+    {
+        Reason.UNREACHABLE,
+        Reason.STALLED,
+        Reason.UNAUTHORIZED,
+        Reason.THROTTLED,
+        Reason.NO_WATCH_LIST,
+        Reason.UNENDED_LIST,
+    }
+)
+"""The ends of attempts that say nothing of what is watched: the next one may."""
 ORDINARY = frozenset({Reason.ENDED, Reason.NO_WATCH_LIST})
 REASONS_BY_CODE = {
     401: Reason.UNAUTHORIZED,

@@ -70,6 +70,7 @@ class KindCache:
         self._store: Store[Child] = store.Store(self)
         selector = requests.children_selector(share)
         self.watch = Watch(server, self._path(), self._store, name=kind.key, selector=selector)
+        self.watch.on_denied = lambda: self._listener.on_synced(self.kind)
 
     @property
     def size(self) -> int:

@@ -113,6 +113,13 @@ class Server:
 class Watch:
     """A list and watch of one collection, running from `start` to `close`."""
 
+    denial = ""
+    """In the server's words why it may not be watched; "" where it may, as far as is known."""
+    is_answered = False
+    """Whether the server has said anything to an attempt, if only that it refuses."""
+    on_denied: Callable[[], None] | None = None
+    """Called when the server begins to deny it."""
+
     def __init__(
         self,
         server: Server,
@@ -375,6 +382,7 @@ class Watch:
         is_restored = self._highest is not None and version < self._highest
         self._handler.on_synced(None if is_restored else version)
         self._version = self._highest = version
+        self.denial, self.is_answered = "", True
         self._synced.set()
 
     def _forget_version(self) -> None:
@@ -395,11 +403,21 @@ class Watch:
         self._failures += 1
         self._stalls += reason is Reason.STALLED
         self._learn(reason)
+        self._note_denial(interruption)
         if interruptions.needs_list(reason, failures=self._failures, stalls=self._stalls):
             self._forget_version()
         seconds = interruptions.pause(interruption, failures=self._failures, uniform=self._server.rules.uniform)
         self._say(interruption, error, seconds)
         await self._pause(seconds)
+
+    def _note_denial(self, interruption: Interruption) -> None:
+        """Remember whether the server lets us look at all."""
+        if interruption.reason not in interruptions.UNANSWERED:
+            self.is_answered = True
+        if interruption.reason is Reason.FORBIDDEN:
+            was_denied, self.denial = bool(self.denial), interruption.detail or "forbidden"
+            if not was_denied and self.on_denied is not None:
+                supervision.guard("watch", self.on_denied)()
 
     def _learn(self, reason: Reason) -> None:
         """Remember what the end of an attempt says about the server."""

@@ -36,7 +36,8 @@ def find_blockage(board: Board, memory: Memory, *, beyond: str) -> Extra | None:
         for each in board.withheld.denied
         if each.rule is not None
     )
-    found = list(itertools.islice(itertools.chain(denied, refused, waiting, held), readiness.NAMED_AT_MOST))
+    unseen = (("Forbidden", f"{kind.key}: {words}") for kind, words in board.denied.items() if kind in board.unwatched)
+    found = list(itertools.islice(itertools.chain(denied, refused, waiting, held, unseen), readiness.NAMED_AT_MOST))
     if not found and not beyond:
         return None
     found = found or [("NotGone", beyond)]

@@ -7,7 +7,7 @@ The board is a function of the blueprint, the children and the memory: built ane
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.kinds import Kind, Kinds
@@ -30,6 +30,8 @@ from hearth.plan.withheld import Withheld
 from hearth.plan.world import Children, Memory
 from hearth.template.blueprint import Blueprint, StackIdentity
 
+NOTHING_DENIED: Mapping[Kind, str] = {}
+
 
 class Board:
     """The standings of one Stack under one blueprint."""
@@ -48,13 +50,15 @@ class Board:
         rules: Rulebook,
         only_namespace: str = "",
         on_error: OnError = internal_errors.ignore_nothing,
+        denied: Mapping[Kind, str] = NOTHING_DENIED,
     ) -> None:
         """An empty board: `refresh` with every name fills it.
 
         unwatched: the kinds whose caches are not complete yet, so that their silence about an object means nothing;
         the collection is looked at whenever it matters, so whoever gave it may take kinds out; rules: health by kind;
         only_namespace: the one that children may lie in besides cluster scope, "" for any; on_error: gets an exception that no code
-        expects, with the resource that it concerns: all others go on.
+        expects, with the resource that it concerns: all others go on; denied: the kinds that the operator may not watch,
+        in the server's words, looked at likewise.
         """
         self.blueprint = blueprint
         self.standings: dict[str, Standing] = {}
@@ -84,6 +88,7 @@ class Board:
             only_namespace=only_namespace,
             rules=rules,
             on_error=on_error,
+            denied=denied,
         )
         self.ward = self._resolver.ward
         self._obsolete: dict[str, tuple[Child, ...]] = {}
@@ -94,6 +99,11 @@ class Board:
         """The resources whose objects failed for good since nobody counted that yet, as of the last refresh."""
         self._was = (False, False)
         """Whether all was ready, and whether anything had failed, when the clean-up was looked at last."""
+
+    @property
+    def denied(self) -> Mapping[Kind, str]:
+        """The kinds that the operator may not watch, in the server's words."""
+        return self._resolver.denied
 
     @property
     def is_ready(self) -> bool:

@@ -305,4 +305,7 @@ def _waited_for(board: Board) -> str:
         more = f" and {len(children) - readiness.NAMED_AT_MOST} more" if len(children) > readiness.NAMED_AT_MOST else ""
         return f"waits for the deletion of {named}{more}"
     unwatched = sorted(kind.key for kind in board.unwatched)
+    for kind, words in board.denied.items():
+        if kind in board.unwatched:
+            return f"may not look at {kind.key} objects, of which some may be there: {words}"
     return f"waits for a first look at all {unwatched[0]} objects" if unwatched else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hearth.model import limits
@@ -50,6 +51,15 @@ EVALUATING = "Evaluating"
 """The reason of a resource whose expressions are being evaluated outside of the pass."""
 KIND_NOT_AVAILABLE = "KindNotAvailable"
 """The reason of a resource whose kind is not served, or not watched yet."""
+FORBIDDEN = "Forbidden"
+"""The reason of a resource whose kind the operator may not watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why the objects of a kind may not be watched."""
+
+    message: str
 
 
 class Resolver:
@@ -66,12 +76,14 @@ class Resolver:
         only_namespace: str,
         rules: Rulebook,
         on_error: OnError = internal_errors.ignore_nothing,
+        denied: Mapping[Kind, str],
     ) -> None:
         """Nothing is evaluated before it is asked for.
 
         on_error: gets an exception that no code expects, after which that one resource has failed.
         """
         self.on_error = on_error
+        self.denied = denied
         self._errors: dict[str, Retry] = {}
         """By resource the internal errors in a row."""
         self.gates: Gates = gates.OPEN
@@ -197,11 +209,16 @@ class Resolver:
 
     def _evaluate(
         self, resource: ResourceBlueprint, standings: Mapping[str, Standing], values: Values
-    ) -> Wanted | Pending | Broken | Mistake | str:
+    ) -> Wanted | Pending | Broken | Mistake | Denial | str:
         """What the resource is to be; a text where its kind is not served or not watched."""
         kind = self._kinds.find(resource.api_version, resource.kind)
         if kind is None:
             return f"the cluster serves no kind {resource.kind} in {resource.api_version}; it goes on when that appears"
+        if kind in self.denied:
+            return Denial(
+                f"the operator may not watch {kind.key} objects: {self.denied[kind]}; give its account the right, or remove "
+                f"the resource"
+            )
         if kind in self._unwatched:
             return f"{kind.key} objects cannot be watched yet; it goes on when they can"
         inherited = inheritance.find(self.gates.rules, resource.name) if resource.is_stack else None
@@ -347,9 +364,11 @@ def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mi
     return next(naming.find_mistakes(manifest.get("metadata"), path=f"{resource.path}.manifest.metadata"), None)
 
 
-def _told(outcome: Pending | Broken | Mistake | str, *, child: Child | None) -> Standing:
+def _told(outcome: Pending | Broken | Mistake | Denial | str, *, child: Child | None) -> Standing:
     """The standing of a resource whose manifest has no value."""
     match outcome:
+        case Denial():
+            return waiting(outcome.message, child=child, reason=FORBIDDEN)
         case str():
             return waiting(outcome, child=child, reason=KIND_NOT_AVAILABLE)
         case Pending(is_evaluating=True):

@@ -417,3 +417,27 @@ async def test_after_closing_nothing_more_is_heard() -> None:
     await scripted_api.elapse(1.0)
     assert bench.recorder.heard[-1] == "synced@5"
     assert not stream.is_open
+
+
+@scripted_api.in_virtual_time
+async def test_collection_that_may_not_be_watched_is_answered_and_told_once() -> None:
+    """In the server's words, until a list comes."""
+    status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}
+    refused = errors.Refused(code=403, status=status)
+    bench = Bench(refused, refused, Stream(list_end(5)))
+    told: list[str] = []
+    bench.watch.on_denied = lambda: told.append(bench.watch.denial)
+    bench.watch.start()
+    await scripted_api.elapse(0.01)
+    assert (bench.watch.denial, bench.watch.is_answered, bench.watch.is_synced) == ("leases is forbidden", True, False)
+    await bench.run()
+    assert (bench.watch.denial, bench.watch.is_answered, bench.watch.is_synced) == ("", True, True)
+    assert told == ["leases is forbidden"]
+
+
+@scripted_api.in_virtual_time
+async def test_server_that_is_away_has_answered_nothing() -> None:
+    """Whether the kind may be watched is not known."""
+    bench = Bench(errors.Unreachable("refused"), errors.Refused(code=429, status=None))
+    await bench.run(0.5)
+    assert (bench.watch.denial, bench.watch.is_answered) == ("", False)
