@@ -1,0 +1,140 @@
+"""D1b, D1c, D8, D9: what makes one step, status, resource or watch fail concerns its own Stack alone, which says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from support.threats.world import Tenant, ThreatWorld, make_config_map, make_stack
+
+NINES = "9" * 5000
+DEPLOYMENT: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "registry.example.com/web:1"}]},
+        },
+    },
+}
+LEASE: dict[str, Any] = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": "mine"},
+    "spec": {"holderIdentity": "author"},
+}
+
+
+def assert_served(threats: ThreatWorld) -> None:
+    """Other tenants are, and the operator knows no trouble."""
+    threats.canary()
+    assert threats.operator.get("/healthz").is_ok
+    assert threats.operator.get("/readyz").is_ok
+
+
+def test_d1b_poisoned_children_end_no_worker(threats: ThreatWorld) -> None:
+    """Forty of them, which the cache no longer knows as children, with a number that Python refuses to read."""
+    tenant = threats.tenant()
+    names = [f"cfg{number}" for number in range(40)]
+    tenant.author().create(make_stack(tenant.namespace, "shop", {name: make_config_map(name) for name in names}))
+    threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
+    editor = tenant.editor("configmaps")
+    poison = {"labels": {"hearth.dev/stack-uid": None}, "annotations": {"hearth.dev/incarnation": NINES}}
+    for name in names:
+        editor.patch("ConfigMap", tenant.namespace, name, {"metadata": poison}).expect()
+    assert_served(threats)
+    threats.operator.restart()
+    assert_served(threats)
+    assert threats.find_status(tenant.namespace, "shop")["phase"]
+
+
+def make_deep_output() -> Any:
+    """What is too deep for a writer of JSON once its value is known: 240 lists around 25 more."""
+    value: Any = "${" + "[" * 25 + "1" + "]" * 25 + "}"
+    for _ in range(240):
+        value = [value]
+    return value
+
+
+def test_d1c_status_that_cannot_be_written_ends_no_writer(threats: ThreatWorld) -> None:
+    """One Stack is told of ten times; the canary's status comes, and the Stack's own says what is wrong."""
+    tenant = threats.tenant()
+    author = tenant.author()
+    template = {"outputs": {"deep": {"value": make_deep_output()}}}
+    made = author.try_create(make_stack(tenant.namespace, "deep", {"cfg": make_config_map("cfg")}, template=template))
+    for number in range(10):
+        author.annotate("Stack", tenant.namespace, "deep", {"touched": str(number)})
+    assert_served(threats)
+    if made.code == 201:
+        threats.wait_for(
+            lambda: threats.find_status(tenant.namespace, "deep").get("conditions"), what="a status of the deep Stack"
+        )
+
+
+def test_d1c_forged_time_in_a_status_ends_no_writer(threats: ThreatWorld) -> None:
+    """A moment that no status can tell of, since it lies beyond the year 9999 in UTC."""
+    tenant = threats.tenant()
+    author = tenant.author()
+    patcher = tenant.status_patcher("stacks", group="hearth.dev")
+    for number in range(10):
+        name = f"shop{number}"
+        author.create(make_stack(tenant.namespace, name, {"cfg": make_config_map(f"{name}-cfg")}))
+        threats.wait_phase(tenant.namespace, name, "CreateComplete")
+        wish = {"since": "9999-12-31T23:59:59-23:59"}
+        patch = {"status": {"wish": wish}}
+        patcher.patch("Stack", tenant.namespace, name, patch, subresource="status").expect()
+    threats.operator.restart()
+    assert_served(threats)
+
+
+def make_shop(threats: ThreatWorld) -> Tenant:
+    """A Stack of a Deployment and a ConfigMap that does not know of it."""
+    tenant = threats.tenant()
+    resources = {"web": {"manifest": DEPLOYMENT}, "cfg": make_config_map("cfg", {"v": "1"})}
+    tenant.author().create(make_stack(tenant.namespace, "shop", resources))
+    threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
+    return tenant
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param(
+            {"hearth.dev/suspended": json.dumps({"theirs": {"spec.minReadySeconds": 1, "spec.minReadySeconds.y": 2}})},
+            id="a record of suspending that contradicts itself",
+        ),
+        pytest.param({"hearth.dev/incarnation": "9" * 4300}, id="an incarnation of 4300 digits"),
+    ],
+)
+def test_d8_annotation_of_one_object_stops_no_other(threats: ThreatWorld, annotations: dict[str, str]) -> None:
+    """A later change of the spec reaches the other resource of the same Stack."""
+    tenant = make_shop(threats)
+    tenant.annotator("deployments", group="apps").annotate("Deployment", tenant.namespace, "web", annotations)
+    patch = {"spec": {"template": {"resources": {"cfg": make_config_map("cfg", {"v": "2"})}}}}
+    threats.api.patch("Stack", tenant.namespace, "shop", patch).expect()
+    threats.wait_for(
+        lambda: (threats.api.get("ConfigMap", tenant.namespace, "cfg") or {}).get("data") == {"v": "2"},
+        what="the change of the other resource",
+    )
+    assert_served(threats)
+
+
+def test_d9_kind_that_may_not_be_watched_concerns_its_stack_alone(threats: ThreatWorld) -> None:
+    """It says what is forbidden in the server's words, /readyz stays ok after a restart, and the Stack can be deleted."""
+    tenant = threats.tenant()
+    author = tenant.author()
+    author.create(make_stack(tenant.namespace, "shop", {"lease": {"manifest": LEASE}, "cfg": make_config_map("cfg")}))
+    problem = threats.wait_problem(tenant.namespace, "shop")
+    assert (problem["resource"], problem["reason"]) == ("lease", "Forbidden")
+    assert 'cannot list resource "leases"' in problem["message"] or "leases" in problem["message"]
+    assert_served(threats)
+    threats.operator.restart()
+    assert_served(threats)
+    author.delete("Stack", tenant.namespace, "shop")
+    threats.wait_for(lambda: threats.api.get("Stack", tenant.namespace, "shop") is None, what="the end of the Stack")
