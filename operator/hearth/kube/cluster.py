@@ -53,8 +53,8 @@ class KubeCluster:
         self._sender = sender.Sender(connection, observer)
         self._listener = listener
         self._namespace = namespace
-        self._schemas = schemas.Schemas(connection)
-        self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds)
+        self._schemas = schemas.Schemas(connection, observer=observer)
+        self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds, observer=observer)
         self.caches = cache.Caches(
             connection,
             self._discovery,

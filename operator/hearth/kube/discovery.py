@@ -6,13 +6,14 @@ Must not know what the kinds are used for; their schemas are `hearth.kube.schema
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hearth.kube import sharing
+from hearth.kube import salvage, sharing, skips
 from hearth.kube.connection import Connection
 from hearth.kube.schemas import Schemas
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -22,6 +23,8 @@ AGGREGATED = ",".join(
 """Everything in one answer; served since Kubernetes 1.26."""
 REFRESH_INTERVAL = 1.0
 """Seconds between two questions, however many templates name kinds that are not there (yet)."""
+WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
+"""Of a group, version or kind, or its plural: they become parts of paths, unquoted."""
 VERBS = frozenset({"delete", "list", "patch", "watch"})
 """What must be possible with a kind for its objects to be children: apply, watch, delete."""
 
@@ -32,8 +35,16 @@ KindMap: TypeAlias = Mapping[tuple[str, str], Kind]
 class Discovery:
     """Implements `hearth.model.kinds.Kinds`; empty until the first `refresh`."""
 
-    def __init__(self, connection: Connection, schemas: Schemas, *, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        schemas: Schemas,
+        *,
+        on_change: Callable[[], None],
+        observer: skips.Counter | None = None,
+    ) -> None:
         self._connection = connection
+        self._skips = skips.Skips("APIGroup", observer)
         self._schemas = schemas
         self._on_change = on_change
         self._kinds: KindMap = {}
@@ -82,10 +93,23 @@ class Discovery:
                 f"discovery: expected an APIGroupDiscoveryList, found {answer.get('kind')!r}; "
                 "Hearth needs Kubernetes 1.26 or newer"
             )
-        for group in answer.get("items") or ():
-            name = (group.get("metadata") or {}).get("name", "")
+        items = answer.get("items")
+        for group in items if isinstance(items, list) else ():
+            yield from self._parse_group(group)
+
+    def _parse_group(self, group: Any) -> Sequence[Kind]:
+        """The usable kinds of a group; what its own API server describes in a way that nobody can read has none."""
+        name = find_name(group)
+        found: list[Kind] = []
+        try:
+            is_whole = salvage.find_omission(group) is None
             for version in group.get("versions") or ():
-                yield from self._parse_version(name, version)
+                found += self._parse_version(name, version)
+        except (AttributeError, KeyError, TypeError):
+            is_whole = False
+        if not is_whole or not all(map(is_well_formed, found)):
+            self._skips.note({"uid": name, "name": name}, reason="discovery")
+        return [kind for kind in found if is_well_formed(kind)]
 
     def _parse_version(self, group: str, entry: Object) -> Iterator[Kind]:
         """The usable kinds of a group's version; as known before while its own API server does not answer."""
@@ -103,3 +127,18 @@ class Discovery:
                     plural=resource["resource"],
                     namespaced=resource.get("scope") == "Namespaced",
                 )
+
+
+def find_name(group: Any) -> str:
+    """Of a group; "" for the core group, and where it has none."""
+    metadata = group.get("metadata") if isinstance(group, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def is_well_formed(kind: Kind) -> bool:
+    """Whether its parts are words that can stand in a path."""
+    words: tuple[object, ...] = (kind.version, kind.name, kind.plural, *([kind.group] if kind.group else []))
+    return all(
+        isinstance(word, str) and len(word) <= limits.NAME_LENGTH and WORD.fullmatch(word) is not None for word in words
+    )

@@ -7,14 +7,15 @@ JSON until somebody reads it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.kube import sharing
+from hearth.kube import salvage, sharing, skips
 from hearth.kube.connection import Connection
-from hearth.model import errors, packing
+from hearth.model import errors, limits, packing
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -37,8 +38,9 @@ KindKey: TypeAlias = tuple[str, str, str]
 class Schemas:
     """Definitions by name, and which one describes which kind."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, observer: skips.Counter | None = None) -> None:
         self._connection = connection
+        self._skips = skips.Skips("OpenAPI", observer)
         self._hashes: dict[GroupVersion, str] = {}
         """Of each document, by the index; the hash is whatever stands for the content in the document's URL."""
         self._loaded: dict[GroupVersion, str] = {}
@@ -96,10 +98,11 @@ class Schemas:
             answer = await self._connection.request("GET", ROOT, timeout=TIMEOUT)
         except (errors.Refused, errors.Unreachable):
             return
-        paths = answer.get("paths") or {}
+        paths = answer.get("paths")
         self._hashes = {
-            (group if sort == "apis" else "", version): str((entry or {}).get("serverRelativeURL"))
-            for path, entry in paths.items()
+            (group if sort == "apis" else "", version): str(entry.get("serverRelativeURL"))
+            for path, entry in (paths.items() if isinstance(paths, dict) else ())
+            if isinstance(entry, dict)
             for sort, _, rest in [path.partition("/")]
             for group, _, version in [rest.rpartition("/")]
             if (sort == "apis" and group) or (sort == "api" and version)
@@ -118,36 +121,81 @@ class Schemas:
         except (errors.Refused, errors.Unreachable):
             self._retry_at[pair] = asyncio.get_running_loop().time() + RETRY_INTERVAL
             return False
-        raw, by_kind = await asyncio.to_thread(extract, document)
+        found = await asyncio.to_thread(extract, document)
         self._loaded[pair] = wanted
-        self._raw.update(raw)
-        self._by_kind.update({key: name for key, name in by_kind.items() if key[:2] == pair})
-        for name in raw:
+        self._raw.update(found.raw)
+        self._by_kind.update({key: name for key, name in found.by_kind.items() if key[:2] == pair})
+        for name in found.raw:
             self._parsed.pop(name, None)
+        for name in found.unreadable:
+            # What was known of it before describes something else.
+            self._raw.pop(name, None)
+            self._parsed.pop(name, None)
+            self._note_unreadable(pair, name)
         return True
 
-
-def extract(document: Object) -> tuple[dict[str, bytes], dict[KindKey, str]]:
-    """The definitions of an OpenAPI document as JSON, and by kind the name of its definition."""
-    found = (document.get("components") or {}).get("schemas") or {}
-    definitions = {name: schema for name, schema in found.items() if isinstance(schema, dict)}
-    raw = {name: packing.pack(without_texts(schema)) for name, schema in definitions.items()}
-    by_kind = {
-        (entry.get("group", ""), entry.get("version", ""), entry.get("kind", "")): name
-        for name, schema in definitions.items()
-        for entry in schema.get("x-kubernetes-group-version-kind") or ()
-    }
-    return raw, by_kind
+    def _note_unreadable(self, pair: GroupVersion, name: str) -> None:
+        """Say once that a definition is left out: kinds that use it are untyped."""
+        self._skips.note({"uid": (pair, name), "name": name}, reason="schema", detail="/".join(filter(None, pair)))
 
 
-def without_texts(schema: Any) -> Any:
-    """The same schema without its descriptions, which are most of it; a property of that name stays."""
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What is kept of an OpenAPI document."""
+
+    raw: Mapping[str, bytes]
+    """The definitions by name, as JSON."""
+    by_kind: Mapping[KindKey, str]
+    """By kind the name of its definition."""
+    unreadable: Sequence[str]
+    """The names of definitions that are left out."""
+
+
+def extract(document: Object) -> Extract:
+    """The definitions of an OpenAPI document that can be read; one that cannot leaves the others as they are."""
+    components = document.get("components")
+    found = components.get("schemas") if isinstance(components, dict) else None
+    raw: dict[str, bytes] = {}
+    by_kind: dict[KindKey, str] = {}
+    unreadable = [] if salvage.find_omission(document) is None else ["components.schemas"]
+    for name, schema in found.items() if isinstance(found, dict) else ():
+        try:
+            kinds = list(find_kinds(schema))
+            raw[name] = packing.pack(without_texts(schema))
+        # RecursionError: too deep to be walked through; TypeError: to be written, or no schema at all.
+        except (RecursionError, TypeError):
+            unreadable.append(name)
+        else:
+            for kind in kinds:
+                by_kind[kind] = name
+    return Extract(raw, by_kind, unreadable)
+
+
+def find_kinds(schema: Any) -> Iterator[KindKey]:
+    """The kinds that a definition describes. Raises TypeError for what is no definition."""
+    if not isinstance(schema, dict):
+        raise TypeError(type(schema).__name__)
+    for entry in schema.get("x-kubernetes-group-version-kind") or ():
+        if not isinstance(entry, dict):
+            raise TypeError(type(entry).__name__)
+        group, version, kind = (entry.get(word, "") for word in ("group", "version", "kind"))
+        if isinstance(group, str) and isinstance(version, str) and isinstance(kind, str):
+            yield group, version, kind
+
+
+def without_texts(schema: Any, *, depth: int = 0) -> Any:
+    """The same schema without its descriptions, which are most of it; a property of that name stays.
+
+    Raises RecursionError where it is nested too deeply.
+    """
+    if depth > limits.JSON_DEPTH:
+        raise RecursionError
     if isinstance(schema, list):
-        return [without_texts(item) for item in schema]
+        return [without_texts(item, depth=depth + 1) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: value if key in VALUES else without_texts(value)
+        key: value if key in VALUES else without_texts(value, depth=depth + 1)
         for key, value in schema.items()
         if not (key == "description" and isinstance(value, str))
     }

@@ -6,22 +6,26 @@ Must not know how they come, nor what is made of what can be read of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import structlog
 
 from hearth.model import limits
 
-if TYPE_CHECKING:
-    from hearth.kube.watch import Observer
-
 log = structlog.get_logger(__name__)
+
+
+class Counter(Protocol):
+    """Who counts."""
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """An object that was sent is not taken in, or not as a whole."""
 
 
 class Skips:
     """Remembers which objects it has named."""
 
-    def __init__(self, kind: str, observer: Observer | None) -> None:
+    def __init__(self, kind: str, observer: Counter | None) -> None:
         self._kind = kind
         self._observer = observer
         self._named: dict[tuple[object, str], None] = {}

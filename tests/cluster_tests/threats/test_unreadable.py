@@ -1,4 +1,4 @@
-"""D2, D12: one object that cannot be read is one object; it is named, and its owner is told."""
+"""D2, D12, D15: one object that cannot be read is one object; it is named, and its owner is told."""
 
 from __future__ import annotations
 
@@ -168,3 +168,24 @@ def test_a_child_that_becomes_too_deep_is_told_and_the_others_go_on(threats: Thr
 def rename(resource: Object, name: str) -> Object:
     """The manifest under another name."""
     return {**resource["manifest"], "metadata": {"name": name}}
+
+
+def test_a_schema_that_is_too_deep_is_none(threats: ThreatWorld) -> None:
+    """The Stacks that use its group are served untyped, all others as before (D15)."""
+    tenant = threats.tenant()
+    schema: Object = {"type": "string"}
+    for _ in range(200):
+        schema = {"type": "object", "properties": {"a": schema}}
+    free = {"manifest": {"apiVersion": f"{GROUP}/v1", "kind": "Free", "metadata": {"name": "f"}}}
+    uses = make_config_map("uses", {"name": "${free.metadata.name}"})
+    document = f"/openapi/v3/apis/{GROUP}/v1"
+    with served(threats, {"type": "object", "properties": {"spec": schema}}):
+        threats.wait_for(lambda: '"kind":"Free"' in threats.api.send("GET", document).text, what="its schema")
+        tenant.author().create(make_stack(tenant.namespace, "shop", {"free": free, "uses": uses}))
+        threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
+        threats.canary()
+        named = [each for each in threats.operator.read_events("cannot be read") if each["kind"] == "OpenAPI"]
+        assert len(named) == 1
+        assert threats.operator.read_metric("hearth_skipped_objects_total", kind="OpenAPI") == 1
+        threats.api.delete("Stack", tenant.namespace, "shop")
+        threats.wait_for(lambda: threats.api.get("Stack", tenant.namespace, "shop") is None)

@@ -20,6 +20,17 @@ WIDGET = Kind(group="a.test", version="v1", name="Widget", plural="widgets", nam
 INDEX, CORE, WIDGETS = "GET /openapi/v3", "GET /openapi/v3/api/v1", "GET /openapi/v3/apis/a.test/v1"
 
 
+class Counter:
+    """Writes down what was skipped."""
+
+    def __init__(self) -> None:
+        self.skipped: list[tuple[str, str]] = []
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """Something was skipped."""
+        self.skipped.append((kind, reason))
+
+
 def index(**hashes: str) -> dict[str, Any]:
     """The index with these documents' hashes."""
     paths = {"core": "api/v1", "widgets": "apis/a.test/v1"}
@@ -208,3 +219,64 @@ async def wait(seconds: float) -> None:
     passed = loop.create_future()
     loop.call_later(seconds, passed.set_result, None)
     await passed
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A schema of that many levels."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param(nested(60), id="deeper than schemas are"),
+        pytest.param(nested(200), id="too deep to be written"),
+        pytest.param(nested(450), id="too deep to be walked through"),
+        pytest.param(3, id="a number"),
+        pytest.param({"x-kubernetes-group-version-kind": [3]}, id="of a kind that is a number"),
+        pytest.param({"x-kubernetes-group-version-kind": 3}, id="of kinds that are no list"),
+    ],
+)
+def test_a_schema_that_cannot_be_read_is_none(schema: Any) -> None:
+    """The others of its document and of all other documents are there; it is counted once."""
+
+    async def story() -> None:
+        poisoned = document(WIDGET)
+        poisoned["components"]["schemas"]["test.Deep"] = schema
+        connection = ScriptedConnection(
+            {INDEX: index(core="1", widgets="1"), CORE: document(SECRET), WIDGETS: poisoned}
+        )
+        counter = Counter()
+        schemas = Schemas(connection, observer=counter)
+        await schemas.load([WIDGET, SECRET])
+        await schemas.refresh()
+        assert schemas.find_schema(WIDGET) is not None
+        assert schemas.find_schema(SECRET) is not None
+        assert schemas.find_definition(schemas_module.REFERENCE_PREFIX + "test.Deep") is None
+        assert counter.skipped == [("OpenAPI", "schema")]
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{}, {"components": 3}, {"components": {"schemas": []}}, {"components": {"schemas": None}}],
+)
+def test_a_document_of_another_shape_has_no_schemas(answer: dict[str, Any]) -> None:
+    """Whatever its API server sends."""
+    assert schemas_module.extract(answer).raw == {}
+
+
+@pytest.mark.parametrize("answer", [{}, {"paths": 3}, {"paths": {"apis/a.test/v1": 3}}])
+def test_an_index_of_another_shape_names_nothing(answer: dict[str, Any]) -> None:
+    """Then nothing is typed."""
+
+    async def story() -> None:
+        schemas, _ = make(index=answer)
+        await schemas.load([WIDGET])
+        assert schemas.find_schema(WIDGET) is None
+
+    virtual_time.run(story)
