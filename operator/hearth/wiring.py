@@ -106,7 +106,7 @@ async def operate(settings: Settings, build: Build, grace: float) -> None:
 
     lateness = lag.Lateness()
     async with contextlib.AsyncExitStack() as parts:
-        http = server.Server(make_pages(engine, leader, observer, lateness))
+        http = server.Server(make_pages(engine, leader, observer, lateness), on_limit=observer.on_limit)
         address = await http.start(settings.http_address)
         parts.push_async_callback(http.stop)
 

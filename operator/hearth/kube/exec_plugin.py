@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from hearth.kube import program as program_module
 from hearth.kube.kubeconfig import Context, Entry, Unusable
 
 CONFIG_EXTENSION = "client.authentication.k8s.io/exec"
@@ -43,21 +43,19 @@ def log_in(stated: Mapping[str, Any], context: Context, *, environ: Mapping[str,
     variables = {each["name"]: each["value"] for each in stated.get("env") or ()}
     asked = describe(stated, context, is_interactive=is_interactive)
     try:
-        done = subprocess.run(
+        done = program_module.run(
             [program, *(stated.get("args") or ())],
-            stdin=None if is_interactive else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=None if is_interactive else subprocess.PIPE,
-            env={**environ, **variables, "KUBERNETES_EXEC_INFO": asked.decode()},
-            check=False,
+            environ={**environ, **variables, "KUBERNETES_EXEC_INFO": asked.decode()},
+            is_interactive=is_interactive,
         )
+    except program_module.Stopped as error:
+        raise Unusable(f"its exec plugin {command!r} {error}") from error
     except OSError as error:
         hint = stated.get("installHint") or "install it, or state where it is"
         raise Unusable(f"its exec plugin {command!r} cannot be run: {error}; {hint}") from error
-    if done.returncode:
-        words = (done.stderr or b"").decode(errors="replace").strip()
-        raise Unusable(f"its exec plugin {command!r} ended with {done.returncode}: {words}")
-    return read_answer(done.stdout, command=command, api_version=stated.get("apiVersion"))
+    if done.code:
+        raise Unusable(f"its exec plugin {command!r} ended with {done.code}: {program_module.describe(done.complaint)}")
+    return read_answer(done.answer, command=command, api_version=stated.get("apiVersion"))
 
 
 def describe(stated: Mapping[str, Any], context: Context, *, is_interactive: bool) -> bytes:

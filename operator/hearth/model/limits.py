@@ -48,9 +48,8 @@ MESSAGE_LENGTH = 16 * 1024
 SKIPPED_NAMES = 1_000
 """Objects per kind that the log has named as unreadable, so that it names each once."""
 HTTP_CONNECTIONS = 100
-"""At once to the pages of the operator: a kubelet and a handful of scrapers need ten."""
-HTTP_RESERVED = 20
-"""Of these, kept for health checks: the others are closed at once where nothing came within a second."""
+"""At once to the pages of the operator: a kubelet and a handful of scrapers need ten. A health check is answered
+however many others are open: the oldest is closed for the newest."""
 PLUGIN_SECONDS = 60.0
 """That an exec plugin may take: kubectl waits for people, who are not here."""
 PLUGIN_BYTES = 1024 * 1024

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeAlias
 
+from hearth.model import limits
 from hearth.serve import metrics
 from hearth.settings import Address
 
@@ -51,10 +52,13 @@ class Answer:
 class Server:
     """Serves `pages` from `start` to `stop`, in the event loop that starts it."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, *, on_limit: Callable[[str], None] = lambda _limit: None) -> None:
+        """on_limit: gets the name of a limit that is reached, for metrics."""
         self._pages = pages
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._on_limit = on_limit
+        self._connections: dict[asyncio.Task[None], None] = {}
+        """The oldest first."""
 
     async def start(self, address: Address) -> Address:
         """Begin to listen; the address with its actual port. Raises `CannotListen`."""
@@ -80,15 +84,24 @@ class Server:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 -- streams call this within a task of their own
-        self._connections.add(task)
+        self._make_room()
+        self._connections[task] = None
         try:
             # A peer that hangs up, dawdles or talks nonsense is no matter of ours.
             with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
                 async with asyncio.timeout(TIMEOUT):
                     await answer(reader, writer, self._pages)
         finally:
-            self._connections.discard(task)
+            self._connections.pop(task, None)
             writer.close()
+
+    def _make_room(self) -> None:
+        """Close the oldest connection where there are too many: a health check sends its request at once, and is answered."""
+        if len(self._connections) >= limits.HTTP_CONNECTIONS:
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+            oldest.cancel()
+            self._on_limit("http_connections")
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Pages) -> None:

@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 import pytest
 
+from hearth.model import limits
 from hearth.serve import server
 from hearth.serve.server import Pages, Server
 from hearth.settings import Address
@@ -139,3 +140,21 @@ async def test_an_address_that_is_taken_is_told_with_the_flag(address: Address, 
 async def test_a_server_that_never_started_can_be_stopped(process: Process) -> None:
     """The start of the process may fail before it."""
     await Server(process.pages()).stop()
+
+
+async def test_idle_connections_beyond_the_limit_make_room_for_a_health_check() -> None:
+    """However many there are; the oldest is closed for each further one, and that is counted."""
+    reached: list[str] = []
+    running = Server(Process().pages(), on_limit=reached.append)
+    address = await running.start(ANY_PORT)
+    idle = [await asyncio.open_connection(address.host, address.port) for _ in range(3 * limits.HTTP_CONNECTIONS)]
+    try:
+        code, _, _ = await exchange(address, get("/healthz"))
+        assert code == HTTPStatus.OK
+        oldest = idle[: 2 * limits.HTTP_CONNECTIONS]
+        assert [await asyncio.wait_for(reader.read(), 5) for reader, _ in oldest] == [b""] * len(oldest)
+        assert reached == ["http_connections"] * (2 * limits.HTTP_CONNECTIONS + 1)
+    finally:
+        for _, writer in idle:
+            writer.close()
+        await running.stop()
