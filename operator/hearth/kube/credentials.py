@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib import parse
 
+import yarl
+
 from hearth.kube import auth_provider, exec_plugin, kubeconfig
 from hearth.kube.exec_plugin import Login
 from hearth.kube.kubeconfig import Context, Entry
@@ -124,10 +126,13 @@ class KubeconfigSource:
             raise NoCredentials(f"no kubeconfig at {', '.join(paths)}; name one with --kubeconfig")
         try:
             credentials = load_context(paths, context=self.context, environ=self.environ)
+            check_types(credentials)
+            return with_proxy(credentials, self.environ)
+        except NoCredentials:
+            raise
         # Files of any shape, and an old provider that lets errors of any class through; each means the same here.
         except Exception as error:
             raise NoCredentials(f"cannot read credentials from {', '.join(paths)}: {error}") from error
-        return with_proxy(credentials, self.environ)
 
 
 def load_context(paths: Sequence[str], *, context: str | None, environ: Mapping[str, str]) -> Credentials:
@@ -149,6 +154,27 @@ def load_context(paths: Sequence[str], *, context: str | None, environ: Mapping[
         expires_at=login.expires_at,
         files=stamp([*paths, *(str(file) for file in named if file is not None)]),
     )
+
+
+def check_types(credentials: Credentials) -> None:
+    """Raises Unusable where an entry cannot be what it is to be; it is not repeated, as it may be a secret."""
+    for name, entry in (("server", credentials.server), ("tls-server-name", credentials.server_name)):
+        if entry is not None and not isinstance(entry, str):
+            raise kubeconfig.Unusable(f"{name} must be text; put it in quotes")
+    if credentials.proxy is not None and not isinstance(credentials.proxy, str):
+        raise kubeconfig.Unusable("proxy-url must be text; put it in quotes")
+    authorization = credentials.authorization or ""
+    if not authorization.isprintable() or not authorization.isascii():
+        raise kubeconfig.Unusable(
+            "the token, or the password, holds characters that no header can; write it on one line"
+        )
+    for url in filter(None, (credentials.server, credentials.proxy)):
+        try:
+            parts = yarl.URL(url)
+        except (ValueError, TypeError) as error:
+            raise kubeconfig.Unusable("a server or proxy-url is no URL; write https://host:port") from error
+        if not parts.host:
+            raise kubeconfig.Unusable("a server or proxy-url names no host; write https://host:port")
 
 
 def log_in(context: Context, paths: Sequence[str], environ: Mapping[str, str]) -> Login:

@@ -17,6 +17,9 @@ Documents: TypeAlias = Sequence[tuple[Path, Mapping[str, Any]]]
 """The folder of each file, and what it says."""
 
 
+SHAPE = "no YAML of the shape of a kubeconfig; clusters, contexts and users are lists of maps with a name each"
+
+
 class Unusable(ValueError):
     """A kubeconfig cannot be used; a sentence for whoever wrote it."""
 
@@ -56,8 +59,26 @@ class Context:
 def find_context(paths: Sequence[str], name: str | None) -> Context:
     """The context of that name; None: the current one. Of several files the first that has something counts.
 
-    Raises Unusable, OSError or yaml.YAMLError.
+    Raises Unusable or OSError.
     """
+    try:
+        return search_context(paths, name)
+    except Unusable:
+        raise
+    # RecursionError: lists in lists; the others: whatever is no map, no list or no date where one is expected.
+    except (AttributeError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
+        # What stands there is not repeated: it may be a token.
+        raise Unusable(f"{', '.join(paths)}{find_line(error)}: {SHAPE}") from error
+
+
+def find_line(error: Exception) -> str:
+    """Near which line of a file an error was found, "" where it does not tell."""
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    return f" near line {mark.line + 1}" if mark is not None else ""
+
+
+def search_context(paths: Sequence[str], name: str | None) -> Context:
+    """The same, where all has the shape that it is to have."""
     documents = [(Path(path).parent, read_file(Path(path))) for path in paths]
     wanted = name or next(filter(None, (content.get("current-context") for _, content in documents)), None)
     if wanted is None:

@@ -163,6 +163,16 @@ def identify(raw: Any) -> Object:
     return stripped["metadata"] if stripped is not None else {}
 
 
+def has_identity(raw: Any) -> bool:
+    """Whether an object can be told from others; else it must be kept nowhere. Cheap: asked of every event."""
+    try:
+        metadata = raw["metadata"]
+        name, uid, namespace = metadata["name"], metadata["uid"], metadata.get("namespace", "")
+    except (AttributeError, KeyError, TypeError):
+        return False
+    return type(name) is str and type(uid) is str and type(namespace) is str
+
+
 def is_identified(metadata: Mapping[str, Any]) -> bool:
     """Whether metadata tell which object in which state this is."""
     texts = (metadata.get("name"), metadata.get("uid"), metadata.get("namespace", ""))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
+from hearth import supervision
 from hearth.model.child import Object
 
 
@@ -137,7 +138,8 @@ class Store(Generic[Record]):
                 self._keep(uid, known, self._owner.parse(raw), is_ours=False)
         for uid in self._records.keys() - shown:
             if is_covered(self._records[uid], version):
-                self._drop(uid, is_ours=False)
+                # One that cannot be dropped in an orderly way must not keep the others from it.
+                supervision.guard("watch", self._drop)(uid, is_ours=False)
         self._owner.complete()
 
     def _keep(self, uid: str, known: Record | None, record: Record, *, is_ours: bool) -> None:

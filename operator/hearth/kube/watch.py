@@ -352,6 +352,9 @@ class Watch:
 
     def _deliver(self, deliver: Callable[[Object], None], raw: Object) -> None:
         """Hand `raw` over; an object that the handler cannot take must not keep the others from it."""
+        if not salvage.has_identity(raw):
+            self._skips.note({}, reason="nameless")
+            return
         try:
             deliver(raw)
             if salvage.OMITTED in raw:

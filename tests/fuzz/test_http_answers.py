@@ -1,0 +1,145 @@
+"""Any bytes as the answer of a server: an object comes of it, or one of our own errors, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hearth.kube.connection import Connection
+from hearth.kube.credentials import Credentials
+from hearth.kube.http_answer import Malformed, Reader
+from hearth.model import errors
+from support import fuzzing
+from support.fixed_source import FixedSource
+from support.fuzzing import JSON, LONG, QUICK
+
+STATUS = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": st.just("Status") | JSON,
+        "code": JSON,
+        "message": JSON,
+        "reason": JSON,
+        "details": JSON
+        | st.fixed_dictionaries({}, optional={"causes": JSON | st.lists(JSON, max_size=2), "retryAfterSeconds": JSON}),
+    },
+)
+BODIES = st.binary(max_size=40) | (STATUS | JSON).map(fuzzing.write)
+CODES = st.sampled_from(
+    ["200 OK", "204 No Content", "100 Continue", "302 Found", "401 No", "409 Conflict", "429", "503"]
+)
+DELAYS = st.sampled_from(["", "3", "-3", "NaN", "inf", "²", "9" * 400, "Wed, 21 Oct 2015 07:28:00 GMT"])
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> bytes:
+    """An answer in HTTP/1.1, and what is left of it."""
+    body = draw(BODIES)
+    lines = [f"HTTP/1.1 {draw(CODES)}"]
+    if delay := draw(DELAYS):
+        lines.append(f"Retry-After: {delay}")
+    if draw(st.booleans()):
+        body = gzip.compress(body, mtime=0)
+        lines.append("Content-Encoding: gzip")
+    match draw(st.sampled_from(["length", "chunks", "end"])):
+        case "length":
+            lines.append(f"Content-Length: {len(body)}")
+        case "chunks":
+            lines.append("Transfer-Encoding: chunked")
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    head = "\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace")
+    return draw(fuzzing.damaged(head + body))
+
+
+def read(raw: bytes, pieces: list[bytes]) -> None:
+    """Only `Malformed` comes out, and pieces make no difference."""
+    outcomes = []
+    for each in ([raw], pieces):
+        reader = Reader()
+        with contextlib.suppress(Malformed):
+            found = next(filter(None, map(reader.feed, each)), None)
+            found = found or reader.finish()
+            outcomes.append((found.code, found.body))
+    assert len(outcomes) in (0, 1, 2)
+
+
+async def ask(raw: bytes, *, through_proxy: bool, as_stream: bool) -> None:
+    """Only an object or an error of ours comes out."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(raw)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    stated = Credentials(server="http://elsewhere.invalid", proxy=url) if through_proxy else Credentials(server=url)
+    try:
+        async with Connection(FixedSource(stated)) as connection:
+            with contextlib.suppress(errors.Refused, errors.Unreachable):
+                if as_stream:
+                    async with connection.stream("/x", idle_timeout=2.0) as chunks:
+                        assert all([isinstance(chunk, bytes) async for chunk in chunks])
+                else:
+                    assert isinstance(await connection.request("GET", "/x", timeout=2.0), dict)
+    finally:
+        server.close()
+
+
+WAYS = [
+    pytest.param(False, False, id="a request"),
+    pytest.param(True, False, id="a request through a proxy"),
+    pytest.param(False, True, id="a stream"),
+]
+
+
+def over_a_socket(*, through_proxy: bool, as_stream: bool) -> Callable[[bytes], None]:
+    """The test of one answer."""
+
+    def check(raw: bytes) -> None:
+        asyncio.run(ask(raw, through_proxy=through_proxy, as_stream=as_stream))
+
+    return check
+
+
+def test_any_bytes_are_read() -> None:
+    """By the reader alone."""
+    QUICK(given(st.data())(read_drawn))()
+
+
+def read_drawn(data: Any) -> None:
+    """One answer."""
+    raw = data.draw(answers())
+    read(raw, data.draw(fuzzing.in_pieces(raw)))
+
+
+@pytest.mark.parametrize(("through_proxy", "as_stream"), WAYS)
+def test_any_answer_is_one_of_two_errors_at_worst(*, through_proxy: bool, as_stream: bool) -> None:
+    """Over a real socket."""
+    settings(QUICK, max_examples=60)(
+        given(answers())(over_a_socket(through_proxy=through_proxy, as_stream=as_stream))
+    )()
+
+
+@pytest.mark.soak
+def test_any_bytes_are_read_for_long() -> None:
+    """Others in every run."""
+    LONG(given(st.data())(read_drawn))()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("through_proxy", "as_stream"), WAYS)
+def test_any_answer_is_one_of_two_errors_at_worst_for_long(*, through_proxy: bool, as_stream: bool) -> None:
+    """Others in every run."""
+    settings(LONG, max_examples=1_000)(
+        given(answers())(over_a_socket(through_proxy=through_proxy, as_stream=as_stream))
+    )()

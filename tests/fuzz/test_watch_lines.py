@@ -1,0 +1,112 @@
+"""Any bytes as a watch: the caches never raise, and know in the end what the server knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hearth.kube.cache import Caches
+from hearth.kube.stack_cache import StackCache
+from hearth.model import names
+from hearth.model.kinds import Kind
+from support import fuzzing, scripted_api, virtual_time
+from support.fuzzing import JSON, LONG, QUICK
+from support.scripted_api import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream
+
+METADATA: dict[str, Any] = {
+    "name": "a",
+    "namespace": "n",
+    "uid": "a",
+    "resourceVersion": "7",
+    "generation": 1,
+    "labels": {names.LABEL_STACK_UID: "s", names.LABEL_RESOURCE: "r"},
+    "annotations": {names.ANNOTATION_INCARNATION: "1", names.ANNOTATION_REQUIRES: "b/1"},
+    "finalizers": ["x"],
+    "managedFields": [{"manager": "hearth:n/s", "operation": "Apply", "fieldsV1": {"f:data": {"f:k": {}}}}],
+}
+PART = st.sampled_from([None, *METADATA])
+TYPES = st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "NEWS"])
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    """An event with anything in one of its places, or damaged."""
+    metadata = dict(METADATA)
+    if (part := draw(PART)) is not None:
+        metadata[part] = draw(JSON)
+    raw: Any = {"metadata": metadata, "spec": draw(JSON), "status": draw(JSON), "data": draw(JSON)}
+    if draw(st.integers(min_value=0, max_value=9)) == 0:
+        raw = draw(JSON)
+    return draw(fuzzing.damaged(fuzzing.write({"type": draw(TYPES), "object": raw}))) + b"\n"
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[bytes]:
+    """Some of them, in pieces."""
+    return draw(fuzzing.in_pieces(b"".join(draw(st.lists(lines(), min_size=1, max_size=4)))))
+
+
+class Deaf:
+    """A listener to whom it is all the same."""
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """A child changed."""
+
+    def on_synced(self, kind: Kind) -> None:
+        """A kind is there."""
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack changed."""
+
+
+def survive(pieces: list[bytes]) -> None:
+    """After all that a healthy object is known, and nothing happened that nobody expected."""
+    end = [scripted_api.added("z", 3, generation=1), scripted_api.list_end(5)]
+    script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
+
+    async def test() -> None:
+        children = Caches(ScriptedConnection(streams=list(script)), ServedKinds(), Deaf(), rules=scripted_api.RULES)
+        children.follow(CONFIG_MAP, [("data",), ("status", "phase")])
+        await scripted_api.elapse(100.0)
+        known = {child.name for resource in children.children("s1").values() for child in resource}
+        assert "z" in known
+        assert not [health.restarts for health in children.health() if health.restarts.get("unexpected")]
+        await children.close()
+
+    virtual_time.run(test)
+
+
+def survive_stacks(pieces: list[bytes]) -> None:
+    """The same with Stacks."""
+    end = [scripted_api.added("z", 3, generation=1), scripted_api.list_end(5)]
+    script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
+
+    async def test() -> None:
+        stacks = StackCache(ScriptedConnection(streams=list(script)), Deaf(), rules=scripted_api.RULES)
+        stacks.start()
+        await scripted_api.elapse(100.0)
+        assert "z" in stacks.stacks()
+        assert not [health.restarts for health in stacks.health() if health.restarts.get("unexpected")]
+        for uid in stacks.stacks():
+            found = stacks.find_stack(uid)
+            assert found is not None
+            assert isinstance(found.spec, dict)
+        await stacks.close()
+
+    virtual_time.run(test)
+
+
+@pytest.mark.parametrize("check", [survive, survive_stacks])
+def test_any_line_is_survived(check: Any) -> None:
+    """As children and as Stacks."""
+    QUICK(given(streams())(check))()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("check", [survive, survive_stacks])
+def test_any_line_is_survived_for_long(check: Any) -> None:
+    """Others in every run."""
+    settings(LONG)(given(streams())(check))()
