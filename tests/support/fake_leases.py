@@ -37,7 +37,7 @@ class LeaseServer:
     def write(self, spec: Object) -> Object:
         """Store that; the Lease as it is then."""
         self.version += 1
-        metadata = {"name": "hearth", "namespace": "ops", "resourceVersion": str(self.version)}
+        metadata = {"name": "hearth", "namespace": "ops", "uid": "u1", "resourceVersion": str(self.version)}
         spec = {key: value for key, value in spec.items() if value is not None}
         kind = "MODIFIED" if self.lease is not None else "ADDED"
         self.lease = {"metadata": metadata, "spec": spec}

@@ -101,7 +101,7 @@ class Server:
             oldest = next(iter(self._connections))
             del self._connections[oldest]
             oldest.cancel()
-            self._on_limit("http_connections")
+            self._on_limit("http-connections")
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Pages) -> None:

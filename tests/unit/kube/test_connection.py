@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from hearth.kube import connection as connection_module
+from hearth.kube import salvage
 from hearth.kube.connection import Connection
 from hearth.kube.credentials import Credentials, NoCredentials
-from hearth.model import errors
+from hearth.model import errors, limits
 from support import stub_server
 from support.stub_server import hangs_up, run_stub, says, streams, waits
 
@@ -410,3 +412,30 @@ async def test_opening_again_ends_what_was_open() -> None:
     await connection.open()
     assert session.closed
     await connection.close()
+
+
+DEEP = b'{"metadata":{"name":"a"},"spec":' + b"[" * 1_100 + b"]" * 1_100 + b"}"
+
+
+@pytest.mark.parametrize("is_proxied", [False, True])
+async def test_of_an_answer_that_is_too_deep_the_rest_is_read(*, is_proxied: bool) -> None:
+    """Through a proxy, too."""
+    async with run_stub(says(DEEP)) as stub:
+        stated = Credentials(server="http://elsewhere.invalid", proxy=stub.url) if is_proxied else None
+        source = FixedSource([stated]) if stated is not None else source_of(stub.url)
+        async with Connection(source) as connection:
+            answer = await connection.request("GET", "/x")
+    assert answer["metadata"] == {"name": "a"}
+    assert str(salvage.find_omission(answer)).startswith("spec is nested too deeply")
+
+
+@pytest.mark.parametrize("is_proxied", [False, True])
+async def test_an_answer_that_inflates_to_too_much_is_too_large(*, is_proxied: bool) -> None:
+    """Told apart, so that less can be asked for."""
+    bomb = says(gzip.compress(bytes(limits.BODY_BYTES + 1)), headers={"Content-Encoding": "gzip"})
+    async with run_stub(bomb) as stub:
+        stated = Credentials(server="http://elsewhere.invalid", proxy=stub.url) if is_proxied else None
+        source = FixedSource([stated]) if stated is not None else source_of(stub.url)
+        async with Connection(source) as connection:
+            with pytest.raises(errors.AnswerTooLarge, match="GET /x"):
+                await connection.request("GET", "/x")

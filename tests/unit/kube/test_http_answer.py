@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 
 import pytest
 
-from hearth.kube.http_answer import Answer, Malformed, Reader
+from hearth.kube.http_answer import Answer, Malformed, Reader, TooLong
+from hearth.model import limits
 
 CHUNKS = b'4\r\n{"a"\r\n3;name=value\r\n:1}\r\n'
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -109,5 +111,52 @@ def test_an_answer_that_was_cut_is_none(raw: bytes) -> None:
 )
 def test_what_is_no_answer_is_refused(raw: bytes) -> None:
     """Rather than waited for."""
+    with pytest.raises(Malformed):
+        Reader().feed(raw)
+
+
+BOMB = gzip.compress(bytes(200 * 1024 * 1024), mtime=0)
+"""204 KB."""
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param(
+            [head("Content-Encoding: gzip", f"Content-Length: {len(BOMB)}"), BOMB], id="200 MiB out of 204 KB"
+        ),
+        pytest.param([head(f"Content-Length: {limits.BODY_BYTES + 1}")], id="a stated length"),
+        pytest.param([CHUNKED, b"%x\r\n" % (limits.BODY_BYTES + 1)], id="one chunk"),
+        pytest.param([CHUNKED, *[b"100000\r\n%b\r\n" % bytes(2**20)] * 65], id="many chunks"),
+        pytest.param([head(), *[bytes(2**20)] * 65], id="until the connection ends"),
+    ],
+)
+def test_a_body_is_read_up_to_a_limit(pieces: list[bytes]) -> None:
+    """What it takes meanwhile is bounded, too: the gzip took 436 MiB."""
+    reader = Reader()
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLong):
+            list(map(reader.feed, pieces))
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * limits.BODY_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(head("Content-Length: " + "9" * 5_000), id="a length of 5,000 digits"),
+        pytest.param(CHUNKED + b"f" * 5_000, id="a chunk's size without an end"),
+        pytest.param(CHUNKED + b"0\r\n" + b"x" * 70_000, id="fields behind the chunks without an end"),
+        pytest.param(head("X: " + "x" * 70_000), id="a head that is too long and yet ends"),
+        pytest.param(
+            head("Content-Encoding: gzip", "Content-Length: 20") + gzip.compress(b"{}" * 50, mtime=0)[:20],
+            id="half of a gzip",
+        ),
+    ],
+)
+def test_neither_is_anything_else_read_without_end(raw: bytes) -> None:
+    """Nor does a number of thousands of digits raise anything else."""
     with pytest.raises(Malformed):
         Reader().feed(raw)

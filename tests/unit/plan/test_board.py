@@ -389,3 +389,25 @@ def test_an_object_too_large_to_be_kept_is_told_to_those_who_read_it(
             "configmap/shop-a: data.big, which this Stack reads, is too large: at most 64 KiB"
         )
         assert states(board)["b"] is State.WAITING
+
+
+def test_a_child_that_cannot_be_read_fails_its_resource_and_no_other() -> None:
+    """Nothing is concluded from what is left of it, nothing written over it; whole again, all is as before."""
+    world, board = settled(CHAIN)
+    whole = only(world.of("b"))
+    world.children["b"] = [dataclasses.replace(whole, defect="spec.x is nested too deeply", ownership=None)]
+    assert world.refresh(board, "b") == []
+    assert states(board) == {"a": State.READY, "b": State.FAILED, "c": State.WAITING}
+    standing = board.standings["b"]
+    assert (standing.reason, "spec.x is nested too deeply" in standing.message) == ("ObjectUnreadable", True)
+    world.children["b"] = [whole]
+    world.refresh(board, "b")
+    assert board.is_complete
+
+
+def test_another_definition_is_written_over_a_child_that_cannot_be_read() -> None:
+    """It may be what mends it."""
+    world, board = settled(CHAIN)
+    other = dataclasses.replace(only(world.of("b")), defect="spec.x is nested too deeply", hash="of another")
+    world.children["b"] = [other]
+    assert world.refresh(board, "b") == ["b"]

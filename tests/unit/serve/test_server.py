@@ -153,7 +153,7 @@ async def test_idle_connections_beyond_the_limit_make_room_for_a_health_check() 
         assert code == HTTPStatus.OK
         oldest = idle[: 2 * limits.HTTP_CONNECTIONS]
         assert [await asyncio.wait_for(reader.read(), 5) for reader, _ in oldest] == [b""] * len(oldest)
-        assert reached == ["http_connections"] * (2 * limits.HTTP_CONNECTIONS + 1)
+        assert reached == ["http-connections"] * (2 * limits.HTTP_CONNECTIONS + 1)
     finally:
         for _, writer in idle:
             writer.close()

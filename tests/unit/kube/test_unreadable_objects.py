@@ -1,0 +1,126 @@
+"""What the caches know of objects that cannot be read as a whole: who they are, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from hearth.engine.ports import StackObject
+from hearth.kube.cache import Caches
+from hearth.kube.stack_cache import StackCache
+from hearth.model.child import Child
+from hearth.model.kinds import Kind
+from support import scripted_api, virtual_time
+from support.scripted_api import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
+
+MARK = '"the deep part"'
+
+
+class Deaf:
+    """A listener to whom it is all the same."""
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """A child changed."""
+
+    def on_synced(self, kind: Kind) -> None:
+        """A kind is there."""
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack changed."""
+
+
+def nest(levels: int, *, in_maps: bool = False) -> bytes:
+    """A value of that many levels."""
+    return b'{"a":' * levels + b"1" + b"}" * levels if in_maps else b"[" * levels + b"]" * levels
+
+
+def write(raw: Any, levels: int, *, in_maps: bool = False) -> bytes:
+    """An event of that object, with a deep value where it is marked."""
+    return scripted_api.event("ADDED", raw).replace(MARK.encode(), nest(levels, in_maps=in_maps))
+
+
+def make(name: str, **parts: Any) -> dict[str, Any]:
+    """A Stack or ConfigMap."""
+    return {**scripted_api.make_object(name, 3, generation=4), **parts}
+
+
+async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
+    """What a cache of Stacks has after these events, by name."""
+    stacks = StackCache(ScriptedConnection(streams=[Stream(*lines, list_end(5))]), Deaf(), rules=scripted_api.RULES)
+    stacks.start()
+    await stacks.wait_synced()
+    found = [stacks.find_stack(uid) for uid in stacks.stacks()]
+    await stacks.close()
+    return {stack.name: stack for stack in found if stack is not None}
+
+
+async def find_children(lines: Sequence[bytes], *, pages: Sequence[Any] = ()) -> dict[str, Child]:
+    """What a cache of ConfigMaps has after these events, or pages, by name."""
+    connection = ScriptedConnection(streams=[Stream(*lines, *([] if pages else [list_end(5)]))], pages=list(pages))
+    caches = Caches(connection, ServedKinds(), Deaf(), rules=scripted_api.RULES)
+    caches.server.has_watch_list = not pages
+    caches.follow(CONFIG_MAP, [("data",)])
+    await caches.wait_synced()
+    found = [child for resource in caches.children("s1").values() for child in resource]
+    await caches.close()
+    return {child.name: child for child in found}
+
+
+@pytest.mark.parametrize("levels", [300, 900, 1_100])
+@pytest.mark.parametrize("in_maps", [False, True])
+def test_a_stack_whose_spec_is_too_deep_keeps_the_rest_of_it(levels: int, *, in_maps: bool) -> None:
+    """So that what pauses or suspends it still does; and the others are there."""
+    spec = {"paused": True, "parameters": "the deep part", "template": {"resources": {}}}
+    lines = [write(make("deep", spec=spec), levels, in_maps=in_maps), scripted_api.added("z", 4)]
+    found = virtual_time.run(lambda: find_stacks(*lines))
+    assert found.keys() == {"deep", "z"}
+    assert found["deep"].spec == {"paused": True, "template": {"resources": {}}}
+    assert found["deep"].defect.startswith("spec.parameters is nested too deeply to be read; nest it 100 levels")
+    assert (found["deep"].generation, found["z"].defect) == (4, "")
+
+
+def test_a_status_that_is_too_deep_is_no_defect_of_the_spec() -> None:
+    """It is ours, and written again."""
+    raw = make("a", spec={"paused": True}, status={"phase": "X", "outputs": "the deep part"})
+    found = virtual_time.run(lambda: find_stacks(write(raw, 1_100)))
+    assert (found["a"].spec, found["a"].defect, found["a"].phase) == ({"paused": True}, "", "X")
+
+
+@pytest.mark.parametrize(
+    ("raw", "defect"),
+    [
+        pytest.param(
+            make("bad", data="the deep part"), "data is nested too deeply to be read; nest it 100", id="what is read"
+        ),
+        pytest.param(make("bad", other="the deep part"), "other is nested too deeply", id="what nobody reads"),
+        pytest.param(
+            make("bad", metadata={**make("bad")["metadata"], "managedFields": "the deep part"}),
+            "metadata.managedFields is nested too deeply",
+            id="its managed fields",
+        ),
+        pytest.param(
+            make("bad", metadata={**make("bad")["metadata"], "annotations": 3}),
+            "the object holds what cannot be read",
+            id="annotations that are a number",
+        ),
+    ],
+)
+def test_a_child_that_cannot_be_read_says_so(raw: Any, defect: str) -> None:
+    """Its Stack finds it under its labels."""
+    found = virtual_time.run(lambda: find_children([write(raw, 1_100), scripted_api.added("z", 4)]))
+    assert found["bad"].defect.startswith(defect)
+    assert (found["bad"].stack_uid, found["z"].defect) == ("s1", "")
+
+
+def test_so_does_one_of_a_page() -> None:
+    """Where it can be parsed, but its managed fields not be kept."""
+    fields = orjson.loads(nest(300, in_maps=True))
+    entry = {"manager": "hearth:n/s", "operation": "Apply", "fieldsV1": fields}
+    bad = scripted_api.make_object("bad", 3, managedFields=[entry])
+    page = scripted_api.page(9, bad, scripted_api.make_object("z", 4))
+    found = virtual_time.run(lambda: find_children([], pages=[page]))
+    assert found["bad"].defect.startswith("metadata.managedFields is nested too deeply")
+    assert found["z"].defect == ""
