@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from support.machine.rules import Wishes
+from support.machine.rules import Attacked, Wishes
 
 QUICK = settings(
     max_examples=100,
@@ -29,8 +29,14 @@ def test_whatever_is_wished_comes_true() -> None:
     run_state_machine_as_test(Wishes, settings=QUICK)
 
 
+def test_whatever_is_wished_comes_true_beside_a_hostile_tenant() -> None:
+    """Nothing that it does in its own namespace, or writes there about others, is noticed by anybody else."""
+    run_state_machine_as_test(Attacked, settings=settings(QUICK, max_examples=30))
+
+
 @pytest.mark.soak
-def test_whatever_is_wished_comes_true_for_long(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("machine", [Wishes, Attacked])
+def test_whatever_is_wished_comes_true_for_long(machine: type[Wishes], capsys: pytest.CaptureFixture[str]) -> None:
     """Other steps in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_EXAMPLES`: how many beginnings."""
     seed = int(os.environ.get(SEED) or random.randrange(2**32))
     with capsys.disabled():
@@ -42,4 +48,4 @@ def test_whatever_is_wished_comes_true_for_long(capsys: pytest.CaptureFixture[st
         max_examples=int(os.environ.get(EXAMPLES) or 5_000),
         stateful_step_count=60,
     )
-    run_state_machine_as_test(hypothesis.seed(seed)(Wishes), settings=longer)
+    run_state_machine_as_test(hypothesis.seed(seed)(machine), settings=longer)

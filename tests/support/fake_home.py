@@ -61,7 +61,8 @@ class FakeHome:
         self._listener = listener
         self._stacks: dict[str, StackObject] = {}
         self._gone: set[str] = set()
-        self._revisions: dict[str, dict[str, Stored]] = {}
+        self._revisions: dict[str, dict[tuple[str, str], Stored]] = {}
+        """By Stack, namespace and name."""
         self._sources = Counter[ObjectRef]()
         """By source how many Stacks read it."""
         self._followed: dict[str, frozenset[ObjectRef]] = {}
@@ -114,11 +115,12 @@ class FakeHome:
         if not self._share.has(owner):
             return
         found = self._revisions.setdefault(owner, {})
-        name, version = raw["metadata"]["name"], int(raw["metadata"]["resourceVersion"])
+        metadata, version = raw["metadata"], int(raw["metadata"]["resourceVersion"])
+        where = metadata["namespace"], metadata["name"]
         if is_gone:
-            found.pop(name, None)
-        elif name not in found or found[name].version < version:
-            found[name] = Stored(version, revision_cache.parse_revision(raw["metadata"]))
+            found.pop(where, None)
+        elif where not in found or found[where].version < version:
+            found[where] = Stored(version, revision_cache.parse_revision(raw["metadata"]))
 
     def _take_source(self, kind: Kind, raw: Object) -> None:
         metadata = raw["metadata"]
@@ -179,7 +181,7 @@ class FakeHome:
         except errors.Refused as error:
             if error.code != 404:
                 raise
-        self._revisions.get(stack.uid, {}).pop(revision.name, None)
+        self._revisions.get(stack.uid, {}).pop((stack.namespace, revision.name), None)
 
     async def put_finalizer(self, stack: StackObject) -> None:
         """As the port says."""

@@ -123,6 +123,24 @@ def find_mistakes(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, sha
     return mistakes
 
 
+def run_shared(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
+    """Run a test in a world that it shares with tenants whose faults count for nothing.
+
+    Raises InternalError where something happened to its own Stacks that must never happen.
+    """
+
+    async def in_world() -> None:
+        world = FakeWorld(is_shared=True)
+        await test(world)
+        wrong.extend([*world.witness.wrong, *world.oversight.wrong])
+
+    wrong: list[str] = []
+    with diary(), supervision.using(supervision.Supervisor()):
+        virtual_time.run(in_world)
+    if wrong:
+        raise InternalError("\n".join(wrong))
+
+
 class Controller:
     """One life of the operator."""
 
@@ -171,11 +189,14 @@ class FakeWorld:
 
     has_virtual_time = True
 
-    def __init__(self, *, namespace: str = "default", shards: int = 1) -> None:
-        """shards: how many operators divide the Stacks; they live and die together."""
+    def __init__(self, *, namespace: str = "default", shards: int = 1, is_shared: bool = False) -> None:
+        """shards: how many operators divide the Stacks; they live and die together.
+
+        is_shared: whether there are tenants in other namespaces, whose changes and requests count for nothing.
+        """
         self.namespace = namespace
         self._shares = [Share(index=index, count=shards) for index in range(shards)]
-        self.traffic = Traffic(kill=self._on_death)
+        self.traffic = Traffic(kill=self._on_death, namespaces=frozenset({"", namespace}) if is_shared else None)
         self._clock = VirtualClock()
         self.server = FakeServer(self._clock.now)
         self.controllers: list[Controller] = []
@@ -192,16 +213,21 @@ class FakeWorld:
         self.witness = Witness()
         self.oversight = Oversight(self.traffic, self._clock.monotonic)
         self.traffic.listeners.append(self.oversight.on_request)
-        self.server.watchers += [self._on_change, self.witness.on_change, self.oversight.on_change]
+        self.server.watchers.append(self._on_change)
         self.server.create(probe_player.definition(), manager=fake_user.MANAGER)
 
     def _now(self) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(self._clock.now(), tz=datetime.UTC)
 
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        self._changes += 1
-        self._others_changes += self.traffic.acting is None
-        self._change.set()
+        raw = after if after is not None else before
+        ours = self.traffic.namespaces
+        if raw is None or ours is None or raw["metadata"].get("namespace", "") in ours:
+            self._changes += 1
+            self._others_changes += self.traffic.acting is None
+            self._change.set()
+            self.witness.on_change(kind, before, after)
+            self.oversight.on_change(kind, before, after)
         if kind.group == probe_player.GROUP:
             # In a context of its own: what the player begins must outlive the operator that made it look.
             asyncio.get_running_loop().call_soon(self._show, before, after, context=contextvars.Context())

@@ -96,6 +96,9 @@ class Traffic:
     """All requests so far, and the plans for those to come."""
 
     requests: list[Request] = field(default_factory=list)
+    namespaces: frozenset[str] | None = None
+    """Requests about objects of others are in `requests_apart` instead, and no listener is told of them; None: of none."""
+    requests_apart: list[Request] = field(default_factory=list)
     writes: int = 0
     refused: set[int] = field(default_factory=set)
     """Numbers of the writes that came to nothing; the first is 1."""
@@ -116,9 +119,12 @@ class Traffic:
 
     def record(self, request: Request) -> str | None:
         """Count a request; what a test plans for it, in a word of `Interruption.how`, or None."""
-        self.requests.append(request)
-        for listener in self.listeners:
-            listener(request)
+        if self.namespaces is not None and request.namespace not in self.namespaces:
+            self.requests_apart.append(request)
+        else:
+            self.requests.append(request)
+            for listener in self.listeners:
+                listener(request)
         if request.verb not in WRITES:
             return None
         self.writes += 1

@@ -152,6 +152,7 @@ def test_no_name_of_a_source_leads_to_another_namespace(threats: ThreatWorld, fi
         if author.try_create(stack).is_accepted:
             created.append(stack["metadata"]["name"])
 
+    assert created
     threats.canary()
     for name in created:
         stack = threats.wait_phase(tenant.namespace, name, "CreateFailed")
@@ -164,7 +165,7 @@ def make_source(namespace: str, name: str, *, field: str, source: str) -> Object
     """A Stack that shows what it finds under that name."""
     if field == "templateRef":
         metadata = {"name": name, "namespace": namespace}
-        spec = {"templateRef": {"configMapRef": {"name": source, "key": "template"}}}
+        spec = {"templateRef": {"name": source, "key": "template"}}
         return {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": spec}
     template = {"parameters": {"pw": {"sensitive": False}}, "outputs": {"pw": {"value": "${params.pw}"}}}
     sources = [{"secretRef": {"name": source}}]

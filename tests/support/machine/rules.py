@@ -10,8 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hearth.model import names
 from support import interruptions
-from support.machine import drafts
+from support.machine import drafts, mallory
 from support.machine.drafts import Drafts, Edit
+from support.machine.mallory import Deed
 from support.machine.session import Ordered, Session
 
 DELAYS = strategies.sampled_from((None, None, 0.0, 3.0))
@@ -31,10 +32,14 @@ class Wishes(RuleBasedStateMachine):
     @initialize(delay=DELAYS, first=drafts.beginnings, on_failure=strategies.booleans(), rests=strategies.booleans())
     def begin(self, *, delay: float | None, first: Drafts, on_failure: bool, rests: bool) -> None:
         """A Stack is created."""
-        self.session = Session(delay=delay)
+        self.session = self.make_session(delay)
         self.session.create(Ordered(drafts=first, rollback={"onFailure": True} if on_failure else {}))
         if rests:
             self.session.rest()
+
+    def make_session(self, delay: float | None) -> Session:
+        """A world in which nothing is yet."""
+        return Session(delay=delay)
 
     @property
     def now(self) -> Session:
@@ -215,3 +220,24 @@ class Wishes(RuleBasedStateMachine):
         if self.lives:
             self.now.delete()
         self.now.rest()
+
+
+class Attacked(Wishes):
+    """The same Stack beside a hostile tenant, of whom it must notice nothing at all."""
+
+    def make_session(self, delay: float | None) -> Session:
+        """As the base class says."""
+        return Session(delay=delay, is_attacked=True)
+
+    @rule(acts=strategies.lists(mallory.acts, min_size=3, max_size=12))
+    def attack(self, acts: list[Deed]) -> None:
+        """The hostile tenant does all this at once."""
+        for each in acts:
+            self.now.attack(each)
+
+    @rule(acts=strategies.lists(mallory.acts, min_size=2, max_size=6), seconds=MOMENTS)
+    def attack_slowly(self, acts: list[Deed], seconds: float) -> None:
+        """One act after the other, each with a moment to be noticed."""
+        for each in acts:
+            self.now.attack(each)
+            self.now.wait(seconds)

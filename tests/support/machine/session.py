@@ -20,8 +20,9 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support import expectations, fake_kinds, fake_world, traffic, virtual_time, witness
 from support.fake_world import FakeWorld
-from support.machine import drafts, judging, minds
+from support.machine import drafts, judging, mallory, minds
 from support.machine.drafts import Drafts
+from support.machine.mallory import Deed, Mallory
 from support.machine.minds import Circumstances, Mind
 from support.world import Address
 
@@ -85,8 +86,8 @@ class Ordered:
 class Session:
     """The world, the model, and what was done."""
 
-    def __init__(self, *, delay: float | None) -> None:
-        """delay: seconds that events travel; None: as usual."""
+    def __init__(self, *, delay: float | None, is_attacked: bool = False) -> None:
+        """delay: seconds that events travel; None: as usual. is_attacked: whether there is a hostile tenant besides."""
         self._closing = contextlib.ExitStack()
         self.mistakes = self._closing.enter_context(fake_world.diary())
         self._loop = virtual_time.VirtualLoop()
@@ -100,10 +101,14 @@ class Session:
         self.minds: set[Mind] = {Mind()}
         self.since = Since()
         self.uid = ""
-        self.run(self._begin(delay))
+        self.mallory: Mallory | None = None
+        self.run(self._begin(delay, is_attacked=is_attacked))
 
-    async def _begin(self, delay: float | None) -> None:
-        self.world = FakeWorld()
+    async def _begin(self, delay: float | None, *, is_attacked: bool) -> None:
+        self.world = FakeWorld(is_shared=is_attacked)
+        if is_attacked:
+            self.mallory = Mallory(self.world.server)
+            self.mallory.settle()
         self.world.server.watchers.append(self._bind)
         self.world.event_delay = delay
         await self.world.start_controller()
@@ -151,6 +156,7 @@ class Session:
             raw
             for kind, raw in self.world.server.everything()
             if kind != fake_kinds.CONTROLLER_REVISION.kind and witness.whose(raw)[0] == self.uid != ""
+            if not mallory.is_hostile(raw)
         ]
         return sorted(found, key=lambda raw: str(raw["metadata"]["name"]))
 
@@ -159,7 +165,7 @@ class Session:
         return {
             int(raw["metadata"]["annotations"][names.ANNOTATION_REVISION]): judging.key_of(raw["data"]["template"])
             for raw in self.world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
-            if raw["metadata"]["labels"][names.LABEL_STACK_UID] == self.uid
+            if raw["metadata"]["labels"][names.LABEL_STACK_UID] == self.uid and not mallory.is_hostile(raw)
         }
 
     def create(self, ordered: Ordered) -> None:
@@ -247,6 +253,15 @@ class Session:
         self.tell(fail={"with": word, "times": times})
         self.world.traffic.troubles.append(traffic.Trouble(refusal=traffic.REFUSALS[word], times=times))
 
+    def attack(self, deed: Deed) -> None:
+        """Let the hostile tenant act."""
+        self.tell(attack=[deed.act, deed.number, deed.other])
+        self.run(self._attack(deed))
+
+    async def _attack(self, deed: Deed) -> None:
+        assert self.mallory is not None
+        self.mallory.do(deed)
+
     def wait(self, seconds: float) -> None:
         """Let a little time pass."""
         self.tell(wait=seconds)
@@ -276,9 +291,16 @@ class Session:
 
     def check_always(self) -> None:
         """Nothing happened that must never happen."""
-        wrong = [*self.mistakes, *self.world.witness.wrong, *self.world.oversight.wrong]
+        wrong = [*self._find_mistakes(), *self.world.witness.wrong, *self.world.oversight.wrong]
         if wrong:
             self.fail(wrong)
+
+    def _find_mistakes(self) -> list[str]:
+        """What the operator logged as errors, unless about what the hostile tenant did."""
+        if self.mallory is None:
+            return self.mistakes
+        marks = (*self.mallory.uids, mallory.NAMESPACE)
+        return [told for told in self.mistakes if not any(mark in told for mark in marks)]
 
     def fail(self, wrong: list[str]) -> None:
         """Say what was wrong, and what was done. Raises Disagreement."""
@@ -287,7 +309,9 @@ class Session:
         seen = [f"{raw['metadata']['name']}: {raw.get('spec', raw.get('data'))}" for raw in self.children()]
         said = f"status: {status.get('phase')} {ready.get('reason')}: {ready.get('message')}; {status.get('wish')}"
         steps = yaml.safe_dump(self.told, sort_keys=False, default_flow_style=None, width=160)
-        raise Disagreement("\n".join([*wrong, said, *seen, steps]))
+        apart = [str(each) for each in self.world.traffic.requests_apart[-10:]]
+        events = [str(each) for each in self.world.traffic.events[-3:]]
+        raise Disagreement("\n".join([*wrong, said, *seen, *events, *apart, steps]))
 
     def rest(self) -> None:
         """Wait until nothing moves any more; then everything is as the model says."""
@@ -341,6 +365,9 @@ class Session:
         sent = len(self.world.traffic.requests)
         self.run(asyncio.sleep(LONG))
         later = self.world.traffic.requests[sent:]
+        if self.is_deleting:
+            # What is held back looks now and then whether its whole namespace goes.
+            later = [each for each in later if (each.verb, each.kind) != ("get", fake_kinds.NAMESPACE.kind)]
         if later:
             self.fail([f"at rest, and these were sent: {[str(each) for each in later[:10]]}"])
 

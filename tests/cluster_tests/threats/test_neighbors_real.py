@@ -1,0 +1,145 @@
+"""What a hostile tenant costs its neighbors on a real API server."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+
+from hearth.model import names
+from support.machine import mallory
+from support.threats.api import MERGE, Api, find_path
+from support.threats.world import CONFIG_MAPS, READ, STACKS, WRITE, Rule, ThreatWorld, make_config_map, make_stack
+
+AT_ONCE = 20
+ROUNDS = 2
+"""Of ordinary Stacks with the hostile tenant at work; as many before it came and after it left."""
+WORSE = 1.5
+SLACK = 1.0
+"""Seconds: a machine busy with other tests is late by that much now and then; what attacks cost is more, or for ever."""
+POLL = 0.05
+PAUSE = 0.05
+"""Seconds between two hostile writes: one tenant with one kubectl."""
+RIGHTS = (
+    STACKS,
+    CONFIG_MAPS,
+    Rule(group="hearth.dev", resources=("stacks/status", "healthmarks"), verbs=(*READ, *WRITE)),
+    Rule(group="apps", resources=("controllerrevisions",), verbs=(*READ, *WRITE)),
+)
+
+
+def test_twenty_ordinary_stacks_hardly_notice_a_hostile_one(threats: ThreatWorld) -> None:
+    """The 99th percentile from creation to complete: within 1.5 times what it is without it."""
+    numbers = itertools.count()
+    namespace = threats.make_namespace("ordinary")
+    measure(threats, namespace, numbers)  # the first of all load what all others find
+    alone = measure(threats, namespace, numbers)
+    hostile = threats.tenant("hostile")
+    account = hostile.make_account("mallory", *RIGHTS)
+
+    with attacking(account, hostile.namespace, victim=namespace, threats=threats) as made:
+        beside = [seconds for _ in range(ROUNDS) for seconds in measure(threats, namespace, numbers)]
+    attacked = len(made)
+    threats.api.delete_all("Stack", hostile.namespace)
+    alone += measure(threats, namespace, numbers)
+
+    slow, usual = find_percentile(beside), find_percentile(alone)
+    print(f"p99 {usual:.2f} s alone, {slow:.2f} s beside {attacked} hostile writes; ", end="")
+    print(f"medians {statistics.median(alone):.2f} s and {statistics.median(beside):.2f} s")
+    assert attacked > len(mallory.SPECS)
+    assert slow < WORSE * usual + SLACK
+    assert threats.operator.get("/healthz").is_ok
+
+
+def measure(threats: ThreatWorld, namespace: str, numbers: Iterator[int]) -> list[float]:
+    """Seconds from creation to complete of twenty Stacks, created one after the other."""
+    begun: dict[str, float] = {}
+    took: dict[str, float] = {}
+
+    def look() -> bool:
+        for stack in threats.api.list("Stack", namespace):
+            name, phase = stack["metadata"]["name"], (stack.get("status") or {}).get("phase")
+            if name in begun and phase == "CreateComplete":
+                took.setdefault(name, time.monotonic() - begun[name])
+        return len(took) == AT_ONCE
+
+    for _ in range(AT_ONCE):
+        name = f"shop-{next(numbers)}"
+        resources = {"a": make_config_map(data={"v": "1"}), "b": make_config_map(data={"v": "${a.data.v}"})}
+        begun[name] = time.monotonic()
+        threats.api.create(make_stack(namespace, name, resources))
+        look()
+        time.sleep(POLL)
+    threats.wait_for(look, what=f"{AT_ONCE - len(took)} of {AT_ONCE} ordinary Stacks")
+    return list(took.values())
+
+
+@contextlib.contextmanager
+def attacking(account: Api, namespace: str, *, victim: str, threats: ThreatWorld) -> Iterator[list[int]]:
+    """Let the hostile tenant write meanwhile; the codes of the answers to what it wrote."""
+    codes: list[int] = []
+    is_done = threading.Event()
+
+    def attack() -> None:
+        for number in itertools.count():
+            for act in (write_stack, annotate, patch_status, forge):
+                with contextlib.suppress(AssertionError):  # what it meant to change was gone
+                    codes.append(act(account, namespace, number, victim=victim, threats=threats))
+                if is_done.wait(PAUSE):
+                    return
+
+    thread = threading.Thread(target=attack, daemon=True)
+    thread.start()
+    try:
+        yield codes
+    finally:
+        is_done.set()
+        thread.join()
+
+
+def write_stack(account: Api, namespace: str, number: int, **_: object) -> int:
+    """One nonsense or bomb after the other, in the place of what was there."""
+    name, spec = list(mallory.SPECS.items())[number % len(mallory.SPECS)]
+    data = {"template": mallory.BOMB % (mallory.STACK_VERSION, '{"name": "bomb", "key": "template"}')}
+    metadata = {"name": "bomb", "namespace": namespace}
+    account.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    stack = {"apiVersion": mallory.STACK_VERSION, "kind": "Stack", "metadata": {"name": name, "namespace": namespace}}
+    if number // len(mallory.SPECS) % 2:
+        spec = mallory.spec_of({"r": mallory.config(data={"round": str(number)})})
+    return account.apply({**stack, "spec": spec}).code
+
+
+def annotate(account: Api, namespace: str, number: int, **_: object) -> int:
+    """An annotation of ours on an own child says something else."""
+    found = account.list("ConfigMap", namespace, labelSelector=names.LABEL_RESOURCE)
+    assert found
+    text = mallory.TEXTS[number % len(mallory.TEXTS)]
+    key = mallory.ANNOTATIONS[number % len(mallory.ANNOTATIONS)]
+    return account.annotate("ConfigMap", namespace, found[number % len(found)]["metadata"]["name"], {key: text}).code
+
+
+def patch_status(account: Api, namespace: str, number: int, **_: object) -> int:
+    """The status of an own Stack becomes nonsense."""
+    found = account.list("Stack", namespace)
+    assert found
+    path = find_path("Stack", namespace, found[number % len(found)]["metadata"]["name"])
+    status = mallory.STATUSES[number % len(mallory.STATUSES)]
+    return account.send("PATCH", f"{path}/status", body={"status": status}, content_type=MERGE).code
+
+
+def forge(account: Api, namespace: str, number: int, *, victim: str, threats: ThreatWorld) -> int:
+    """A copy of an ordinary Stack's child, with all that it says of itself."""
+    found = threats.api.list("ConfigMap", victim, labelSelector=names.LABEL_RESOURCE)
+    assert found
+    raw = found[number % len(found)]
+    said = {key: raw["metadata"].get(key) or {} for key in ("labels", "annotations")}
+    metadata = {"name": f"forged-{number}", "namespace": namespace, "finalizers": [mallory.FINALIZER], **said}
+    return account.try_create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": raw["data"]}).code
+
+
+def find_percentile(seconds: list[float]) -> float:
+    """What 99 of 100 do not exceed."""
+    return statistics.quantiles(seconds, n=100)[98]

@@ -1,0 +1,52 @@
+"""What a hostile tenant costs its neighbors, in virtual time."""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+
+import pytest
+
+from support.machine import neighbors
+from support.machine.neighbors import Stopwatch
+
+WORSE = 1.5
+SHARED = 2.5
+"""For the objects themselves: whoever shares a server with one other tenant has half of it, and half a turn of waiting."""
+SEED = "HEARTH_SOAK_SEED"
+RUNS = "HEARTH_SOAK_RUNS"
+
+
+def test_the_slowest_edits_beside_a_hostile_tenant_are_hardly_slower() -> None:
+    """From an edit to Ready, the 99th percentile with and without it; and no edit is lost."""
+    compare([0])
+
+
+@pytest.mark.soak
+def test_the_slowest_edits_beside_hostile_tenants_are_hardly_slower(capsys: pytest.CaptureFixture[str]) -> None:
+    """Other edits and attacks in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_RUNS`: how many."""
+    seed = int(os.environ.get(SEED) or random.randrange(2**32))
+    with capsys.disabled():
+        print(f"\nneighbors: {SEED}={seed} brings the same ones again")
+    compare(range(seed, seed + int(os.environ.get(RUNS) or 50)))
+
+
+def compare(seeds: list[int] | range) -> None:
+    """Runs alone and beside a hostile tenant, with the same edits at the same moments."""
+    alone = [neighbors.measure(seed, is_attacked=False) for seed in seeds]
+    beside = [neighbors.measure(seed, is_attacked=True) for seed in seeds]
+
+    assert [len(watch.took) for watch in beside] == [neighbors.STACKS + neighbors.EDITS] * len(seeds)
+    assert find_slowest(beside) < WORSE * find_slowest(alone)
+    assert find_slowest_applied(beside) < SHARED * find_slowest_applied(alone)
+
+
+def find_slowest(watches: list[Stopwatch]) -> float:
+    """Seconds to Ready that 99 of 100 edits do not exceed."""
+    return statistics.quantiles([each for watch in watches for each in watch.took], n=100)[98]
+
+
+def find_slowest_applied(watches: list[Stopwatch]) -> float:
+    """The same until the last object is as it is wanted."""
+    return statistics.quantiles([each for watch in watches for each in watch.applied], n=100)[98]
