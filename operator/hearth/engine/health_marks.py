@@ -25,6 +25,7 @@ from hearth.engine.ports import MarkObject, StackObject
 from hearth.engine.routes import Route
 from hearth.engine.runner import Runner
 from hearth.engine.services import Services
+from hearth.engine.signed_marks import SignedMarks
 from hearth.engine.targets import Targets
 from hearth.model import names
 from hearth.model.errors import Refused, Unreachable
@@ -78,6 +79,7 @@ class HealthMarks:
     ) -> None:
         """Nothing is looked at before `start`."""
         self._services = services
+        self._marks = SignedMarks(services.marks, services.hashes)
         self._targets = Targets(services.cluster)
         self._places = Places(services=services, find_runner=find_runner, targets=self._targets)
         self._executor = Executor(
@@ -105,7 +107,7 @@ class HealthMarks:
     def start(self) -> None:
         """Begin, with every mark that there is."""
         self._executor.start()
-        self.take(self._services.marks.marks())
+        self.take(self._marks.list_uids())
 
     async def stop(self) -> None:
         """End at once."""
@@ -124,7 +126,7 @@ class HealthMarks:
             supervision.attempt("health_mark", partial(self._take, uid), partial(self._retry, "", uid), mark=uid)
 
     def _take(self, uid: str) -> None:
-        mark = self._services.marks.find_mark(uid)
+        mark = self._marks.find_mark(uid)
         if mark is not None and self._places.is_plain(mark) and self._admit(mark):
             self._note(uid, routes.find_route(mark, self._places), is_open=not read(mark).is_resolved)
         if uid in self._busy:
@@ -178,7 +180,7 @@ class HealthMarks:
 
     async def _advance(self, uid: str) -> bool:
         """One step; whether it is worth to look again at once."""
-        mark = self._services.marks.find_mark(uid)
+        mark = self._marks.find_mark(uid)
         if mark is None:
             self._forget(uid)
             return False
@@ -270,7 +272,7 @@ class HealthMarks:
         if words is None:
             words = self._words[place] = {True: [], False: []}
             for uid in self._by_place.get((place.namespace, place.stack), {}).get(place.resource, ()):
-                mark = self._services.marks.find_mark(uid)
+                mark = self._marks.find_mark(uid)
                 if mark is not None and self._known[uid].route.goal == place:
                     word = Word(order=(mark.written_at, mark.name), bound=mark.status.get("observedUID"))
                     words[read(mark).is_unhealthy].append(word)
@@ -313,7 +315,10 @@ class HealthMarks:
 
     async def _write(self, mark: MarkObject, verdict: Verdict) -> bool:
         """Write the status where it says something else; whether it did."""
-        patch = report.find_changes(mark.status, verdict.status) if verdict.status is not None else None
+        if verdict.status is None:
+            return False
+        signed = self._marks.sign(mark, verdict.status)
+        patch = report.find_changes(self._marks.find_written(mark.uid), signed)
         if not patch:
             return False
         try:
@@ -336,7 +341,7 @@ class HealthMarks:
 
     def _note(self, uid: str, route: Route | None, *, is_open: bool = True) -> None:
         """Remember whom a mark is about; None: it is gone, or not looked after."""
-        mark, before = self._services.marks.find_mark(uid), self._known.get(uid)
+        mark, before = self._marks.find_mark(uid), self._known.get(uid)
         version = mark.resource_version if mark is not None else 0
         known = Known(route=route, is_open=is_open, version=version) if route is not None else None
         if known == before:

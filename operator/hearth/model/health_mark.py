@@ -85,6 +85,8 @@ class HealthMarkStatus(ApiModel):
     resource: str | None = None
     """The resource that it stands for."""
     replaced_by: Successor | None = None
+    signature: str | None = None
+    """The operator's signature over what it reads back from here. A status without it counts as none."""
     conditions: list[Condition] | None = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
