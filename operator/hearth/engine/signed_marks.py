@@ -57,7 +57,7 @@ class SignedMarks:
         return {**status, FIELD: self.hashes.sign(PURPOSE, describe(mark, status))}
 
     def _verify(self, mark: MarkObject) -> MarkObject:
-        status = status_fields.keep_valid(mark.status)
+        status = dict(status_fields.keep_valid(mark.status))
         signature = status.pop(FIELD, None)
         if isinstance(signature, str) and self._is_signed(mark, status, signature):
             return dataclasses.replace(mark, status=status)

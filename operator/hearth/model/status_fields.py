@@ -25,24 +25,32 @@ TYPES: Mapping[str, type] = {
     "outputs": dict,
 }
 """The fields that are looked into."""
-CONDITION = ("type", "status", "reason", "message")
-"""The fields of a condition that must be texts."""
 
 
 def keep_valid(status: Any) -> Object:
-    """The fields of a status that have the type that the CRD gives them."""
+    """The fields of a status that have the type that the CRD gives them; the status itself where all have."""
     if not isinstance(status, dict):
         return {}
-    kept: Object = {key: value for key, value in status.items() if isinstance(value, TYPES.get(key, object))}
+    # Runs for every event of a Stack: hence no copy where none is needed.
+    found = [key for key, type_ in TYPES.items() if key in status and not isinstance(status[key], type_)]
+    kept: Object = {key: value for key, value in status.items() if key not in found} if found else status
     conditions = kept.get("conditions")
     if conditions and not all(map(is_condition, conditions)):
-        kept["conditions"] = [each for each in conditions if is_condition(each)]
+        return {**kept, "conditions": [each for each in conditions if is_condition(each)]}
     return kept
 
 
 def is_condition(value: Any) -> bool:
     """Whether it is a condition with its texts."""
-    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in CONDITION)
+    if not isinstance(value, dict):
+        return False
+    get = value.get
+    return (
+        isinstance(get("type"), str)
+        and isinstance(get("status"), str)
+        and isinstance(get("reason"), str)
+        and isinstance(get("message"), str)
+    )
 
 
 def pack(status: Any) -> bytes:

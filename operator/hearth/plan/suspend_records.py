@@ -49,6 +49,8 @@ class SuspendRecords:
 
     hashes: Hashes
     rules: Rulebook
+    _known: dict[str, tuple[tuple[object, ...], Record | None]] = field(default_factory=dict)
+    """By UID what was found in the annotation of an object last, and what that depends on: every look asks several times."""
 
     def is_suspended(self, child: Child) -> bool:
         """Whether it was suspended, and not let go since."""
@@ -68,6 +70,14 @@ class SuspendRecords:
         text = find_text(child)
         if text == AWAKE or not child.has_own_record or len(text) > limits.ANNOTATION_BYTES:
             return None
+        inputs = (text, child.stack_uid, rule := self.rules.find_suspension(child.kind))
+        known = self._known.get(child.uid)
+        if known is None or known[0] != inputs:
+            known = self._known[child.uid] = (inputs, self._parse(child, text, rule))
+        return known[1]
+
+    def _parse(self, child: Child, text: str, rule: SuspendRule | None) -> Record | None:
+        """The record in an annotation, where that is ours."""
         try:
             said = orjson.loads(text)
             signature = said.pop("signature")
@@ -75,7 +85,6 @@ class SuspendRecords:
                 return None
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
-        rule = self.rules.find_suspension(child.kind)
         ours, theirs = (read_fields(said.get(word), rule) for word in ("ours", "theirs"))
         if ours is None or theirs is None:
             return None
