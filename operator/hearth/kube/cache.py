@@ -10,9 +10,10 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hearth.kube import cache_budget, child_index, kind_cache
+from hearth.kube import cache_budget, child_index, kind_cache, salvage
 from hearth.kube.kind_cache import KindCache, Listener
 from hearth.kube.watch import Connection, Observer, Rules, Server, Watch
+from hearth.model import errors
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds
 from hearth.model.shards import WHOLE, Share
@@ -95,7 +96,12 @@ class Caches:
         return self._index.children_of(stack_uid, resource)
 
     def put(self, raw: Object, kind: Kind) -> Child:
-        """Take in the answer to a write of our own; nobody is told, neither now nor when its event comes."""
+        """Take in the answer to a write of our own; nobody is told, neither now nor when its event comes.
+
+        Raises `Unreachable` where it does not tell which object it is, as only a server that is none answers.
+        """
+        if not salvage.has_identity(raw) or not salvage.is_version(raw["metadata"].get("resourceVersion")):
+            raise errors.Unreachable(f"the answer is no {kind.name}: it has no name, UID or resourceVersion")
         cache = self._get_cache(kind)
         if not cache.is_started:
             # Nothing may be kept that no watch looks after.

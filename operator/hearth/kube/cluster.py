@@ -169,7 +169,8 @@ class KubeCluster:
                 raise
             answer = {"kind": "Status"}
         # Some kinds (ServiceAccount, Service) are answered with the object as it was, although it is gone.
-        if answer.get("kind") != "Status" and "deletionTimestamp" in answer["metadata"]:
+        metadata = answer.get("metadata")
+        if answer.get("kind") != "Status" and isinstance(metadata, dict) and "deletionTimestamp" in metadata:
             self.caches.put(answer, child.kind)
             return False
         self.caches.forget(child)

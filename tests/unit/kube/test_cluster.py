@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hearth.kube.cluster import KubeCluster
@@ -125,6 +127,28 @@ def test_a_refusal_passes_through_as_it_came(error: Exception, code: int) -> Non
             await apply(cluster)
         assert caught.value is error
         assert ears.requests == [("apply", "ConfigMap", code)]
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"metadata": 3},
+        {"metadata": {}},
+        {"metadata": {"name": ["b"], "uid": "1", "resourceVersion": "11"}},
+        {"metadata": {"name": "b", "uid": "1", "resourceVersion": "x"}},
+    ],
+)
+def test_an_answer_that_is_no_object_is_none(answer: dict[str, Any]) -> None:
+    """Nothing of it is kept, and the write is tried again."""
+
+    async def story() -> None:
+        cluster, _, _ = make(PATCH=answer)
+        with pytest.raises(errors.Unreachable, match="the answer is no ConfigMap"):
+            await apply(cluster)
+        assert cluster.children("s") == {}
 
     virtual_time.run(story)
 
