@@ -8,10 +8,12 @@ import gzip
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hearth.kube import salvage
 from hearth.kube.connection import Connection
 from hearth.kube.credentials import Credentials
 from hearth.kube.http_answer import Malformed, Reader
@@ -143,3 +145,24 @@ def test_any_answer_is_one_of_two_errors_at_worst_for_long(*, through_proxy: boo
     settings(LONG, max_examples=1_000)(
         given(answers())(over_a_socket(through_proxy=through_proxy, as_stream=as_stream))
     )()
+
+
+KEYS = st.sampled_from(["items", "metadata", "spec", "a"])
+TEXTS = st.text(alphabet='a"\\{}[],: é', max_size=6)
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@given(st.dictionaries(KEYS, NESTED, max_size=4))
+@settings(QUICK, max_examples=500)
+def test_what_is_taken_apart_is_what_is_written_there(stated: dict[str, Any]) -> None:
+    """Whatever brackets and quotes the texts hold; what is too deep is missing, and nothing else."""
+    deep = orjson.dumps({**stated, "deep": "here"}).replace(b'"here"', b"[" * 300 + b"]" * 300)
+    found = salvage.read_object(deep, 0)
+    omission = salvage.find_omission(found)
+    assert omission is not None
+    assert [part.path for part in omission.parts] == ["deep"]
+    assert {key: value for key, value in found.items() if key != salvage.OMITTED} == stated

@@ -8,9 +8,9 @@ comes here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -26,10 +26,17 @@ NAMED = 3
 NAME_LENGTH = 100
 """Characters of a part's name that a message shows."""
 NOTHING: Final = object()
+Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+"""Reads the value that begins there, and tells where it ends."""
 
 STRING = rb'"(?:[^"\\]++|\\.)*+"'
-BRACKETS = re.compile(rb"[^\"{}\[\]]*+(?:" + STRING + rb"[^\"{}\[\]]*+)*+([{\[]++|[}\]]++)", re.DOTALL)
-"""Up to and with the next brackets outside of any text, read at the speed of C."""
+FLAT = rb'(?:[^"{}\[\]]++|' + STRING + rb")"
+LEAF = rb"[{\[]" + FLAT + rb"*+[}\]]"
+BRACKETS = re.compile(rb"(?:" + FLAT + rb"|" + LEAF + rb"){0,2000}+([{\[]++|[}\]]++)?", re.DOTALL)
+"""Up to and with the next brackets outside of any text and around more than values, read at the speed of C.
+
+Or some way towards them: nothing else happens in the process meanwhile.
+"""
 KEY = re.compile(rb"[\s,]*+(" + STRING + rb")\s*+:\s*+", re.DOTALL)
 END = re.compile(rb"\s*+}")
 GAP = re.compile(rb"[\s,]*+")
@@ -86,47 +93,58 @@ def find_omission(raw: Mapping[str, Any]) -> Omission | None:
 
 def read_event(line: bytes) -> Object:
     """The event in a line of a watch, its object without what cannot be read. Raises ValueError."""
-    return read_members(line, {"object": read_object})
+    return _read_members(line, "object", _read_object)
 
 
 def read_answer(raw: bytes) -> Object:
     """An object or a list of objects, each without what cannot be read. Raises ValueError."""
-    begin = find_begin(raw)
-    items = next((span for key, span in split_map(raw, begin) if key == "items"), None)
-    if items is None or not is_at(raw, items, b"["):
-        return read_object(raw, begin)
-    return read_members(raw, {"items": read_items})
+    found = _read_members(raw, "items", _read_items)
+    return found if isinstance(found.get("items"), list) else read_object(raw, find_begin(raw))
 
 
-def read_members(raw: bytes, readers: Mapping[str, Any]) -> Object:
-    """A map whose members are read one by one, some of them by readers of their own."""
+def _read_members(raw: bytes, key: str, read: Reader) -> Object:
+    """A map whose members are read one by one, one of them in a way of its own. Everything is looked at once."""
     found: Object = {}
-    for key, span in split_map(raw, find_begin(raw)):
-        if key in readers and is_at(raw, span, b"{", b"["):
-            found[key] = readers[key](raw, span.begin)
-        elif (value := load(raw, span)) is not NOTHING:
-            found[key] = value
+    at = find_begin(raw) + 1
+    while member := KEY.match(raw, at):
+        name, at = load(raw, Span(member.start(1), member.end(1), 0)), member.end()
+        if name == key and raw[at : at + 1] in (b"{", b"["):
+            found[key], at = read(raw, at)
+        elif (span := find_value(raw, at)) is not None:
+            at = span.end
+            if name is not NOTHING and (value := load(raw, span)) is not NOTHING:
+                found[name] = value
+        else:
+            break
     return found
 
 
-def read_items(raw: bytes, begin: int) -> list[Object]:
-    """The objects in a list."""
-    return [read_item(raw, span) for span in split_list(raw, begin) if is_at(raw, span, b"{")]
+def _read_items(raw: bytes, begin: int) -> tuple[Any, int]:
+    """The objects in a list, and where it ends; `items` of something else is left to whoever reads that."""
+    if raw[begin : begin + 1] != b"[":
+        return None, len(raw)
+    items: list[Object] = []
+    at = begin + 1
+    while (gap := GAP.match(raw, at)) and (span := find_value(raw, gap.end())) is not None:
+        if raw[span.begin : span.begin + 1] == b"{":
+            value = load(raw, span)
+            items.append(value if isinstance(value, dict) else read_object(raw, span.begin))
+        at = span.end
+    return items, at + 1
 
 
-def read_item(raw: bytes, span: Span) -> Object:
-    """One object of a list: whole, if that can be."""
-    value = load(raw, span)
-    return value if isinstance(value, dict) else read_object(raw, span.begin)
+def _read_object(raw: bytes, begin: int) -> tuple[Object, int]:
+    """An object without what cannot be read, and where it ends."""
+    omitted: list[Part] = []
+    found, end = _read_map(raw, begin, path="", levels=LEVELS, omitted=omitted)
+    if omitted:
+        found[OMITTED] = Omission(parts=tuple(dict.fromkeys(omitted)))
+    return found, end
 
 
 def read_object(raw: bytes, begin: int) -> Object:
     """An object without what cannot be read, which its `Omission` names."""
-    omitted: list[Part] = []
-    found = _read_map(raw, begin, path="", levels=LEVELS, omitted=omitted)
-    if omitted:
-        found[OMITTED] = Omission(parts=tuple(dict.fromkeys(omitted)))
-    return found
+    return _read_object(raw, begin)[0]
 
 
 def prune(raw: Object) -> Object:
@@ -202,7 +220,7 @@ class Span:
     begin: int
     end: int
     depth: int
-    """Levels of maps and lists in it."""
+    """Levels of maps and lists in it, but for the innermost."""
     is_cut: bool = False
     """Whether the bytes end before it does."""
 
@@ -225,33 +243,6 @@ def find_begin(raw: bytes) -> int:
     return begin
 
 
-def is_at(raw: bytes, span: Span, *brackets: bytes) -> bool:
-    """Whether a value begins with one of these."""
-    return raw[span.begin : span.begin + 1] in brackets
-
-
-def split_map(raw: bytes, begin: int) -> Iterator[tuple[str, Span]]:
-    """The members of the map that begins there; where it does not end as JSON does, one without a name is the rest."""
-    at = begin + 1
-    while found := KEY.match(raw, at):
-        span = find_value(raw, found.end())
-        key = load(raw, Span(found.start(1), found.end(1), 0))
-        if span is None or key is NOTHING:
-            break
-        yield key, span
-        at = span.end
-    if not END.match(raw, at):
-        yield "", Span(at, len(raw), 0, is_cut=True)
-
-
-def split_list(raw: bytes, begin: int) -> Iterator[Span]:
-    """The items of the list that begins there, up to where it is no JSON any more."""
-    at = begin + 1
-    while (found := GAP.match(raw, at)) and (span := find_value(raw, found.end())):
-        yield span
-        at = span.end
-
-
 def find_value(raw: bytes, begin: int) -> Span | None:
     """Where the value ends that begins there; None where there is none."""
     if raw[begin : begin + 1] not in (b"{", b"["):
@@ -259,9 +250,11 @@ def find_value(raw: bytes, begin: int) -> Span | None:
         if found is None and raw[begin : begin + 1] == b'"':
             return Span(begin, len(raw), 0, is_cut=True)
         return Span(begin, found.end(), 0) if found is not None else None
-    at, level, depth = begin, 0, 0
-    while found := BRACKETS.match(raw, at):
+    at, level, depth = begin + 1, 1, 1
+    while (found := BRACKETS.match(raw, at)) and found.end() > at:
         run, at = found[1], found.end()
+        if run is None:
+            continue
         if run[0] in b"{[":
             level += len(run)
             depth = max(depth, level)
@@ -272,18 +265,28 @@ def find_value(raw: bytes, begin: int) -> Span | None:
     return Span(begin, len(raw), depth, is_cut=True)
 
 
-def _read_map(raw: bytes, begin: int, *, path: str, levels: int, omitted: list[Part]) -> Object:
+def _read_map(raw: bytes, begin: int, *, path: str, levels: int, omitted: list[Part]) -> tuple[Object, int]:
+    """The members of the map that begins there which can be read, and where it ends."""
     found: Object = {}
-    for key, span in split_map(raw, begin):
-        where = f"{path}.{key}" if path else key
-        value = load(raw, span)
-        if value is NOTHING and levels > 1 and is_at(raw, span, b"{"):
-            value = _read_map(raw, span.begin, path=where, levels=levels - 1, omitted=omitted)
-        if value is NOTHING:
-            omitted.append(_judge(raw, span, where))
+    at = begin + 1
+    while member := KEY.match(raw, at):
+        key, at = load(raw, Span(member.start(1), member.end(1), 0)), member.end()
+        where = f"{path}.{key}" if path else str(key)
+        value: Any = NOTHING
+        if levels > 1 and raw[at : at + 1] == b"{":
+            value, at = _read_map(raw, at, path=where, levels=levels - 1, omitted=omitted)
+        elif (span := find_value(raw, at)) is not None:
+            value, at = load(raw, span), span.end
+            if value is NOTHING:
+                omitted.append(_judge(raw, span, where))
         else:
+            break
+        if value is not NOTHING and key is not NOTHING:
             found[key] = value
-    return found
+    end = END.match(raw, at)
+    if end is None:
+        omitted.append(_judge(raw, Span(at, len(raw), 0, is_cut=True), path))
+    return found, end.end() if end is not None else len(raw)
 
 
 def _judge(raw: bytes, span: Span, path: str) -> Part:
