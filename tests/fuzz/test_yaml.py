@@ -1,0 +1,89 @@
+"""Any text as YAML: what comes is values of JSON within the bounds, or an error of YAML with a place."""
+
+from __future__ import annotations
+
+import contextlib
+
+import orjson
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hearth.model.errors import InvalidDefinition
+from hearth.template import bounds, plain_yaml, source, yaml_values
+
+QUICK = settings(
+    max_examples=300, derandomize=True, deadline=2000, database=None, suppress_health_check=list(HealthCheck)
+)
+LONG = settings(QUICK, max_examples=50_000, derandomize=False)
+TOKENS = st.sampled_from(
+    [
+        *("a", "b: ", "- ", "? ", ": ", "\n", "\n  ", "\n    ", "[", "]", "{", "}", ", ", "'", '"', "|\n", ">-\n"),
+        *("&x ", "*x", "&y ", "*y", "<<: ", "!!int ", "!!bool ", "!!float ", "!!binary ", "!!set ", "! ", "!foo "),
+        *("---\n", "...\n", "%YAML 1.1\n", "%TAG ! x\n", "#c\n", "0x_", "0b1", "1e400", ".inf", "._", "08", "~", "y"),
+        *(
+            "9" * 400,
+            "\x00",
+            "\u2028",
+            "\ud800",
+            '"\\ud800"',
+            "é",
+            "\t",
+            "${a}",
+            "null",
+            "2024-01-01",
+            "0o7",
+            "-0x1",
+            "=",
+            "@",
+            "`",
+        ),
+    ]
+)
+TEXTS = st.lists(TOKENS, max_size=30).map("".join) | st.text(max_size=60)
+SMALL = plain_yaml.Bounds(nodes=50, depth=6, size=500)
+
+
+def check(text: str) -> None:
+    """Read it with usual and with small bounds."""
+    for limits in (plain_yaml.BOUNDS, SMALL):
+        try:
+            for document in plain_yaml.parse_documents(text, limits):
+                assert bounds.find_excess(document.value, depth=limits.depth, nodes=limits.nodes) == ""
+                orjson.dumps(document.value)
+        except yaml.YAMLError as error:
+            plain_yaml.describe(error).encode()
+    with contextlib.suppress(InvalidDefinition):
+        assert isinstance(source.parse_template(text, place="(x)"), dict)
+
+
+def check_agrees(text: str) -> None:
+    """PyYAML reads the same structure of what we read."""
+    try:
+        ours = [document.number for document in plain_yaml.parse_documents(text)]
+    except yaml.YAMLError:
+        return
+    assert len(ours) <= len(list(yaml.compose_all(text, Loader=yaml.CSafeLoader)))
+
+
+@given(TEXTS)
+@QUICK
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """For seconds."""
+    check(text)
+    check_agrees(text)
+
+
+@pytest.mark.soak
+@given(TEXTS)
+@LONG
+def test_any_text_is_read_or_refused_for_long(text: str) -> None:
+    """For minutes."""
+    check(text)
+
+
+def test_the_key_of_a_merge_is_no_value() -> None:
+    """Nothing but the builder knows it."""
+    (document,) = plain_yaml.parse_documents("a: &a {b: 1}\nc: {<<: *a}")
+    assert yaml_values.Document(value={"a": {"b": 1}, "c": {"b": 1}}, number=1, line=1) == document
