@@ -106,7 +106,7 @@ class Acceptor:
         Raises Unevaluated where expressions in it are still being evaluated: try again when that is done.
         """
         kinds, identity = self.cluster.kinds, identify(stack)
-        pairs = compiler.find_kinds(definition)
+        pairs = await turns.share(compiler.find_kinds_in_pieces(definition))
         await self.cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
         # Always as the live spec says, whichever definition runs.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))

@@ -17,7 +17,7 @@ from hearth.engine.inbox import STACK
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.engine.wishes import Wishes
-from hearth.model import names
+from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.errors import (
     ImpossibleOrder,
@@ -407,4 +407,6 @@ def describe_mistakes(error: InvalidDefinition) -> str:
     """All mistakes in one message, a line each."""
     count = len(error.mistakes)
     head = "the definition has a mistake" if count == 1 else f"the definition has {count} mistakes"
-    return "\n".join([f"{head}; what runs is left as it is:", *(f"- {mistake}" for mistake in error.mistakes)])
+    shown = [f"- {str(mistake)[: limits.MISTAKE_LENGTH]}" for mistake in error.mistakes[: limits.MISTAKES]]
+    rest = [f"- and {count - limits.MISTAKES} more, at least"] if count > limits.MISTAKES else []
+    return "\n".join([f"{head}; what runs is left as it is:", *shown, *rest])

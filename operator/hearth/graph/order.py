@@ -9,6 +9,11 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from hearth.model import work
+from hearth.model.work import Pieces
+
+NAMES_IN_A_PIECE = 50
+"""Each has a hundred edges at worst, but few do."""
 Edges: TypeAlias = Mapping[str, Sequence[str]]
 """By name what it requires; names that are no key of the mapping are ignored."""
 
@@ -18,8 +23,17 @@ def sort(edges: Edges) -> list[str]:
 
     Names on a cycle, and all that require them, are left out: ask `find_cycles` for the reason.
     """
-    waiting = {name: sum(1 for required in set(edges[name]) if required in edges) for name in edges}
-    dependents = invert(edges)
+    return work.finish(sort_in_pieces(edges))
+
+
+def sort_in_pieces(edges: Edges) -> Pieces[list[str]]:
+    """The same, with a pause now and then."""
+    waiting: dict[str, int] = {}
+    for name, requires in edges.items():
+        waiting[name] = sum(1 for required in set(requires) if required in edges)
+        if len(waiting) % NAMES_IN_A_PIECE == 0:
+            yield
+    dependents = yield from invert_in_pieces(edges)
     ready = deque(name for name, count in waiting.items() if count == 0)
     order: list[str] = []
     while ready:
@@ -29,13 +43,22 @@ def sort(edges: Edges) -> list[str]:
             waiting[dependent] -= 1
             if waiting[dependent] == 0:
                 ready.append(dependent)
+        if len(order) % NAMES_IN_A_PIECE == 0:
+            yield
     return order
 
 
 def invert(edges: Edges) -> dict[str, list[str]]:
     """By name what requires it, each once, in the order of the mapping."""
+    return work.finish(invert_in_pieces(edges))
+
+
+def invert_in_pieces(edges: Edges) -> Pieces[dict[str, list[str]]]:
+    """The same, with a pause now and then."""
     dependents: dict[str, list[str]] = {name: [] for name in edges}
-    for name, requires in edges.items():
+    for number, (name, requires) in enumerate(edges.items()):
+        if number % NAMES_IN_A_PIECE == 0:
+            yield
         for required in dict.fromkeys(requires):
             if required in dependents:
                 dependents[required].append(name)
@@ -47,11 +70,19 @@ def find_cycles(edges: Edges) -> list[tuple[str, ...]]:
 
     A cycle `a → b → a` is `("a", "b")`, and a name that requires itself `("a",)`.
     """
+    return work.finish(find_cycles_in_pieces(edges))
+
+
+def find_cycles_in_pieces(edges: Edges, *, most: int | None = None) -> Pieces[list[tuple[str, ...]]]:
+    """The same, with a pause now and then; no more than `most`."""
     cycles: list[tuple[str, ...]] = []
-    for knot in find_knots(edges):
+    for knot in (yield from find_knots(edges)):
         covered: set[str] = set()
         for name in knot:
+            if most is not None and len(cycles) >= most:
+                return cycles
             if name not in covered:
+                yield
                 cycle = find_cycle_through(name, edges, knot)
                 covered.update(cycle)
                 cycles.append(cycle)
@@ -86,12 +117,12 @@ def trace(last: str, start: str, came_from: Mapping[str, str]) -> tuple[str, ...
     return tuple(reversed(way))
 
 
-def find_knots(edges: Edges) -> list[dict[str, None]]:
+def find_knots(edges: Edges) -> Pieces[list[dict[str, None]]]:
     """The strongly connected sets that hold a cycle, names in the order of the mapping (Tarjan, without recursion)."""
     search = _Search(edges)
     for name in edges:
         if name not in search.number:
-            search.run(name)
+            yield from search.run(name)
     position = {name: at for at, name in enumerate(edges)}
     knots = [sorted(knot, key=position.__getitem__) for knot in search.knots]
     return [dict.fromkeys(knot) for knot in sorted(knots, key=lambda knot: position[knot[0]])]
@@ -108,10 +139,12 @@ class _Search:
         self.on_path: set[str] = set()
         self.knots: list[list[str]] = []
 
-    def run(self, start: str) -> None:
+    def run(self, start: str) -> Pieces[None]:
         """Visit everything that `start` reaches."""
         calls: list[tuple[str, Iterator[str]]] = [(start, self.enter(start))]
         while calls:
+            if len(self.number) % NAMES_IN_A_PIECE == 0:
+                yield
             name, rest = calls[-1]
             unseen = next((required for required in rest if self.is_unseen(name, required)), None)
             if unseen is not None:

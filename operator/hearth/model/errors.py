@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hearth.model import limits
 from hearth.model.problems import Mistake
 
 
@@ -17,7 +18,7 @@ class InvalidDefinition(HearthError):
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
-        super().__init__("; ".join(str(mistake) for mistake in self.mistakes))
+        super().__init__("; ".join(str(mistake) for mistake in self.mistakes[: limits.MISTAKES]))
 
 
 class MissingSource(HearthError):

@@ -5,26 +5,43 @@ Must not know where a value or a text comes from.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Collection, Iterator
 from typing import Any
+
+from hearth.model import limits
 
 SENSITIVE = "(sensitive)"
 """What is shown in place of a value that nobody is to see."""
 GAP = "…"
 """What is left where a part of a sentence was hidden."""
+FORMS_KEPT = 8
+"""Definitions whose values are kept as they may be quoted; they are in memory anyway."""
 SHORTEST_HIDDEN = 3
 """Characters; hiding shorter values would riddle every sentence."""
 
 
 def hide(text: str, hidden: Collection[str]) -> str:
-    """`text` without any of the values `hidden`, however they are quoted."""
-    # The longest first, since one value may be a part of another; a quoted echo has its line ends and quotes escaped.
+    """`text` without any of the values `hidden`, however they are quoted; nothing of it where these are too many."""
+    if not hidden:
+        return text
+    if len(hidden) > limits.HIDDEN_TEXTS:
+        return GAP
+    for form in find_forms(frozenset(hidden)):
+        if form in text:
+            text = text.replace(form, GAP)
+    return text
+
+
+@functools.lru_cache(maxsize=FORMS_KEPT)
+def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
+    """Each value as it stands, and as JSON or Python quote it; the longest first, since one may be a part of another."""
+    forms: dict[str, None] = {}
     for value in sorted(hidden, key=len, reverse=True):
         if len(value) >= SHORTEST_HIDDEN:
-            text = text.replace(value, GAP).replace(json.dumps(value, ensure_ascii=False)[1:-1], GAP)
-            text = text.replace(repr(value)[1:-1], GAP)
-    return text
+            forms.update(dict.fromkeys((value, json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1])))
+    return tuple(forms)
 
 
 def hide_within(value: Any, hidden: Collection[str]) -> Any:

@@ -58,6 +58,16 @@ CHUNK_LINE_BYTES = 1024
 """Of the line before a chunk, which holds a number and perhaps an extension."""
 OBJECT_BYTES = 2 * 1024 * 1024
 """Of one object that is sent: the API server refuses 3 MiB, etcd 1.5."""
+WANTED_BYTES = 16 * 1024 * 1024
+"""Of all manifests and outputs of one Stack: 5,000 of 3 KiB. They are kept in memory, and twice while they are made."""
+OUTPUT_BYTES = 64 * 1024
+"""Of one output in a status: a chain of certificates, a kubeconfig."""
+OUTPUTS_BYTES = 256 * 1024
+"""Of all outputs of one Stack: its status is read and written as a whole, beside a spec of up to 1.5 MiB."""
+OUTPUT_DEPTH = 32
+"""Levels of maps and lists in one output."""
+HIDDEN_TEXTS = 500
+"""Sensitive texts that are looked for in each message of a Stack; where there are more, no message is shown at all."""
 REVISION_BYTES = 16 * 1024 * 1024
 """Of a definition inflated from its revision."""
 REVISION_VALUES = 1_000_000
@@ -89,12 +99,21 @@ RULES = 32
 """Expressions in one `readyWhen` or `failedWhen`, fields in one `ignoreFields`, sources of parameters."""
 EXPRESSION_LENGTH = 4_096
 """Characters of one expression, wherever it stands."""
+EXPRESSIONS = 50_000
+"""Of one definition: ten for each of as many resources as there may be."""
+EXPRESSIONS_IN_TEXT = 500
+"""Expressions in one text."""
 FIELD_LENGTH = 256
 """Characters of the path of one field."""
 ENVIRONMENT_RULES = 100
 """Breakpoints or restricted actions; each is looked at for every resource that something happens to."""
 GLOB_LENGTH = 256
 """Characters of the name, with wildcards, that a breakpoint or restricted action is for."""
+
+SHAPE_FIELDS = 1_000
+"""Fields of one map whose types are checked; the largest of Kubernetes have some 40, and protobuf takes a few thousand."""
+SHAPE_LENGTH = 128 * 1024
+"""Characters of the rules of all parameters up to which expressions are checked for what lies within a parameter."""
 
 HINTED_MISTAKES = 10
 """Mistakes in one definition for which a similar name is looked up: each look costs a comparison with every candidate."""

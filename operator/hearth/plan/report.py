@@ -7,12 +7,11 @@ from typing import Any
 
 from hearth.model import phases, times
 from hearth.model.child import Object
-from hearth.plan import check, conditions, headline, problems, resolve, waits, wish_record
+from hearth.plan import check, conditions, headline, outputs, problems, waits, wish_record
 from hearth.plan.board import Board
 from hearth.plan.headline import Subject
 from hearth.plan.standing import State
 from hearth.plan.world import Memory
-from hearth.template.blueprint import Known
 
 PROGRESS = frozenset({"conditions", "resources", "summary"})
 """The fields that change while all goes on as it should."""
@@ -46,8 +45,10 @@ def build(
     status.update(_describe_wish(subject, is_failed=is_failed))
     status.update(check.write(subject.check))
     if board is not None:
-        status.update(_describe(board, memory, offset=now - monotonic))
-        warnings = [] if subject.is_deleting else [*waits.warn(board), *waits.warn_polled(subject.polled)]
+        found_outputs = outputs.evaluate(board)
+        status.update(_describe(board, memory, found_outputs.values, offset=now - monotonic))
+        warnings = [*found_outputs.wrong, *waits.warn(board), *waits.warn_polled(subject.polled)]
+        warnings = [] if subject.is_deleting else warnings[: waits.NAMED_AT_MOST]
         found = {"breakpoints": waits.list_waits(board), "warnings": warnings}
         status.update({key: entries for key, entries in found.items() if entries})
     return status
@@ -93,8 +94,8 @@ def _describe_wish(subject: Subject, *, is_failed: bool) -> Object:
     return said
 
 
-def _describe(board: Board, memory: Memory, *, offset: float) -> Object:
-    """Counts, problems and outputs. offset: what to add to monotonic seconds to get those since the epoch."""
+def _describe(board: Board, memory: Memory, values: Object, *, offset: float) -> Object:
+    """Counts, problems and outputs. values: of the outputs; offset: what to add to monotonic seconds to get those since the epoch."""
     ready, total = len(board.by_state[State.READY]), len(board.blueprint.resources)
     stopped = len(board.by_state[State.STOPPED])
     return {
@@ -112,21 +113,8 @@ def _describe(board: Board, memory: Memory, *, offset: float) -> Object:
             problems.list_problem(board, name, standing, offset)
             for name, standing in problems.find_problems(board, memory)
         ],
-        "outputs": _evaluate_outputs(board),
+        "outputs": values,
     }
-
-
-def _evaluate_outputs(board: Board) -> Object:
-    """The outputs whose values are known; the others wait in silence, as their resources speak for them."""
-    outputs: Object = {}
-    for name, output in board.blueprint.outputs.items():
-        values = {
-            read: resolve.see(board.standings[read].child if read in board.standings else None) for read in output.reads
-        }
-        outcome = output.evaluate(values)
-        if isinstance(outcome, Known) and outcome.value is not None:
-            outputs[name] = outcome.value
-    return outputs
 
 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:

@@ -100,6 +100,8 @@ class Resolver:
         self._wanted: dict[str, Wanted] = {}
         self._seen: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {}
         """By resource the fields of its child, and the same as expressions take them."""
+        self._size = 0
+        """Bytes of those manifests that depend on other resources."""
         self._claims: dict[ObjectRef, str] = {}
 
     def judge(
@@ -251,10 +253,21 @@ class Resolver:
                 hashes=self._hashes,
             ),
         )
+        if not resource.is_constant and not self._count(known, wanted):
+            message = f"makes all objects of the Stack larger than {limits.WANTED_BYTES} bytes; divide the Stack"
+            return Broken(path=f"{resource.path}.manifest", message=message)
         if known is not None:
             self._claims = {ref: name for ref, name in self._claims.items() if name != resource.name}
         self._wanted[resource.name] = wanted
         return wanted
+
+    def _count(self, known: Wanted | None, wanted: Wanted) -> bool:
+        """Whether there is room for a manifest in place of the one that was known."""
+        size = self._size + len(wanted.packed) - (len(known.packed) if known is not None else 0)
+        if size > limits.WANTED_BYTES:
+            return False
+        self._size = size
+        return True
 
     def _decide(self, subject: Subject) -> Standing:
         """The standing of a resource whose manifest is known."""

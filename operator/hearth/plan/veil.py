@@ -21,6 +21,8 @@ def cover(status: Object, hidden: Collection[str]) -> Object:
     for part in ("conditions", "problems"):
         if part in status:
             covered[part] = [cover_message(entry, hidden) for entry in status[part]]
+    if "warnings" in status:
+        covered["warnings"] = [hiding.hide(warning, hidden) for warning in status["warnings"]]
     if "outputs" in status:
         covered["outputs"] = hiding.hide_within(status["outputs"], hidden)
     return covered

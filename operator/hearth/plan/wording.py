@@ -21,7 +21,10 @@ HEAD = 90
 GAP = hiding.GAP
 GUARDED_KIND = "Secret"
 TOO_MANY = 429
-QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+QUOTED = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*(?:"|\Z)', re.DOTALL)
+"""To the end where no quote closes it, so that it is found in linear time."""
+LONGEST_GUARDED = 16_384
+"""Characters in which values without quotes are looked for, which takes quadratic time."""
 GO_VALUE = re.compile(r"\bValue:.*", re.DOTALL)
 """How the server prints a value that it could not convert: `got &value.valueUnstructured{Value:123}`. What is printed
 may hold any bracket, so everything behind it goes."""
@@ -96,11 +99,14 @@ def shorten(text: str, *, length: int) -> str:
 
 def hide(text: str, *, hidden: Collection[str], is_guarded: bool) -> str:
     """`text` without anything that is to be hidden, and without any value at all of a guarded object."""
+    text = hiding.hide(text, hidden)
     if is_guarded:
         # A transformed or shortened echo of a value is recognised by nothing but its place.
         text = GO_VALUE.sub(f"Value:{GAP}", QUOTED.sub(f'"{GAP}"', text))
+        if len(text) > LONGEST_GUARDED:
+            return f"the reason has {len(text)} characters and may hold sensitive values, so it is not shown"
         text = BARE_VALUE.sub(rf"\g<1>{GAP}", text)
-    return hiding.hide(text, hidden)
+    return text
 
 
 def read_details(status: Mapping[str, Any]) -> Mapping[str, Any]:

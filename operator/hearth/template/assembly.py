@@ -9,10 +9,12 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from hearth.graph import order
-from hearth.model import names
+from hearth.model import limits, names
 from hearth.model.kinds import ObjectRef
-from hearth.template import conditions, naming, reaching, secrecy
+from hearth.template import conditions, naming, reaching, secrecy, sizes
 from hearth.template.binding import Binder, Test
 from hearth.template.blueprint import Blueprint, Evaluable, ResourceBlueprint, StackIdentity
 from hearth.template.conditions import Decided
@@ -22,7 +24,7 @@ from hearth.template.manifest import Document, Mark
 from hearth.template.outputs import OutputDraft
 from hearth.template.shapes import Type
 from hearth.template.usage import Sound
-from hearth.template.work import Pieces
+from hearth.template.work import MARKS_IN_A_PIECE, Pieces
 
 IN_PLAIN_TEXT = (
     "spec.parameters of a nested Stack is plain text for everyone who may read Stacks; "
@@ -59,24 +61,32 @@ def assemble(
     absent = {draft.source.name for draft in resources if not is_present(draft.when, binder, draft.source.path)}
     binder.absent = absent
     binder.fields = {draft.source.name: draft.shape.fields for draft in resources if draft.shape.type is Type.OBJECT}
-    trace(resources, binder, edges)
+    yield
+    yield from trace(resources, binder, edges)
     present: dict[str, Bound] = {}
     for draft in resources:
-        if draft.source.name not in absent and (found := bind(draft, binder)) is not None:
+        if draft.source.name not in absent and (found := (yield from bind(draft, binder))) is not None:
             present[draft.source.name] = found
+        if len(binder.mistakes) > limits.MISTAKES:
+            break
         yield
-    refuse_duplicates(present.values(), binder, stack)
-    documents = bind_outputs(outputs, binder)
-    ordered = [name for name in order.sort(edges) if name in present]
-    requires = {name: find_required(present[name], present) for name in ordered}
-    dependents = order.invert(requires)
+    yield from refuse_duplicates(present.values(), binder, stack)
+    documents = yield from bind_outputs(outputs, binder)
+    ordered = [name for name in (yield from order.sort_in_pieces(edges)) if name in present]
+    requires: dict[str, list[str]] = {}
+    for index, name in enumerate(ordered):
+        requires[name] = find_required(present[name], present)
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
+    dependents = yield from order.invert_in_pieces(requires)
     evaluables = [evaluable for each in present.values() for evaluable in each.evaluables()]
     # Complete only now: binding finds values that were made of sensitive ones.
     hidden = frozenset(binder.secrecy.texts)
-    resources_made = {
-        name: make_resource(present[name], index, requires=requires[name], dependents=dependents[name])
-        for index, name in enumerate(ordered)
-    }
+    resources_made: dict[str, ResourceBlueprint] = {}
+    for index, name in enumerate(ordered):
+        resources_made[name] = make_resource(present[name], index, requires=requires[name], dependents=dependents[name])
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
     for name in binder.secrecy.fields.keys() & resources_made.keys():
         resources_made[name] = dataclasses.replace(resources_made[name], hidden=hidden)
     return Blueprint(
@@ -89,10 +99,12 @@ def assemble(
     )
 
 
-def trace(resources: Sequence[Draft], binder: Binder, edges: Mapping[str, Sequence[str]]) -> None:
+def trace(resources: Sequence[Draft], binder: Binder, edges: Mapping[str, Sequence[str]]) -> Pieces[None]:
     """Find the fields of every object that hold something sensitive, from those that are required to their users."""
     by_name = {draft.source.name: draft for draft in resources}
-    for name in order.sort(edges):
+    for index, name in enumerate((yield from order.sort_in_pieces(edges))):
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
         draft = by_name[name]
         for mark in draft.dissection.marks:
             sounds = find_sounds(draft.sounds.get(mark.keys, ()))
@@ -138,14 +150,14 @@ def is_present(when: Decided | None, binder: Binder, path: str) -> bool:
     return when is None or conditions.decide(when, binder, path=f"{path}.when") is not False
 
 
-def bind(draft: Draft, binder: Binder) -> Bound | None:
+def bind(draft: Draft, binder: Binder) -> Pieces[Bound | None]:
     """The resource with its expressions bound, or None where something is wrong with it."""
     if not isinstance(draft.source.manifest.get("metadata") or {}, dict):
         # Noted already; where it is one expression, nothing else would be wrong with it.
         return None
     if draft.dissection.mistakes or any(mark.keys not in draft.sounds for mark in draft.dissection.marks):
         return None
-    document = binder.bind_document(draft.dissection, draft.sounds)
+    document = yield from binder.bind_document(draft.dissection, draft.sounds)
     ready_when, failed_when = bind_tests(draft.ready_when, binder), bind_tests(draft.failed_when, binder)
     if document is None or refuse_names(draft, binder):
         return None
@@ -158,19 +170,32 @@ def bind_tests(tests: Iterable[tuple[Sound, str]], binder: Binder) -> tuple[Test
     return tuple(test for test in bound if test is not None)
 
 
-def bind_outputs(outputs: Sequence[OutputDraft], binder: Binder) -> dict[str, Evaluable]:
+def bind_outputs(outputs: Sequence[OutputDraft], binder: Binder) -> Pieces[dict[str, Evaluable]]:
     """By name the outputs that are there; of a sensitive one nothing is shown but that it is there."""
     found: dict[str, Evaluable] = {}
     for output in outputs:
         dissection = output.dissection
         is_sound = not dissection.mistakes and all(mark.keys in output.sounds for mark in dissection.marks)
         if is_sound and is_present(output.when, binder, output.path):
-            document = binder.bind_document(output.dissection, output.sounds)
+            document = yield from binder.bind_document(output.dissection, output.sounds)
             sounds = find_sounds(piece for pieces in output.sounds.values() for piece in pieces)
             if document is not None:
+                check_output(document, output, binder)
                 is_sensitive = any(binder.is_sensitive(sound) for sound in sounds)
                 found[output.name] = secrecy.Veiled(document) if is_sensitive else document
     return found
+
+
+def check_output(document: Document, output: OutputDraft, binder: Binder) -> None:
+    """Note what would be too much for a status, as far as that is known."""
+    if not document.is_constant:
+        return
+    try:
+        sizes.check(len(document.raw), limits.OUTPUT_BYTES, what="is")
+        # One more for the list around it.
+        sizes.measure(orjson.loads(document.raw), depth=limits.OUTPUT_DEPTH + 1)
+    except sizes.TooLarge as error:
+        binder.note(f"{output.path}.value", str(error))
 
 
 def find_required(bound: Bound, present: Mapping[str, Bound]) -> list[str]:
@@ -209,10 +234,12 @@ def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependen
     )
 
 
-def refuse_duplicates(present: Iterable[Bound], binder: Binder, stack: StackIdentity) -> None:
+def refuse_duplicates(present: Iterable[Bound], binder: Binder, stack: StackIdentity) -> Pieces[None]:
     """Note every resource whose object an earlier one names as well."""
     owners: dict[ObjectRef, str] = {}
-    for bound in present:
+    for index, bound in enumerate(present):
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
         ref = find_object(bound, stack)
         if ref is None:
             continue

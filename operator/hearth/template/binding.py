@@ -10,14 +10,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hearth.model import limits
+from hearth.model.errors import InvalidDefinition
 from hearth.model.problems import Mistake
-from hearth.template import evaluation, expressions, hints, manifest, reaching, values
+from hearth.template import evaluation, expressions, hints, manifest, reaching, sizes, values
 from hearth.template.blueprint import Broken, Known, Outcome, Pending, Reach, Values
 from hearth.template.evaluation import Evaluator
 from hearth.template.expressions import Expression, Reads
 from hearth.template.manifest import Constant, Dissection, Document, Keys, Mark, Part
 from hearth.template.secrecy import Secrecy
 from hearth.template.usage import Sound
+from hearth.template.work import LARGE, MARKS_IN_A_PIECE, Pieces
 
 TOO_COSTLY = (
     "may take too long, and is judged at every change; do without nested loops, or what makes values ever larger"
@@ -63,6 +66,8 @@ class Binder:
     fields: Mapping[str, Collection[str]] = field(default_factory=dict)
     """By resource the fields that its kind has, where they are known."""
     mistakes: list[Mistake] = field(default_factory=list)
+    size: int = 0
+    """Bytes of all documents that were bound so far, as far as they are known."""
     reach: Reach = Reach.ANY
     """For which Stacks all that was bound so far holds."""
     evaluator: Evaluator = evaluation.ALONE
@@ -161,17 +166,39 @@ class Binder:
             return None
         return bound.value
 
-    def bind_document(self, dissection: Dissection, sounds: Mapping[Keys, Sequence[str | Sound]]) -> Document | None:
-        """The document, or None where an expression of it was a mistake."""
+    def bind_document(
+        self, dissection: Dissection, sounds: Mapping[Keys, Sequence[str | Sound]]
+    ) -> Pieces[Document | None]:
+        """The document, or None where an expression of it was a mistake. Raises InvalidDefinition where all become too large."""
         parts: dict[Keys, list[Part] | Constant] = {}
-        before = len(self.mistakes)
-        for mark in dissection.marks:
-            found = self.bind_mark(mark, sounds[mark.keys])
+        before, size = len(self.mistakes), 0
+        for number, mark in enumerate(dissection.marks, start=1):
+            if number % MARKS_IN_A_PIECE == 0 or len(mark.parts) > MARKS_IN_A_PIECE:
+                yield
+            try:
+                found = self.bind_mark(mark, sounds[mark.keys])
+                own = weigh(found, mark)
+                size += own
+                sizes.check(size)
+                if own > LARGE:
+                    yield
+            except sizes.TooLarge as error:
+                self.note(mark.path, str(error))
+                return None
             if found is not None:
                 parts[mark.keys] = found
         if len(self.mistakes) > before or self.is_waiting:
             return None
-        return manifest.assemble(dissection.skeleton, parts)
+        document = manifest.assemble(dissection.skeleton, parts)
+        self.count(len(document.raw), dissection.path)
+        return document
+
+    def count(self, size: int, path: str) -> None:
+        """Add to the size of all documents. Raises InvalidDefinition where that becomes too large."""
+        self.size += size
+        if self.size > limits.WANTED_BYTES:
+            message = f"and what stands before it have more than {limits.WANTED_BYTES} bytes; divide the template"
+            raise InvalidDefinition([Mistake(path=path, message=message)])
 
     def bind_mark(self, mark: Mark, sounds: Sequence[str | Sound]) -> list[Part] | Constant | None:
         """What one marked string came to."""
@@ -183,19 +210,33 @@ class Binder:
         return join([part for part in bound if part is not None])
 
 
+def weigh(found: Sequence[Part] | Constant | None, mark: Mark) -> int:
+    """The bytes that a marked string came to, as far as they are known. Raises TooLarge."""
+    if isinstance(found, Constant):
+        return sizes.measure(found.value, depth=limits.JSON_DEPTH - len(mark.keys))
+    size = 0
+    for part in found or ():
+        if isinstance(part, str):
+            size += len(part)
+    return size
+
+
 def join(pieces: Sequence[Part | Constant]) -> list[Part] | Constant:
-    """The pieces of a text with what is constant written out; a piece that is null drops all of it."""
+    """The pieces of a text with what is constant written out; a piece that is null drops all of it. Raises TooLarge."""
     joined: list[Part] = []
+    size = 0
     for piece in pieces:
         if isinstance(piece, Constant):
             if piece.value is None:
                 return Constant(None)
-            written = values.write_text(piece.value)
+            written = manifest.write_piece(piece.value)
         elif isinstance(piece, str):
             written = piece
         else:
             joined.append(piece)
             continue
+        size += len(written)
+        sizes.check(size)
         if joined and isinstance(joined[-1], str):
             joined[-1] += written
         else:

@@ -15,7 +15,7 @@ from hearth.model.fields import Pattern
 from hearth.model.problems import Mistake
 from hearth.template import drift_rules, environment, hints, parameters, policies
 from hearth.template.blueprint import DriftPolicy, Replacement
-from hearth.template.json_schema_check import Effort
+from hearth.template.effort import Effort
 from hearth.template.work import Pieces
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
@@ -113,8 +113,9 @@ class Reader:
         self.effort = Effort()
 
     def note(self, path: str, message: str) -> None:
-        """Remember a mistake."""
-        self.mistakes.append(Mistake(path=path, message=message))
+        """Remember a mistake; of more than anybody reads at once only that there are more."""
+        if len(self.mistakes) <= limits.MISTAKES:
+            self.mistakes.append(Mistake(path=path, message=message))
 
     def read(self, template: Any) -> Pieces[TemplateSource]:
         """The parts of `template`; what comes after more mistakes than anybody reads at once is left out."""
@@ -129,6 +130,8 @@ class Reader:
             source.conditions[name] = text
         for name, raw in self.entries(template, "resources", limit=limits.RESOURCES):
             self.read_resource(source, name, raw)
+            if len(self.mistakes) > limits.MISTAKES:
+                break
             yield
         if template.get("resources") is None:
             self.note(f"{self.path}.resources", "is missing; state the resources by name, or {} for none")

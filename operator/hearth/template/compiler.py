@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearth.graph import order
-from hearth.model import errors, hiding
+from hearth.model import errors, hiding, limits
 from hearth.model.kinds import Kinds
 from hearth.model.problems import Mistake
 from hearth.template import (
@@ -31,6 +31,7 @@ from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.checks import TemplateSource
 from hearth.template.conditions import Conditions
 from hearth.template.drafts import Draft
+from hearth.template.effort import Effort
 from hearth.template.evaluation import Evaluator
 from hearth.template.outputs import OutputDraft, examine_output
 from hearth.template.secrecy import Secrecy
@@ -38,6 +39,7 @@ from hearth.template.usage import Audience, Examiner
 from hearth.template.work import Pieces, Unevaluated
 
 find_kinds = kinds_of.find_kinds
+find_kinds_in_pieces = kinds_of.find_kinds_in_pieces
 
 _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "namespace", "uid")}, name="stack")
 
@@ -66,21 +68,25 @@ def compile_definition(
     """The same for a template that is not nested without end."""
     reader = checks.Reader(definition.template_path)
     source = yield from reader.read(definition.template)
+    refuse_many(reader.mistakes)
     hidden = Secrecy(parameters=secrecy.find_sensitive(definition))
-    params, wrong_parameters = yield from resolve_parameters(definition, source, hidden)
+    params, wrong_parameters = yield from resolve_parameters(definition, source, hidden, reader.effort)
     is_known = not wrong_parameters and not source.unsound_parameters
 
     resources: list[Draft] = []
     for resource in source.resources.values():
         resources.append(drafts.identify(resource, kinds=kinds, params=params))
         yield
+    yield
     examiner = Examiner(
-        scope=types.Scope(find_shapes(source, resources)), mistakes=[*reader.mistakes, *wrong_parameters]
+        scope=types.Scope(find_shapes(source, resources)),
+        mistakes=[*reader.mistakes, *wrong_parameters],
+        effort=reader.effort,
     )
     stated = Conditions(f"{source.path}.conditions")
-    stated.examine(source.conditions, examiner)
+    yield from stated.examine(source.conditions, examiner)
     outputs = yield from examine_all(source, resources, examiner)
-    edges = find_edges(resources, examiner)
+    edges = yield from find_edges(resources, examiner)
 
     # What depends on wrong parameters is not evaluated: every mistake of its own would only be an echo.
     truths: dict[str, bool] = {}
@@ -88,24 +94,33 @@ def compile_definition(
     constants = {"params": expressions.enlarge(params), "conditions": truths, "stack": identity}
     binder = Binder(constants=constants, secrecy=hidden, mistakes=examiner.mistakes, evaluator=evaluator)
     blueprint = None
-    if is_known and stated.decide(binder, truths) and len(truths) == len(source.conditions):
+    is_decided = is_known and (yield from stated.decide(binder, truths))
+    if is_decided and len(truths) == len(source.conditions):
         blueprint = yield from assembly.assemble(resources, outputs, binder=binder, edges=edges, stack=stack)
     if binder.is_waiting:
         raise Unevaluated
     if blueprint is None or binder.mistakes:
-        raise errors.InvalidDefinition(tuple(dict.fromkeys(hide_values(binder.mistakes, hidden))))
+        raise errors.InvalidDefinition(hide_values(list(dict.fromkeys(binder.mistakes)), hidden))
     return blueprint
 
 
-def hide_values(mistakes: list[Mistake], hidden: Secrecy) -> list[Mistake]:
-    """The mistakes without any sensitive value that one of them may quote."""
-    if not hidden.texts:
+def refuse_many(mistakes: list[Mistake], hidden: Secrecy | None = None) -> None:
+    """Raises InvalidDefinition where there are more mistakes than anybody reads at once: to find all would take long."""
+    if len(mistakes) > limits.MISTAKES:
+        raise errors.InvalidDefinition(hide_values(mistakes, hidden))
+
+
+def hide_values(mistakes: list[Mistake], hidden: Secrecy | None) -> list[Mistake]:
+    """The mistakes without any sensitive value that one of them may quote; only of those that are shown it is looked for."""
+    if hidden is None or not hidden.texts:
         return mistakes
-    return [Mistake(path=each.path, message=hiding.hide(each.message, hidden.texts)) for each in mistakes]
+    texts = frozenset(hidden.texts)
+    shown = [Mistake(path=each.path, message=hiding.hide(each.message, texts)) for each in mistakes[: limits.MISTAKES]]
+    return shown + [Mistake(path=each.path, message=hiding.GAP) for each in mistakes[limits.MISTAKES :]]
 
 
 def resolve_parameters(
-    definition: Definition, source: TemplateSource, hidden: Secrecy
+    definition: Definition, source: TemplateSource, hidden: Secrecy, effort: Effort
 ) -> Pieces[tuple[dict[str, Any], list[Mistake]]]:
     """The value of every sound parameter, and what is wrong with those that were given; `hidden` learns the values."""
     # As it comes from the user: whatever the type promises.
@@ -126,6 +141,7 @@ def resolve_parameters(
             template_path=definition.template_path,
             origins=definition.origins,
             sensitive=hidden.parameters,
+            effort=effort,
         )
     )
 
@@ -145,23 +161,32 @@ def examine_all(source: TemplateSource, resources: list[Draft], examiner: Examin
     """Look at every resource and output; the outputs in which nothing is wrong."""
     audience = Audience(names=examiner.scope.types, rule="cannot be used here")
     for draft in resources:
-        drafts.examine(draft, examiner, audience)
+        yield from drafts.examine(draft, examiner, audience)
+        refuse_many(examiner.mistakes)
         yield
-    return [examine_output(output, examiner, audience) for output in source.outputs.values()]
+    outputs: list[OutputDraft] = []
+    for output in source.outputs.values():
+        outputs.append((yield from examine_output(output, examiner, audience)))
+        yield
+    refuse_many(examiner.mistakes)
+    return outputs
 
 
-def find_edges(resources: list[Draft], examiner: Examiner) -> dict[str, list[str]]:
+def find_edges(resources: list[Draft], examiner: Examiner) -> Pieces[dict[str, list[str]]]:
     """By resource the others that must come before it; names that do not exist and cycles are noted."""
     by_name = {draft.source.name: draft for draft in resources}
     edges: dict[str, list[str]] = {}
-    for name, draft in by_name.items():
+    for index, (name, draft) in enumerate(by_name.items()):
+        if index % work.MARKS_IN_A_PIECE == 0:
+            yield
         depended = [other for other, _ in draft.source.depends_on]
         edges[name] = sorted({*draft.find_used(), *draft.find_tested(), *depended} & by_name.keys())
         for other, path in draft.source.depends_on:
-            if other not in by_name:
-                hint = hints.did_you_mean(other, by_name) or "; name a resource of this template, or take it out"
-                examiner.note(path, f"there is no resource '{other}'{hint}")
-    for cycle in order.find_cycles(edges):
+            if other not in by_name and len(examiner.mistakes) <= limits.MISTAKES:
+                hint = examiner.effort.hint(other, by_name) or "; name a resource of this template, or take it out"
+                examiner.note(path, f"there is no resource '{hints.shorten(other)}'{hint}")
+    cycles = yield from order.find_cycles_in_pieces(edges, most=limits.MISTAKES)
+    for cycle in cycles:
         message = f"requires itself: {order.describe(cycle)}; take one of these references or dependsOn out"
         examiner.note(by_name[cycle[0]].source.path, message)
     return edges

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.graph import order
+from hearth.model import limits
 from hearth.template import hints, shapes, text
 from hearth.template.binding import Binder
 from hearth.template.shapes import Shape
 from hearth.template.usage import Audience, Examiner, Sound
+from hearth.template.work import Pieces
 
 AUDIENCE = Audience(
     names=frozenset({"params", "conditions"}),
@@ -41,6 +43,10 @@ def read_test(raw: Any, examiner: Examiner, *, path: str) -> str | None:
     """The text of a test, written bare or within `${…}`; None where it is no text."""
     if not isinstance(raw, str):
         examiner.note(path, f'must be an expression, found {hints.describe(raw)}; write e.g. "params.replicas > 1"')
+        return None
+    if len(raw) > limits.EXPRESSION_LENGTH:
+        message = f"has {len(raw)} characters, and an expression at most {limits.EXPRESSION_LENGTH}; divide it"
+        examiner.note(path, message)
         return None
     if not text.has_marks(raw):
         return raw.strip()
@@ -77,13 +83,15 @@ class Conditions:
     path: str
     decided: dict[str, Decided] = field(default_factory=dict)
 
-    def examine(self, raw: Mapping[str, Any], examiner: Examiner) -> None:
+    def examine(self, raw: Mapping[str, Any], examiner: Examiner) -> Pieces[None]:
         """Look at all of them, cycles among them included."""
         for name, stated in raw.items():
+            yield
             found = examine(stated, examiner, path=f"{self.path}.{name}")
             if found is not None:
                 self.decided[name] = found
-        for cycle in order.find_cycles(self.edges()):
+        cycles = yield from order.find_cycles_in_pieces(self.edges(), most=limits.MISTAKES)
+        for cycle in cycles:
             message = f"depends on itself: {order.describe(cycle)}; take one of them out"
             examiner.note(f"{self.path}.{cycle[0]}", message)
 
@@ -91,9 +99,10 @@ class Conditions:
         """By condition the others that it uses."""
         return {name: sorted(used(decided, self.decided)) for name, decided in self.decided.items()}
 
-    def decide(self, binder: Binder, truths: dict[str, bool]) -> bool:
+    def decide(self, binder: Binder, truths: dict[str, bool]) -> Pieces[bool]:
         """Fill `truths`, which the binder knows as `conditions`; whether all could be decided."""
         for name in order.sort(self.edges()):
+            yield
             sound = self.decided[name].sound
             if sound is not None and binder.is_sensitive(sound):
                 binder.secrecy.conditions.add(name)

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import names
+from hearth.model import limits, names
 from hearth.model.kinds import Kind, Kinds
-from hearth.template import conditions, kinds_of, literals, shapes, text
+from hearth.template import conditions, kinds_of, literals, shapes, text, work
 from hearth.template.checks import ResourceSource
 from hearth.template.conditions import Decided
 from hearth.template.manifest import Dissection, Keys, Mark
 from hearth.template.shapes import Shape
 from hearth.template.usage import Audience, Examiner, Sound
+from hearth.template.work import Pieces
 
 IDENTITY = (("apiVersion",), ("kind",))
 IDENTITY_AUDIENCE = Audience(
@@ -89,7 +90,7 @@ def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any])
     )
 
 
-def examine(draft: Draft, examiner: Examiner, audience: Audience) -> None:
+def examine(draft: Draft, examiner: Examiner, audience: Audience) -> Pieces[None]:
     """Look at all of a resource but its dependencies on others."""
     path = f"{draft.source.path}.manifest"
     examiner.mistakes += draft.dissection.mistakes
@@ -98,7 +99,7 @@ def examine(draft: Draft, examiner: Examiner, audience: Audience) -> None:
         examiner.note(f"{path}.kind", "ControllerRevision is how revisions of Stacks are stored; take the resource out")
     if draft.served is not None and not draft.served.namespaced:
         examine_scope(draft, examiner, path)
-    draft.sounds = examine_marks(draft.dissection, draft.shape, examiner, audience)
+    draft.sounds = yield from examine_marks(draft.dissection, draft.shape, examiner, audience)
     source = draft.source
     draft.ready_when = examine_tests(source.ready_when, examiner, audience)
     draft.failed_when = examine_tests(source.failed_when, examiner, audience)
@@ -113,7 +114,7 @@ def examine_literals(draft: Draft, examiner: Examiner, path: str) -> None:
     compared = {word: value for word, value in stated.items() if word not in ("apiVersion", "kind", "status")}
     if not isinstance(compared.get("metadata"), dict):
         compared.pop("metadata", None)
-    found = list(literals.check(compared, draft.shape, path=path))
+    found = list(literals.check(compared, draft.shape, path=path, effort=examiner.effort))
     if found:
         known = {mistake.path for mistake in examiner.mistakes}
         examiner.mistakes += [mistake for mistake in found if mistake.path not in known]
@@ -129,10 +130,14 @@ def examine_scope(draft: Draft, examiner: Examiner, path: str) -> None:
 
 def examine_marks(
     dissection: Dissection, shape: Shape, examiner: Examiner, audience: Audience
-) -> dict[Keys, list[str | Sound]]:
+) -> Pieces[dict[Keys, list[str | Sound]]]:
     """By place the pieces of every marked string in which nothing is wrong."""
     found: dict[Keys, list[str | Sound]] = {}
-    for mark in dissection.marks:
+    for number, mark in enumerate(dissection.marks, start=1):
+        if number % work.MARKS_IN_A_PIECE == 0 or len(mark.parts) > work.MARKS_IN_A_PIECE:
+            yield
+        if len(examiner.mistakes) > limits.MISTAKES:
+            break
         allowed = IDENTITY_AUDIENCE if mark.keys in IDENTITY else audience
         pieces = examine_mark(mark, shape, examiner, allowed)
         if pieces is not None:

@@ -5,12 +5,11 @@ An allow-list: no word refers to another schema or fetches one. Must not know an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from hearth.model import limits
 from hearth.template import hints, json_schema, patterns
-from hearth.template.json_schema import Budget
+from hearth.template.effort import Effort
 
 Found: TypeAlias = tuple[str, str]
 """Where below the rules something is wrong, and what."""
@@ -23,22 +22,6 @@ SENSITIVE = "sensitive"
 _SCHEMA_LISTS = ("allOf", "anyOf", "oneOf")
 _SCHEMAS = ("additionalProperties", "items", "not")
 _KNOWN = "type, default, enum, minimum, pattern, items, properties …"
-
-
-class Effort:
-    """What may still be spent on the rules of one template."""
-
-    def __init__(self) -> None:
-        self.hints = limits.HINTED_MISTAKES
-        """Misspelt words that are compared with those that there are."""
-        self.budget = Budget()
-
-    def hint(self, word: str, candidates: Iterable[str]) -> str:
-        """A hint, or nothing."""
-        if self.hints <= 0:
-            return ""
-        self.hints -= 1
-        return hints.did_you_mean(word, candidates)
 
 
 def find_wrong(rules: Any, effort: Effort, *, path: str = "") -> Wrong:

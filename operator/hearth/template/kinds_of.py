@@ -9,18 +9,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from hearth.model.child import Object
-from hearth.template import environment, expressions, text, values
+from hearth.template import environment, expressions, text, values, work
 from hearth.template.blueprint import Definition, Known
+from hearth.template.work import Pieces
 
 
 def find_kinds(definition: Definition) -> tuple[tuple[str, str], ...]:
     """`apiVersion` and `kind` of every manifest that tells them; never raises, whatever it is given."""
+    return work.finish(find_kinds_in_pieces(definition))
+
+
+def find_kinds_in_pieces(definition: Definition) -> Pieces[tuple[tuple[str, str], ...]]:
+    """The same, with a pause after each manifest."""
     # As it comes from the user: whatever the type promises.
     stated: Any = definition.template
     template = stated if isinstance(stated, dict) else {}
     parameters = guess_parameters(template.get("parameters"), definition.parameters)
     found: dict[tuple[str, str], None] = {}
     for manifest in find_manifests(template.get("resources")):
+        yield
         pair = tuple(read_word(manifest.get(word), parameters) for word in ("apiVersion", "kind"))
         if pair[0] and pair[1]:
             found[(pair[0], pair[1])] = None

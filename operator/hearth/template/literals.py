@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hearth.model import limits
 from hearth.model.problems import Mistake
 from hearth.template import hints, shapes, text
+from hearth.template.effort import Effort
 from hearth.template.shapes import Shape, Type
 
 _NAMES = {
@@ -23,38 +25,48 @@ _NAMES = {
 }
 
 
-def check(value: Any, shape: Shape, *, path: str) -> Iterator[Mistake]:
-    """What is wrong with `value`, which stands at `path`, where `shape` is wanted."""
-    for below, message in find_wrong(value, shape):
+def check(value: Any, shape: Shape, *, path: str, effort: Effort) -> Iterator[Mistake]:
+    """What is wrong with `value`, which stands at `path`, where `shape` is wanted; no more than anybody reads at once."""
+    for below, message in find_wrong(value, shape, effort)[: limits.MISTAKES]:
         yield Mistake(path=path + below, message=message)
 
 
-def find_wrong(value: Any, shape: Shape) -> list[tuple[str, str]]:
+def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]]:
     """What is wrong with `value`: where below it, and what. Paths are only written where something is."""
     if shape.type is Type.OPEN or value is None or (isinstance(value, str) and text.has_marks(value)):
         return []
     if not is_of(value, shape.type):
         return [("", f"must be {name_type(shape)}, found {hints.describe(value)}{suggest(value, shape)}")]
     if isinstance(value, dict):
-        return find_wrong_entries(value, shape)
+        return find_wrong_entries(value, shape, effort)
     found: list[tuple[str, str]] = []
     if isinstance(value, list) and shape.element.type is not Type.OPEN:
         for at, element in enumerate(value):
-            found += [(f"[{at}]{below}", message) for below, message in find_wrong(element, shape.element)]
+            if not (wrong := find_wrong(element, shape.element, effort)):
+                continue
+            found += [(f"[{at}]{below}", message) for below, message in wrong]
+            if len(found) > limits.MISTAKES:
+                break
     return found
 
 
-def find_wrong_entries(value: dict[str, Any], shape: Shape) -> list[tuple[str, str]]:
+def find_wrong_entries(value: dict[str, Any], shape: Shape, effort: Effort) -> list[tuple[str, str]]:
     """What is wrong in a map."""
     fields = shape.fields if shape.type is Type.OBJECT else None
     found: list[tuple[str, str]] = []
     for key, inner in value.items():
         field = shape.element if fields is None else fields.get(key)
         if field is not None:
-            found += [(hints.write_key(str(key)) + below, message) for below, message in find_wrong(inner, field)]
+            if not (wrong := find_wrong(inner, field, effort)):
+                continue
+            found += [(hints.write_key(str(key)) + below, message) for below, message in wrong]
         elif inner is not None:
-            hint = hints.did_you_mean(str(key), shape.fields) or "; take it out, or see kubectl explain for its fields"
-            found.append((hints.write_key(str(key)), f"there is no field '{key}' in {shape.name}{hint}"))
+            hint = effort.hint(str(key), shape.fields) or "; take it out, or see kubectl explain for its fields"
+            found.append(
+                (hints.write_key(str(key)), f"there is no field '{hints.shorten(str(key))}' in {shape.name}{hint}")
+            )
+        if len(found) > limits.MISTAKES:
+            break
     return found
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
-from hearth.model import packing
+from hearth.model import limits, packing
 from hearth.model.problems import Mistake
-from hearth.template import expressions, hints, text, values
+from hearth.template import expressions, hints, sizes, text, values
 from hearth.template.blueprint import Broken, Known, Outcome, Pending, Values
 from hearth.template.expressions import Expression, Reads
 
@@ -47,6 +47,7 @@ class Dissection:
         """
         self.marks: list[Mark] = []
         self.mistakes: list[Mistake] = []
+        self.path = path
         self._opaque = opaque
         self.skeleton: Any = raw if is_plain(raw) else self._copy(raw, (), path)
 
@@ -65,10 +66,10 @@ class Dissection:
             present = [(at, inner) for at, inner in enumerate(value) if inner is not None]
             return [self._copy(inner, (*keys, to), f"{path}[{at}]") for to, (at, inner) in enumerate(present)]
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
-            self.mistakes.append(Mistake(path=path, message="is an integer of more than 64 bits; write it as text"))
+            self._note(path, "is an integer of more than 64 bits; write it as text")
         elif not isinstance(value, int | float):
             found = f"is {hints.describe(value)}, which JSON cannot hold; write it as text"
-            self.mistakes.append(Mistake(path=path, message=found))
+            self._note(path, found)
         return value
 
     def _copy_text(self, value: str, keys: Keys, path: str) -> str | None:
@@ -76,22 +77,34 @@ class Dissection:
         try:
             parts = text.parse(value)
         except text.Unterminated as error:
-            found = f"the closing brace after {hints.quote(error.rest)} is missing; write $${{ for a literal ${{"
-            self.mistakes.append(Mistake(path=path, message=found))
+            self._note(path, explain(error))
             return None
         if len(parts) == 1 and isinstance(parts[0], str):
             return parts[0]
         self.marks.append(Mark(keys=keys, path=path, parts=parts))
         return None
 
+    def _note(self, path: str, message: str) -> None:
+        if len(self.mistakes) <= limits.MISTAKES:
+            self.mistakes.append(Mistake(path=path, message=message))
+
     def _is_key(self, key: Any, path: str) -> bool:
         if not isinstance(key, str):
-            self.mistakes.append(Mistake(path=path, message=f"has the key {key!r}, which is no text; put it in quotes"))
+            self._note(path, f"has the key {key!r}, which is no text; put it in quotes")
             return False
         if text.has_marks(key):
             message = "keys cannot hold expressions, only values can; give the whole map as one expression"
-            self.mistakes.append(Mistake(path=f"{path}{hints.write_key(key)}", message=message))
+            self._note(f"{path}{hints.write_key(key)}", message)
         return True
+
+
+def explain(error: text.Unterminated) -> str:
+    """What is wrong with a text whose expressions cannot be told."""
+    if error.is_crowded:
+        return f"holds more than {limits.EXPRESSIONS_IN_TEXT} expressions; divide it"
+    if error.is_long:
+        return f"has no closing brace within {limits.EXPRESSION_LENGTH} characters after {hints.quote(error.rest)}; divide it"
+    return f"the closing brace after {hints.quote(error.rest)} is missing; write $${{ for a literal ${{"
 
 
 def is_plain(raw: Any) -> bool:
@@ -106,6 +119,13 @@ def is_plain(raw: Any) -> bool:
 Part: TypeAlias = str | Expression
 
 
+class Sized(NamedTuple):
+    """A value, and about how many bytes it takes as JSON."""
+
+    value: Any
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A place in a manifest that is only known with the values of other resources."""
@@ -116,6 +136,11 @@ class Slot:
     parts: tuple[Part, ...] = field(repr=False)
     """One expression, or the pieces of a text; none where the place is dropped in any case."""
 
+    @property
+    def path(self) -> str:
+        """Where it stands in the template, for messages."""
+        return next((part.path for part in self.parts if not isinstance(part, str)), "")
+
     def evaluate(self, given: Values) -> Outcome:
         """Its value; None drops the place."""
         if not self.parts:
@@ -125,13 +150,27 @@ class Slot:
             return first.evaluate(given)
         return self.evaluate_text(given)
 
+    def evaluate_within(self, given: Values, size: int) -> Sized | Pending | Broken:
+        """Its value, where that and the `size` bytes beside it are no more than one object may hold."""
+        try:
+            outcome = self.evaluate(given)
+            if not isinstance(outcome, Known):
+                return outcome
+            own = sizes.measure(outcome.value, depth=limits.JSON_DEPTH - len(self.way))
+            sizes.check(size + own)
+        except sizes.TooLarge as error:
+            return Broken(path=self.path, message=str(error))
+        return Sized(outcome.value, own)
+
     def evaluate_text(self, given: Values) -> Outcome:
         """The pieces, joined; a piece that is null drops the place."""
         pieces: list[str] = []
         missing: list[str] = []
         has_null = False
+        size = 0
         for part in self.parts:
             if isinstance(part, str):
+                size += len(part)
                 pieces.append(part)
                 continue
             outcome = part.evaluate(given)
@@ -142,10 +181,18 @@ class Slot:
             elif outcome.value is None:
                 has_null = True
             else:
-                pieces.append(values.write_text(outcome.value))
+                pieces.append(write_piece(outcome.value))
+                size += len(pieces[-1])
+                sizes.check(size)
         if missing:
             return Pending(missing=tuple(dict.fromkeys(missing)))
         return Known(None if has_null else "".join(pieces))
+
+
+def write_piece(value: Any) -> str:
+    """A value within a text. Raises TooLarge."""
+    sizes.measure(value)
+    return values.write_text(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,12 +211,16 @@ class Document:
         return not self.reads
 
     def evaluate(self, given: Values) -> Outcome:
-        """The value, made anew for each caller."""
+        """The value, made anew for each caller; Broken where it becomes too large."""
+        if not self.slots:
+            found: list[Any] = orjson.loads(self.raw)
+            return Known(found[0] if found else None)
         root: list[Any] = orjson.loads(self.raw)
+        size = len(self.raw)
         missing: list[str] = []
         dropped: list[tuple[Any, str | int]] = []
         for slot in self.slots:
-            outcome = slot.evaluate(given)
+            outcome = slot.evaluate_within(given, size)
             if isinstance(outcome, Broken):
                 return outcome
             if isinstance(outcome, Pending):
@@ -181,6 +232,7 @@ class Document:
             if outcome.value is None:
                 dropped.append((holder, slot.key))
             else:
+                size += outcome.size
                 holder[slot.key] = outcome.value
         if missing:
             return Pending(missing=tuple(dict.fromkeys(missing)))

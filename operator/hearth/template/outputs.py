@@ -9,6 +9,7 @@ from hearth.template.checks import OutputSource
 from hearth.template.conditions import Decided
 from hearth.template.manifest import Dissection, Keys
 from hearth.template.usage import Audience, Examiner, Sound
+from hearth.template.work import Pieces
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,15 +23,16 @@ class OutputDraft:
     when: Decided | None = None
 
 
-def examine_output(source: OutputSource, examiner: Examiner, audience: Audience) -> OutputDraft:
+def examine_output(source: OutputSource, examiner: Examiner, audience: Audience) -> Pieces[OutputDraft]:
     """Look at one output."""
     dissection = Dissection(source.value, path=f"{source.path}.value")
     examiner.mistakes += dissection.mistakes
+    sounds = yield from drafts.examine_marks(dissection, shapes.OPEN, examiner, audience)
     draft = OutputDraft(
         name=source.name,
         path=source.path,
         dissection=dissection,
-        sounds=drafts.examine_marks(dissection, shapes.OPEN, examiner, audience),
+        sounds=sounds,
     )
     if source.when is not None:
         draft.when = conditions.examine(source.when, examiner, path=f"{source.path}.when")

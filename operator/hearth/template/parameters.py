@@ -18,8 +18,8 @@ from hearth.model import limits
 from hearth.model.problems import Mistake
 from hearth.template import bounds, hints, json_schema, json_schema_check, plain_yaml, shapes
 from hearth.template.blueprint import Origin
+from hearth.template.effort import Effort
 from hearth.template.json_schema import Budget, Fault
-from hearth.template.json_schema_check import Effort
 from hearth.template.shapes import Shape
 from hearth.template.work import Pieces
 
@@ -141,7 +141,7 @@ def parse_text(rules: Any, text: str) -> Pieces[Any]:
     return found[0] if len(found) == 1 else text
 
 
-def resolve(
+def resolve(  # noqa: PLR0913 -- each is something else that a value or its mistake hangs on
     stated: Mapping[str, Rules],
     given: Mapping[str, Any],
     *,
@@ -149,6 +149,7 @@ def resolve(
     template_path: str,
     origins: Mapping[str, Origin] = MappingProxyType({}),
     sensitive: Collection[str] = (),
+    effort: Effort | None = None,
 ) -> Pieces[tuple[dict[str, Any], list[Mistake]]]:
     """The value of every parameter, and what is wrong with those that were given, at `path` where they have no origin.
 
@@ -156,7 +157,7 @@ def resolve(
     """
     found: dict[str, Any] = {}
     mistakes: list[Mistake] = []
-    budget = json_schema.Budget()
+    effort = effort or Effort()
     for name, rules in stated.items():
         yield
         if name in given:
@@ -164,7 +165,7 @@ def resolve(
             place = origin.place if origin is not None else f"{path}.{name}"
             rules_path = f"{template_path}.parameters.{name}"
             told = Place(place, rules_path, is_sensitive=name in sensitive)
-            wrong = yield from check_value(rules, given[name], told, budget)
+            wrong = yield from check_value(rules, given[name], told, effort.budget)
             mistakes += wrong
             if not wrong:
                 found[name] = adapt(rules, given[name])
@@ -175,16 +176,15 @@ def resolve(
             mistakes.append(Mistake(path=f"{path}.{name}", message=f"is missing; {next_step}"))
         if len(mistakes) > limits.MISTAKES:
             return found, mistakes
-    mistakes += yield from find_undeclared(stated, given, path=path, template_path=template_path)
+    mistakes += yield from find_undeclared(stated, given, effort, path=path, template_path=template_path)
     return found, mistakes
 
 
 def find_undeclared(
-    stated: Mapping[str, Rules], given: Mapping[str, Any], *, path: str, template_path: str
+    stated: Mapping[str, Rules], given: Mapping[str, Any], effort: Effort, *, path: str, template_path: str
 ) -> Pieces[list[Mistake]]:
     """The values of parameters that there are not."""
     mistakes: list[Mistake] = []
-    effort = Effort()
     for name in given:
         if name not in stated:
             hint = effort.hint(str(name), stated) or "; take it out, or declare it there"
@@ -261,6 +261,8 @@ def adapt(rules: Any, value: Any) -> Any:
 def find_shape(stated: Mapping[str, Rules]) -> Shape:
     """The form of `params`."""
     written = write(stated)
+    if len(written) > limits.SHAPE_LENGTH:
+        return make_shape.__wrapped__(write({name: {} for name in stated}))
     return make_shape(written) if len(written) <= SHAPE_LENGTH_KEPT else make_shape.__wrapped__(written)
 
 

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from hearth.model import limits
 from hearth.model.kinds import Kind, Kinds
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -99,6 +100,8 @@ def find_type(schema: Schema) -> Type:
     stated = schema.get("type")
     if stated == "object" or (stated is None and "properties" in schema):
         if schema.get("properties"):
+            if len(schema["properties"]) > limits.SHAPE_FIELDS:
+                return Type.OPEN
             return Type.OPEN if schema.get("additionalProperties") else Type.OBJECT
         return Type.MAP
     if stated == "array":

@@ -46,6 +46,8 @@ def _parse(text: str, place: str) -> Pieces[Object]:
                 yield
             else:
                 values.append(document.value)
+    except plain_yaml.Excess as error:
+        raise InvalidDefinition([Mistake(path=place, message=plain_yaml.describe(error))]) from None
     except yaml.YAMLError as error:
         raise InvalidDefinition([Mistake(path=place, message=f"is no YAML: {plain_yaml.describe(error)}")]) from error
     if len(values) != 1 or not isinstance(values[0], dict):

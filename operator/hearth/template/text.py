@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hearth.model import limits
+
 OPENING = "${"
 LITERAL_OPENING = "$${"
+QUOTED_LENGTH = 80
 # What decides where an expression ends: strings (raw ones know no escapes), comments and braces.
 _TOKEN = re.compile(
     r"""
@@ -30,12 +33,14 @@ class Source:
 
 
 class Unterminated(ValueError):
-    """A `${` whose `}` is missing."""
+    """A `${` whose `}` is missing, or too far away; or one of too many."""
 
-    def __init__(self, rest: str) -> None:
+    def __init__(self, rest: str, *, is_crowded: bool = False) -> None:
         """Keep what follows the opening, for the message."""
-        self.rest = rest
-        super().__init__(f"no closing brace after {rest!r}")
+        self.is_crowded = is_crowded
+        self.rest = rest[:QUOTED_LENGTH]
+        self.is_long = len(rest) > limits.EXPRESSION_LENGTH
+        super().__init__(f"no closing brace after {self.rest!r}")
 
 
 def has_marks(string: str) -> bool:
@@ -61,6 +66,8 @@ def parse(string: str) -> tuple[str | Source, ...]:
         if literal:
             parts.append(literal)
         parts.append(Source(string[mark + len(OPENING) : end].strip()))
+        if len(parts) > 2 * limits.EXPRESSIONS_IN_TEXT:
+            raise Unterminated("", is_crowded=True)
         literal, at = "", end + 1
     literal += string[at:]
     if literal:
@@ -80,11 +87,14 @@ def find_end(string: str, start: int) -> int:
     """
     depth = 0
     at = start
-    while token := _TOKEN.search(string, at):
+    # No further than an expression may be long: looking on would take quadratic time for some texts.
+    stop = start + limits.EXPRESSION_LENGTH + 1
+    while token := _TOKEN.search(string, at, stop):
         at = token.end()
         quote = token["quote"] or token["bare_quote"]
         if quote:
-            at = find_end_of_string(string, at, quote=quote, is_raw="r" in (token["prefix"] or "").lower())
+            is_raw = "r" in (token["prefix"] or "").lower()
+            at = find_end_of_string(string, at, stop, quote=quote, is_raw=is_raw)
             if at < 0:
                 break
         elif token["open"]:
@@ -93,13 +103,13 @@ def find_end(string: str, start: int) -> int:
             if depth == 0:
                 return token.start()
             depth -= 1
-    raise Unterminated(string[start - len(OPENING) :])
+    raise Unterminated(string[start - len(OPENING) : stop + 1])
 
 
-def find_end_of_string(string: str, start: int, *, quote: str, is_raw: bool) -> int:
-    """The position after the closing `quote` of a CEL string whose content begins at `start`; -1 where there is none."""
+def find_end_of_string(string: str, start: int, stop: int, *, quote: str, is_raw: bool) -> int:
+    """The position after the closing `quote` of a CEL string whose content begins at `start`; -1 where none is before `stop`."""
     at = start
-    while (end := string.find(quote, at)) >= 0:
+    while (end := string.find(quote, at, stop)) >= 0:
         backslash = -1 if is_raw else string.find("\\", at, end)
         if backslash < 0:
             return end + len(quote)

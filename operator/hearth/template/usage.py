@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from hearth.model import limits
+from hearth.model.errors import InvalidDefinition
 from hearth.model.problems import Mistake
 from hearth.template import environment, expressions, hints, literals, types
+from hearth.template.effort import Effort
 from hearth.template.expressions import Parsed
 from hearth.template.shapes import Shape, Type
 
@@ -41,13 +44,20 @@ class Examiner:
     scope: types.Scope
     """Every name that exists, with its type."""
     mistakes: list[Mistake] = field(default_factory=list)
+    effort: Effort = field(default_factory=Effort)
+    expressions: int = 0
+    """How many were examined."""
 
     def note(self, path: str, message: str) -> None:
         """Remember a mistake."""
         self.mistakes.append(Mistake(path=path, message=message))
 
     def examine(self, text: str, *, path: str, audience: Audience) -> Sound | None:
-        """The expression, or None where it has mistakes."""
+        """The expression, or None where it has mistakes. Raises InvalidDefinition where there are too many."""
+        self.expressions += 1
+        if self.expressions > limits.EXPRESSIONS:
+            message = f"is one of more than {limits.EXPRESSIONS} expressions; divide the template"
+            raise InvalidDefinition([Mistake(path=path, message=message)])
         try:
             parsed = expressions.parse(text)
         except environment.Refusal as refusal:
@@ -90,7 +100,7 @@ class Examiner:
             if root in self.scope.types:
                 message = audience.rule
             else:
-                hint = hints.did_you_mean(root, audience.names)
+                hint = self.effort.hint(root, audience.names)
                 message = f"nothing is called '{root}'{hint or '; declare it, or write $${ for a literal ${'}"
             line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
             self.note_faults((environment.Fault(line=line, column=column, message=message),), parsed.text, path)

@@ -1,26 +1,17 @@
-"""Work that takes long, in pieces: whoever drives it may do something else in between."""
+"""Work that takes long, in pieces (see `hearth.model.work`), as it is cut for templates."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TypeAlias, TypeVar
+from hearth.model.work import Pieces, Result, finish
 
-Result = TypeVar("Result")
+__all__ = ("LARGE", "MARKS_IN_A_PIECE", "Pieces", "Result", "Unevaluated", "finish")
 
 
 class Unevaluated(Exception):
     """The work needs expressions that are still being evaluated: begin it again when that is done."""
 
 
-Pieces: TypeAlias = Generator[None, None, Result]
-"""Does a piece at every `next`, a millisecond or so; its return value is the result."""
-
-
-def finish(pieces: Pieces[Result]) -> Result:
-    """The result of all pieces, done in a row."""
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
+MARKS_IN_A_PIECE = 16
+"""Texts with expressions that are looked at, or evaluated, in one piece: more than most resources have."""
+LARGE = 65_536
+"""Bytes of a value from which it is a piece by itself."""

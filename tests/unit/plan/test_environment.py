@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from hearth.plan import environment
@@ -70,3 +72,12 @@ def test_no_environment_is_no_rule() -> None:
     """Whether it is missing or says nothing."""
     assert environment.parse(None).is_empty
     assert environment.parse({"breakpoints": []}).is_empty
+
+
+def test_a_glob_is_compared_in_linear_time() -> None:
+    """Each further star took six times as long."""
+    rules = environment.parse({"breakpoints": [{"resource": "*a" * 120 + "b", "at": ["PreCreate"]}]})
+    begun = time.thread_time()
+    assert not rules.breakpoints[0].fits("a" * 40)
+    assert rules.breakpoints[0].fits("a" * 120 + "b")
+    assert time.thread_time() - begun < 0.1

@@ -12,7 +12,7 @@ from hypothesis import strategies
 
 from hearth.template import json_schema, json_schema_check, work
 from hearth.template import parameters as parameters_module
-from hearth.template.json_schema_check import Effort
+from hearth.template.effort import Effort
 
 SCALARS = (
     strategies.none()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.template import parameters, work
-from hearth.template.json_schema_check import Effort
+from hearth.template.effort import Effort
 from hearth.template.shapes import Type
 
 

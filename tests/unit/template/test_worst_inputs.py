@@ -1,0 +1,178 @@
+"""The worst definitions that were found: none of them holds the loop, takes much memory, or more than its share."""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hearth.model import limits
+from hearth.model.errors import InvalidDefinition
+from hearth.template import compiler
+from hearth.template.blueprint import Definition
+from support import blueprints
+
+KINDS = blueprints.ServedKinds(blueprints.CONFIG_MAP)
+LONGEST = 0.1
+"""Seconds of this thread that one piece may take."""
+MEMORY = 64 * 1024 * 1024
+
+
+def make_resource(data: Any = None, **words: Any) -> Any:
+    """A ConfigMap."""
+    return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": data or {}}, **words}
+
+
+def make_many(count: int, data: Any = None, **words: Any) -> Any:
+    """As many of them."""
+    return {f"r{number}": make_resource(data, **words) for number in range(count)}
+
+
+PARAMETER = {"p": {}}
+THOUSAND = range(1_000)
+CASES: dict[str, tuple[Any, Any, str]] = {
+    "dependencies without end": (
+        {
+            "resources": {
+                f"r{n}": make_resource(dependsOn=[f"r{m}" for m in range(max(0, n - 50), n)]) for n in range(2_000)
+            }
+        },
+        {},
+        "",
+    ),
+    "many knots": (
+        {
+            "resources": {
+                f"r{n}": make_resource(dependsOn=[f"r{n // 50 * 50 + m}" for m in range(50)]) for n in range(2_000)
+            }
+        },
+        {},
+        "requires itself",
+    ),
+    "conditions on conditions": (
+        {
+            "conditions": {
+                f"c{n}": " && ".join(f"conditions.c{m}" for m in range(max(0, n - 29), n)) or "true" for n in THOUSAND
+            },
+            "resources": {},
+        },
+        {},
+        "",
+    ),
+    "misspelt parameters": (
+        {"parameters": {f"parameterNumber{n}y": {"default": 1} for n in THOUSAND}, "resources": {}},
+        {f"parameterNumber{n}x": 1 for n in THOUSAND},
+        "is not declared",
+    ),
+    "misspelt words": (
+        {"resources": {"a": make_resource(**{f"word{n}": 1 for n in range(50_000)})}},
+        {},
+        "is not known",
+    ),
+    "misspelt resources": ({"resources": make_many(5_000, dependsOn=["other"])}, {}, "there is no resource 'other'"),
+    "a text of expressions alone": (
+        {"resources": {"a": make_resource({"x": "${1}" * 250_000})}},
+        {},
+        "more than 500 expr",
+    ),
+    "an expression without an end": (
+        {"resources": {"a": make_resource({"x": '${"' + r"\a" * 250_000 + '"}'})}},
+        {},
+        "has no closing brace within 4096 characters",
+    ),
+    "a long text a thousand times": (
+        {"parameters": PARAMETER, "resources": {"a": make_resource({f"x{n}": "${params.p}" for n in THOUSAND})}},
+        {"p": "x" * 1_000_000},
+        "makes the object larger than 2097152 bytes",
+    ),
+    "a long text in a text": (
+        {"parameters": PARAMETER, "resources": {"a": make_resource({"x": "${params.p}" * 400})}},
+        {"p": "x" * 100_000},
+        "makes the object larger than 2097152 bytes",
+    ),
+    "a long text in every resource": (
+        {"parameters": PARAMETER, "resources": make_many(500, {"x": "${params.p}"})},
+        {"p": "x" * 1_000_000},
+        "have more than 16777216 bytes",
+    ),
+    "fields of a parameter": (
+        {
+            "parameters": {"p": {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(30_000)}}},
+            "resources": {"a": make_resource({"x": "${params.p.f1}"})},
+        },
+        {"p": {"f1": "v"}},
+        "",
+    ),
+    "a key of a megabyte": (
+        {"resources": {"a": make_resource({"k" * 1_000_000: [{"x": "${"}] * 10_000})}},
+        {},
+        "closing brace",
+    ),
+    "too many resources": ({"resources": make_many(5_001)}, {}, "has 5001 entries, and at most 5000 are taken"),
+    "too many parameters": (
+        {"parameters": {f"p{n}": {"default": 1} for n in range(1_001)}, "resources": {}},
+        {},
+        "has 1001 entries, and at most 1000 are taken",
+    ),
+    "an expression that is too long": (
+        {"resources": {"a": make_resource(readyWhen=["a" * 4_097])}},
+        {},
+        "has 4097 characters, and at most 4096 are taken",
+    ),
+}
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Garbage is collected by the operator in its own way."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize(("template", "parameters", "expected"), CASES.values(), ids=CASES)
+def test_no_definition_takes_more_than_its_share(
+    template: Any, parameters: Any, expected: str, no_collection: None
+) -> None:
+    """In pieces that leave room for others; what exceeds a limit is told."""
+    pieces = compiler.compile_in_pieces(
+        Definition(template=template, parameters=parameters), stack=blueprints.STACK, kinds=KINDS
+    )
+    longest, mistakes = 0.0, ()
+    while True:
+        begun = time.thread_time()
+        try:
+            next(pieces)
+        except StopIteration:
+            break
+        except InvalidDefinition as error:
+            mistakes = error.mistakes
+            break
+        finally:
+            longest = max(longest, time.thread_time() - begun)
+    assert bool(mistakes) == bool(expected)
+    assert expected in str(mistakes[:1])
+    assert len(mistakes) <= 2 * limits.MISTAKES
+    assert longest < LONGEST
+
+
+@pytest.mark.parametrize(
+    "case", ["a long text a thousand times", "a long text in a text", "a long text in every resource"]
+)
+def test_what_is_too_large_is_refused_before_it_is_made(case: str) -> None:
+    """A gigabyte and more would come of each."""
+    template, parameters, _ = CASES[case]
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidDefinition):
+            compiler.compile_template(
+                Definition(template=template, parameters=parameters), stack=blueprints.STACK, kinds=KINDS
+            )
+        assert tracemalloc.get_traced_memory()[1] < MEMORY
+    finally:
+        tracemalloc.stop()
