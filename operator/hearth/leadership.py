@@ -15,17 +15,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-import structlog
-
+from hearth import supervision
 from hearth.kube.connection import Connection
-from hearth.kube.election import Election, LostLease, Terms
+from hearth.kube.election import Election, Terms
+from hearth.model import errors
 
 if TYPE_CHECKING:
     from hearth.kube.credentials import CredentialSource
     from hearth.serve.metrics import Metrics
     from hearth.settings import Settings
-
-log = structlog.get_logger(__name__)
 
 RELEASE_TIMEOUT = 1.0
 """Seconds for giving the lease back; where that takes longer it runs out."""
@@ -125,11 +123,11 @@ class Elected:
             asyncio.run(self._live())
         except asyncio.CancelledError:
             return
-        except LostLease as error:
+        except errors.HearthError as error:
             self._lose(str(error))
-        except Exception as error:
-            log.exception("the election broke")
-            self._lose(repr(error))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here; it is reported
+            supervision.report("election", error)
+            self._lose(f"the election ended by an error of the operator: {supervision.name_type(error)}")
 
     def _lose(self, reason: str) -> None:
         """Have the work ended, if need be by force: somebody else may begin it soon."""

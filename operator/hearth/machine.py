@@ -188,7 +188,7 @@ class KubeMachine:
                 await self._connection.open()
                 await self._cluster.open()
                 return Hasher(await self._home.get_hash_key(self._settings.operator_namespace))
-            except (errors.Refused, errors.Unreachable) as error:
+            except errors.HearthError as error:
                 self._unready = f"cannot begin: {error}"
                 logger.warning("cannot begin; it is tried again", error=str(error))
                 await asyncio.sleep(BEGIN_RETRY)

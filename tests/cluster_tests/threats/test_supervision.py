@@ -13,7 +13,6 @@ NINES = "9" * 5000
 DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
-    "metadata": {"name": "web"},
     "spec": {
         "replicas": 0,
         "selector": {"matchLabels": {"app": "web"}},
@@ -56,24 +55,25 @@ def test_d1b_poisoned_children_end_no_worker(threats: ThreatWorld) -> None:
 
 def make_deep_output() -> Any:
     """What is too deep for a writer of JSON once its value is known: 240 lists around 25 more."""
-    value: Any = "${" + "[" * 25 + "1" + "]" * 25 + "}"
+    value: Any = "${" + "[" * 25 + "cfg.data.a" + "]" * 25 + "}"
     for _ in range(240):
         value = [value]
     return value
 
 
 def test_d1c_status_that_cannot_be_written_ends_no_writer(threats: ThreatWorld) -> None:
-    """One Stack is told of ten times; the canary's status comes, and the Stack's own says what is wrong."""
+    """Of ten Stacks, more than there are writers; the canary's status comes, and their own say what is wrong."""
     tenant = threats.tenant()
     author = tenant.author()
     template = {"outputs": {"deep": {"value": make_deep_output()}}}
-    made = author.try_create(make_stack(tenant.namespace, "deep", {"cfg": make_config_map("cfg")}, template=template))
-    for number in range(10):
-        author.annotate("Stack", tenant.namespace, "deep", {"touched": str(number)})
+    names = [f"deep{number}" for number in range(10)]
+    for name in names:
+        resources = {"cfg": make_config_map(f"{name}-cfg")}
+        author.create(make_stack(tenant.namespace, name, resources, template=template))
     assert_served(threats)
-    if made.code == 201:
+    for name in names:
         threats.wait_for(
-            lambda: threats.find_status(tenant.namespace, "deep").get("conditions"), what="a status of the deep Stack"
+            lambda name=name: threats.find_status(tenant.namespace, name).get("conditions"), what=f"a status of {name}"
         )
 
 
@@ -82,15 +82,20 @@ def test_d1c_forged_time_in_a_status_ends_no_writer(threats: ThreatWorld) -> Non
     tenant = threats.tenant()
     author = tenant.author()
     patcher = tenant.status_patcher("stacks", group="hearth.dev")
-    for number in range(10):
-        name = f"shop{number}"
+    names = [f"shop{number}" for number in range(10)]
+    for name in names:
         author.create(make_stack(tenant.namespace, name, {"cfg": make_config_map(f"{name}-cfg")}))
+    for name in names:
         threats.wait_phase(tenant.namespace, name, "CreateComplete")
-        wish = {"since": "9999-12-31T23:59:59-23:59"}
-        patch = {"status": {"wish": wish}}
+    # An operator that runs writes its own word over it at once.
+    threats.operator.kill()
+    patch = {"status": {"wish": {"since": "9999-12-31T23:59:59-23:59"}, "phase": "UpdateInProgress"}}
+    for name in names:
         patcher.patch("Stack", tenant.namespace, name, patch, subresource="status").expect()
-    threats.operator.restart()
+    threats.operator.start()
     assert_served(threats)
+    for name in names:
+        threats.wait_phase(tenant.namespace, name, "CreateComplete", "UpdateComplete")
 
 
 def make_shop(threats: ThreatWorld) -> Tenant:
@@ -115,7 +120,9 @@ def make_shop(threats: ThreatWorld) -> Tenant:
 def test_d8_annotation_of_one_object_stops_no_other(threats: ThreatWorld, annotations: dict[str, str]) -> None:
     """A later change of the spec reaches the other resource of the same Stack."""
     tenant = make_shop(threats)
-    tenant.annotator("deployments", group="apps").annotate("Deployment", tenant.namespace, "web", annotations)
+    tenant.annotator("deployments", group="apps").annotate(
+        "Deployment", tenant.namespace, "shop-web", annotations
+    ).expect()
     patch = {"spec": {"template": {"resources": {"cfg": make_config_map("cfg", {"v": "2"})}}}}
     threats.api.patch("Stack", tenant.namespace, "shop", patch).expect()
     threats.wait_for(
