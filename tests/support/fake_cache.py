@@ -235,7 +235,9 @@ class FakeCache:
         following = self._following.get((kind.group, kind.name))
         paths = following.paths if following is not None else ()
         shown = raw if paths else {"metadata": raw["metadata"]}
-        return children.parse_child(shown, kind=kind, paths=paths, signatures=self._signatures)
+        known = self._known.get(place(kind, raw))
+        earlier = known[1] if known is not None and known[1].uid == raw["metadata"]["uid"] else None
+        return children.parse_child(shown, kind=kind, paths=paths, signatures=self._signatures, known=earlier)
 
     def _drop(self, kind: Kind, raw: Object) -> None:
         """An object is gone, or does not carry the label any more."""

@@ -63,8 +63,11 @@ class Child:
     requires: tuple[str, ...]
     """`name/incarnation` of each resource that it was evaluated against."""
     is_identified: bool
-    """Whether our signature on it is valid for this very object; labels that were copied or forged make no child. Without
-    it, whatever is said here of a resource, an incarnation or a Stack is a claim and nothing more."""
+    """Whether our signature proves that this very object is a child, now or in an earlier state that this process has seen;
+    labels that were copied or forged make no child. Without it, whatever is said here of a resource, an incarnation or a
+    Stack is a claim and nothing more."""
+    is_signed: bool
+    """Whether the signature is valid now."""
     is_labelled_by_us: bool
     """Whether an apply of ours owns the label with the Stack's UID; only looked at where nothing is signed."""
     is_retained: bool
@@ -132,7 +135,8 @@ def parse_child(
     annotations = metadata.get("annotations") or {}
     namespace = metadata.get("namespace", "")
     stack_uid = labels.get(names.LABEL_STACK_UID, "")
-    facts = find_facts(metadata, kind=kind, stack_uid=stack_uid, signatures=signatures, known=known)
+    signed = find_facts(metadata, kind=kind, stack_uid=stack_uid, signatures=signatures, known=known)
+    facts = signed if signed is not None else recall_facts(known, stack_uid=stack_uid)
     return Child(
         kind=kind,
         namespace=namespace,
@@ -149,6 +153,7 @@ def parse_child(
         hash=annotations.get(names.ANNOTATION_HASH, ""),
         requires=read_requires(annotations, facts),
         is_identified=facts is not None,
+        is_signed=signed is not None,
         is_labelled_by_us=facts is None and is_labelled(metadata),
         is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN,
         is_adopted=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED,
@@ -166,7 +171,7 @@ def find_facts(
     text = (metadata.get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, "")
     if not text or signatures is None:
         return None
-    if known is not None and known.is_identified and known.stack_uid == stack_uid and known.signature == text:
+    if known is not None and known.is_signed and known.stack_uid == stack_uid and known.signature == text:
         # Proven before. Most events change something else, and the proof costs more than all the rest of them.
         return signatures_module.parse(text.rpartition("/")[0])
     identity = names.identity(
@@ -177,6 +182,17 @@ def find_facts(
         name=metadata["name"],
     )
     return signatures_module.read(identity, text, signatures=signatures)
+
+
+def recall_facts(known: Child | None, *, stack_uid: str) -> Facts | None:
+    """What was proven of an earlier state of the same object, while its label names the same Stack.
+
+    So nobody sets an object free by taking the signature off while its Stack is deleted or suspended, and signs nothing.
+    """
+    if known is None or not known.is_identified or known.stack_uid != stack_uid:
+        return None
+    requires = signatures_module.digest(",".join(known.requires))
+    return Facts(resource=known.resource, incarnation=known.incarnation, requires=requires)
 
 
 def read_requires(annotations: Mapping[str, str], facts: Facts | None) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def find(child: Child, desired: Desired, memory: Memory) -> Finding:
     altered = memory.altered.get(child.uid)
     if altered is not None and altered.hash == desired.hash:
         finding = with_altered(finding, altered, child, desired)
-    return finding if child.is_identified else with_signature(finding)
+    return finding if child.is_signed else with_signature(finding)
 
 
 def with_altered(finding: Finding, altered: Altered, child: Child, desired: Desired) -> Finding:

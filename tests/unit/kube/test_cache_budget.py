@@ -144,7 +144,8 @@ async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
             version = 2000 + round_ * 10_000 + at * 4
             await bench.change(forged(name, version, data={"a": "y" * size}))
             await bench.change(forged(name, version + 1, data={"a": "z"}))
-            await bench.change(make_object(name, version + 2, data={"a": "y" * size}))
+            signed_for_another = {names.LABEL_STACK_UID: "s2", names.LABEL_RESOURCE: name}
+            await bench.change(make_object(name, version + 2, labels=signed_for_another, data={"a": "y" * size}))
             await bench.change(forged(name, version + 3, data={"a": "x" * size}))
     assert [child.omitted for child in bench.caches.children_of("s1", UNPROVEN)] == [()] * whole
 

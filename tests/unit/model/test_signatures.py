@@ -142,9 +142,17 @@ def test_a_proof_holds_for_the_next_state_of_the_object_only_as_long_as_it_is_th
     known = parse(make_object())
     later = change(annotations={"incarnation": "4"})
     assert facts_of(parse(later, signatures=ANOTHER_KEY, known=known)) == facts_of(known)
-    forged = change(annotations={"signature": sign(signer=ANOTHER_KEY)})
-    assert not parse(forged, known=known).is_identified
     assert not parse(change(labels={"stack-uid": "stack-2"}), known=known).is_identified
+
+
+@pytest.mark.parametrize("signature", [None, f"db/9//{sign().rpartition('/')[2]}"])
+def test_an_object_that_was_proven_stays_a_child_when_its_signature_is_spoilt(signature: str | None) -> None:
+    """With the facts that were proven, for as long as the process has seen it; and it is known to need another."""
+    spoilt = change(annotations={"signature": signature})
+    found = parse(spoilt, known=parse(make_object()))
+    for _ in range(2):
+        assert (found.is_signed, facts_of(found)) == (False, (True, "web", 3, ("db/1", "cache/2")))
+        found = parse(spoilt, known=found)
 
 
 @pytest.mark.parametrize(
