@@ -13,6 +13,7 @@ import structlog
 
 from hearth import supervision
 from hearth.engine import engine, inbox, services
+from hearth.engine.ports import Evaluations
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.shards import Share
@@ -48,6 +49,10 @@ class NeverRests(AssertionError):
 
 Connect: TypeAlias = Callable[[FakeServer, Traffic], FakeWire]
 """How an operator comes by a connection."""
+
+
+Evaluate: TypeAlias = Callable[[inbox.Inbox], Evaluations]
+"""How an operator comes by what evaluates expressions that may take long."""
 
 
 class SilentObserver:
@@ -145,9 +150,20 @@ class Controller:
     """One life of the operator."""
 
     def __init__(
-        self, server: FakeServer, traffic: Traffic, share: Share, *, concurrency: int, connect: Connect = FakeWire
+        self,
+        server: FakeServer,
+        traffic: Traffic,
+        share: Share,
+        *,
+        concurrency: int,
+        connect: Connect = FakeWire,
+        evaluate: Evaluate = lambda _inbox: InProcess(),
     ) -> None:
-        """concurrency: writes of children in flight at most; connect: makes its connection to the server."""
+        """concurrency: writes of children in flight at most; connect: makes its connection to the server.
+
+        evaluate: makes what evaluates expressions that may take long.
+        """
+        self._evaluate = evaluate
         self._tasks: set[asyncio.Task[Any]] = set()
         self._clock = VirtualClock()
         self._context = contextvars.copy_context()
@@ -167,7 +183,7 @@ class Controller:
             inbox=heard,
             patience=attempts.Patience(chance=lambda: 0.5),
             rules=health.Rulebook(),
-            evaluations=InProcess(),
+            evaluations=self._evaluate(heard),
             own_namespace=OPERATOR_NAMESPACE,
         )
         self.engine = engine.Engine(services=shared, observer=SilentObserver(), concurrency=concurrency)
@@ -202,6 +218,8 @@ class FakeWorld:
         self.controllers: list[Controller] = []
         self.event_delay: float | None = None
         """Seconds that events travel to operators that start from now on; None: as usual."""
+        self.evaluate: Evaluate = lambda _inbox: InProcess()
+        """What evaluates expressions that may take long, for operators that start from now on."""
         self.concurrency = engine.CONCURRENCY
         """Writes of children in flight at most, for operators that start from now on."""
         self.user = FakeUser(self.server)
@@ -246,7 +264,8 @@ class FakeWorld:
     async def start_controller(self) -> None:
         """As the protocol says."""
         started = self.controllers = [
-            Controller(self.server, self.traffic, share, concurrency=self.concurrency) for share in self._shares
+            Controller(self.server, self.traffic, share, concurrency=self.concurrency, evaluate=self.evaluate)
+            for share in self._shares
         ]
         if self.event_delay is not None:
             for each in started:

@@ -168,6 +168,8 @@ JUDGED_BYTES = 16 * 1024 * 1024
 """Of what is known of their types, reckoned by their texts and mistakes."""
 CHECKED_NAMES = 20_000
 """Names in all environments that are kept for checking types: each takes a KiB."""
+SMALL_INPUT_BYTES = 4 * 1024
+"""Of an object as JSON, below which it is small without a closer look."""
 SMALL_INPUT_NODES = 500
 """Values in an object, below which an expression takes it as it is: converting them takes 50 microseconds."""
 SMALL_INPUT_TEXT = 16 * 1024

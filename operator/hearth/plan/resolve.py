@@ -167,7 +167,7 @@ class Resolver:
         """The same, whatever is suspended. unready: what it requires and has to wait for."""
         if unready:
             return waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
-        values = {required: self._find_values(required, standings[required].child) for required in resource.requires}
+        values = {required: fields_of(standings[required].child) for required in resource.requires}
         wanted = self._evaluate(resource, standings, values)
         if not isinstance(wanted, Wanted):
             return _told(wanted, child=find_current(children))
@@ -188,13 +188,13 @@ class Resolver:
         )
         return stops.hold(subject, self._decide(subject))
 
-    def _find_values(self, name: str, child: Child | None) -> Mapping[str, object] | None:
-        """What expressions see of a child; its size is only looked at when it has changed."""
-        if child is None:
+    def _enlarge(self, name: str, fields: Mapping[str, object] | None) -> Mapping[str, object] | None:
+        """The fields of a child as expressions take them; their size is only looked at when they have changed."""
+        if fields is None:
             return None
         seen = self._seen.get(name)
-        if seen is None or seen[0] is not child.fields:
-            seen = self._seen[name] = child.fields, expressions.enlarge(child.fields)
+        if seen is None or seen[0] is not fields:
+            seen = self._seen[name] = fields, expressions.enlarge(fields)
         return seen[1]
 
     def find_desired(self, name: str, child: Child | None = None) -> Desired | None:
@@ -229,7 +229,7 @@ class Resolver:
         known = self._wanted.get(resource.name)
         if known is not None and (known.inputs is inputs or known.inputs == inputs):
             return known
-        outcome = resource.manifest.evaluate(values)
+        outcome = resource.manifest.evaluate({name: self._enlarge(name, fields) for name, fields in values.items()})
         if not isinstance(outcome, Known):
             return outcome
         if not resource.is_constant and (mistake := find_mistake(resource, outcome.value)) is not None:

@@ -1,0 +1,204 @@
+"""Expressions that are evaluated elsewhere: waited for, taken up when they are there, and told when they exceed a limit."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import orjson
+
+from hearth.engine.inbox import EVALUATED, Inbox
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.sandbox import worker
+from hearth.sandbox.pool import Pool
+from hearth.sandbox.process import CPU, Process, interpret
+from hearth.template.cost import Cost
+from hearth.template.evaluation import Answer
+from support import fake_kinds, fake_world
+from support.fake_world import FakeWorld
+from support.virtual_time import VirtualClock
+from support.world import Address
+
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+SECONDS = 5.0
+"""Until an expression is evaluated; then its Stack rests for several times as long."""
+EXCESSIVE = "too-much"
+"""Whatever mentions that exceeds its share of CPU."""
+
+
+@dataclass
+class SlowProcess:
+    """An evaluator process that takes virtual time, within this process."""
+
+    asked: list[str] = field(default_factory=list)
+    is_usable: bool = True
+
+    async def ask(self, text: str, packed: bytes) -> Answer:
+        """The value, after a while."""
+        self.asked.append(text)
+        await asyncio.sleep(SECONDS)
+        self.is_usable = EXCESSIVE not in text
+        return interpret(*worker.evaluate(text, orjson.loads(packed))) if self.is_usable else CPU
+
+    async def end(self) -> int:
+        """Nothing is there."""
+        return 0
+
+
+class SlowPool(Pool):
+    """Evaluates whatever needs a bound in a slow process."""
+
+    def admits(self, cost: Cost) -> bool:
+        """Nothing."""
+        return False
+
+
+def make_world(world: FakeWorld) -> SlowProcess:
+    """Let operators that start from now on evaluate slowly; the process that they use."""
+    process = SlowProcess()
+
+    async def start() -> Process:
+        process.is_usable = True
+        return process  # type: ignore[return-value]  # a process that is none
+
+    def make(inbox: Inbox) -> Pool:
+        return SlowPool(tell=lambda uid: inbox.mark(uid, EVALUATED), start=start, now=VirtualClock().monotonic)
+
+    world.evaluate = make
+    return process
+
+
+def make_stack(resources: Object, **template: object) -> Object:
+    """A Stack with these resources."""
+    metadata = {"name": STACK.name, "namespace": STACK.namespace}
+    manifest = {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata}
+    return {**manifest, "spec": {"template": {"resources": resources, **template}}}
+
+
+def make_config(value: str) -> Object:
+    """A ConfigMap with one value."""
+    return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value}}}
+
+
+def read(world: FakeWorld) -> list[str]:
+    """The values of all ConfigMaps."""
+    return sorted(each["data"]["value"] for each in world.server.list_all(fake_kinds.CONFIG_MAP.kind))
+
+
+async def read_status(world: FakeWorld) -> Object:
+    """That of the Stack."""
+    found = await world.user.find(STACK)
+    assert found is not None
+    status: Object = found.get("status") or {}
+    return status
+
+
+def test_a_definition_waits_for_its_expressions_and_asks_for_all_of_them_at_once() -> None:
+    """Each is evaluated once; nothing is written before."""
+
+    async def story(world: FakeWorld) -> None:
+        process = make_world(world)
+        await world.start_controller()
+        await world.user.create(
+            make_stack(
+                {
+                    "a": make_config("${params.l.map(i, string(i + 1)).join('')}"),
+                    "b": make_config("${params.l.map(i, string(i)).join('')}"),
+                },
+                parameters={"l": {"type": "array", "default": [1, 2]}},
+                conditions={"c": "params.l.map(i, string(i)).join() == '12'"},
+            )
+        )
+        await world.wait(SECONDS)
+        assert read(world) == []
+        await world.wait(20 * SECONDS)
+
+        assert read(world) == ["12", "23"]
+        assert len(process.asked) == len(set(process.asked)) == 3
+        assert (await read_status(world))["phase"] == "CreateComplete"
+
+    fake_world.run(story)
+
+
+def test_a_resource_waits_for_its_expressions_and_says_so() -> None:
+    """It goes on by itself; so it does after a change of what it reads, and outputs follow."""
+
+    async def story(world: FakeWorld) -> None:
+        make_world(world)
+        await world.start_controller()
+        doubled = make_config("${[a.data.value, a.data.value].join('')}")
+        outputs = {"both": {"value": "${[a.data.value, b.data.value].join('+')}"}}
+        await world.user.create(make_stack({"a": make_config("one"), "b": doubled}, outputs=outputs))
+        await world.wait(SECONDS - 1)
+        problems = (await read_status(world))["problems"]
+        await world.wait(20 * SECONDS)
+        before, status = read(world), await read_status(world)
+        await world.user.patch(STACK, {"spec": {"template": {"resources": {"a": make_config("two")}}}})
+        await world.wait(20 * SECONDS)
+
+        assert [(each["resource"], each["reason"]) for each in problems] == [("b", "Evaluating")]
+        assert "waits for the evaluation of `[a.data.value, a.data.value].join('')`" in problems[0]["message"]
+        assert (before, status["outputs"]) == (["one", "oneone"], {"both": "one+oneone"})
+        assert (read(world), (await read_status(world))["outputs"]) == (["two", "twotwo"], {"both": "two+twotwo"})
+
+    fake_world.run(story)
+
+
+def test_what_exceeds_its_share_fails_its_resource_and_is_not_tried_again() -> None:
+    """The others are there; after another change it is as it should be."""
+
+    async def story(world: FakeWorld) -> None:
+        process = make_world(world)
+        await world.start_controller()
+        excessive = make_config("${[a.data.value, '" + EXCESSIVE + "'].join('')}")
+        await world.user.create(make_stack({"a": make_config("one"), "b": excessive}))
+        await world.wait(100 * SECONDS)
+        problem = (await read_status(world))["problems"][0]
+        asked = list(process.asked)
+        await world.user.patch(
+            STACK, {"spec": {"template": {"resources": {"b": make_config("${[a.data.value, a.data.value].join('')}")}}}}
+        )
+        await world.wait(20 * SECONDS)
+
+        place = "spec.template.resources.b.manifest.data.value: expression took more than 1 s of CPU; simplify it: `"
+        assert (problem["reason"], problem["message"].startswith(place)) == ("ExpressionFailed", True)
+        assert len(asked) == 1
+        assert read(world) == ["one", "oneone"]
+
+    fake_world.run(story)
+
+
+def test_an_excess_in_a_definition_is_one_of_its_mistakes() -> None:
+    """Told together with the others, and nothing is written."""
+
+    async def story(world: FakeWorld) -> None:
+        make_world(world)
+        await world.start_controller()
+        excessive = make_config("${['" + EXCESSIVE + "'].join('')}")
+        await world.user.create(make_stack({"a": excessive, "b": make_config("${1 / 0}")}))
+        await world.wait(20 * SECONDS)
+        status = await read_status(world)
+
+        message = next(each["message"] for each in status["conditions"] if each["reason"] == "InvalidTemplate")
+        assert "spec.template.resources.a.manifest.data.value: expression took more than 1 s of CPU" in message
+        assert "spec.template.resources.b.manifest.data.value: `1 / 0` fails" in message
+        assert read(world) == []
+
+    fake_world.run(story)
+
+
+def test_a_stack_that_is_deleted_while_it_waits_is_gone() -> None:
+    """Nobody waits for its expressions."""
+
+    async def story(world: FakeWorld) -> None:
+        make_world(world)
+        await world.start_controller()
+        await world.user.create(make_stack({"a": make_config("one"), "b": make_config("${[a.data.value].join('')}")}))
+        await world.wait(1.0)
+        await world.user.delete(STACK)
+        await world.wait(20 * SECONDS)
+
+        assert (await world.user.find(STACK), read(world)) == (None, [])
+
+    fake_world.run(story)
