@@ -208,7 +208,10 @@ def is_same(old: Child, new: Child) -> bool:
     """Whether nothing changed that anybody reads; all else that a child tells comes from these."""
     # One version is one state, however much of it is shown; those who asked to see more hear `on_synced`.
     try:
-        return old.resource_version == new.resource_version or has_same_parts(old, new)
+        if old.resource_version == new.resource_version:
+            # A wider watch may bring to light that the very same state cannot be read.
+            return old.defect == new.defect
+        return has_same_parts(old, new)
     except RecursionError:
         # Too deep to be compared: then it is looked at.
         return False
