@@ -54,7 +54,7 @@ def test_a_stack_takes_neither_the_lease_nor_rights(threats: ThreatWorld) -> Non
         author.create(make_stack(tenant.namespace, name, {"r": resource}))
     for name in ("lease", "role", "cluster-role"):
         problem = threats.wait_problem(tenant.namespace, name)
-        assert problem["reason"] in ("Denied", "KindNotAvailable"), problem
+        assert problem["reason"] in ("Denied", "Forbidden"), problem
 
     assert get_holder(threats) == leader
     assert leader != "mallory"
