@@ -131,7 +131,9 @@ class Intake:
     def look_at_flow(self, stack: StackObject) -> None:
         """Follow at once what the spec says of how to go about it."""
         self.wishes.recall(
-            stack, hashes=self.services.hashes, count_revisions=lambda: len(self.services.home.revisions(self.uid))
+            stack,
+            hashes=self.services.hashes,
+            count_revisions=lambda: len(self.acceptor.load_revisions(stack).verified),
         )
         if stack.generation != self._flow_of:
             has_parents = names.ANNOTATION_INHERITED in stack.annotations

@@ -172,3 +172,34 @@ def test_nothing_is_left_behind_though_the_kinds_were_forged() -> None:
         assert (await world.user.find(STACK), await world.user.find(CHILD)) == (None, None)
 
     fake_world.run(play)
+
+
+def test_a_new_stack_takes_forged_revisions_for_no_history_of_its_own() -> None:
+    """Else whoever can label a revision could keep its first failure from being rolled back."""
+
+    async def play(world: FakeWorld) -> None:
+        metadata = {"name": STACK.name, "namespace": STACK.namespace}
+        spec = make_spec("1", rollback={"onFailure": True})
+        spec["template"]["resources"]["a"]["failedWhen"] = ["a.metadata.name != ''"]
+        made = await world.user.create(
+            {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
+        )
+        labels = {names.LABEL_STACK_UID: made["metadata"]["uid"]}
+        for number in range(1, 4):
+            annotations = {names.ANNOTATION_REVISION: str(number)}
+            about = {"name": f"forged-{number}", "namespace": "default", "labels": labels, "annotations": annotations}
+            await world.user.create(
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ControllerRevision",
+                    "metadata": about,
+                    "revision": number,
+                    "data": {},
+                }
+            )
+        await world.start_controller()
+        await world.wait_rest(nothing)
+        status = (await world.user.find(STACK) or {})["status"]
+        assert (status["phase"], await world.user.find(CHILD)) == ("RollbackComplete", None)
+
+    fake_world.run(play)
