@@ -46,6 +46,7 @@ def configure(*, format_: LogFormat, level: LogLevel, stream: TextIO = sys.stder
     root.addHandler(handler)
     root.setLevel(number)
     # Else Python writes its warnings between the lines of JSON.
+    logging.captureWarnings(False)  # where something else took them back since the last time, this alone makes it try
     logging.captureWarnings(True)
     for name, least in LIBRARY_LEVELS.items():
         logging.getLogger(name).setLevel(max(least, number))

@@ -175,7 +175,7 @@ async def test_a_revision_is_stored_read_and_collected_with_its_stack(
     """Storing it twice is fine: it stays as it was stored first."""
     stack = await create_stack(connection, home, namespace)
     kinds = frozenset({"v1/ConfigMap"})
-    revision = Revision(name="shop-abc", number=1, hash="k1:abc", kinds=kinds)
+    revision = Revision(name="shop-abc", number=1, hash="k1:abc", kinds=kinds, namespace=namespace, owner=stack.uid)
     await home.create_revision(stack, revision, DEFINITION)
     assert home.revisions(stack.uid) == (revision,)
     more = Revision(name="shop-abc", number=2, hash="k1:abc", kinds=kinds | {"v1/Secret"})
@@ -194,7 +194,9 @@ async def test_a_large_definition_comes_back(connection: Connection, home: KubeH
     """Through the server's own limits and codecs."""
     stack = await create_stack(connection, home, namespace)
     definition: Object = {"template": {"text": "ä" * 400_000}, "parameters": {"a": 1.5, "b": None, "c": [True]}}
-    revision = Revision(name="shop-large", number=1, hash="k1:abc", kinds=frozenset())
+    revision = Revision(
+        name="shop-large", number=1, hash="k1:abc", kinds=frozenset(), namespace=namespace, owner=stack.uid
+    )
     await home.create_revision(stack, revision, definition)
     assert await home.get_definition(stack, revision) == definition
     assert home.revisions(stack.uid) == (revision,)

@@ -18,6 +18,7 @@ from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.causes import Cause
+from support import signing
 
 MANAGER = "hearth:test/shop"
 
@@ -61,6 +62,7 @@ class Tokens:
 async def cluster(connection: Connection) -> AsyncIterator[KubeCluster]:
     """A cluster whose kinds are known."""
     made = KubeCluster(connection, Ears())
+    made.trust(signing.Trusting())
     await made.open()
     yield made
     await made.close()
@@ -77,7 +79,7 @@ def config_map(namespace: str, name: str = "one", **metadata: Any) -> Object:
     """A child."""
     labels = {names.LABEL_STACK_UID: f"uid-{namespace}", names.LABEL_RESOURCE: "config"}
     shown = {"name": name, "namespace": namespace, "labels": labels, **metadata}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": shown, "data": {"a": "1"}}
+    return signing.sign({"apiVersion": "v1", "kind": "ConfigMap", "metadata": shown, "data": {"a": "1"}})
 
 
 # ---------------------------------------------------------------- who we are

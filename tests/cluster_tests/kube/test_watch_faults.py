@@ -186,7 +186,6 @@ INTERRUPTIONS = [
         id="ERROR 500 in stream",
     ),
     pytest.param(b"<html>502 Bad Gateway</html>\n", "broken", 1, id="garbage line"),
-    pytest.param(b'{"type":"MODIFIED","object":{}}\n', "broken", 1, id="an event without an object"),
     pytest.param(
         b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}\n', "backwards", 2, id="version goes back"
     ),
@@ -207,6 +206,15 @@ async def test_what_breaks_a_stream_loses_nothing(build: Build, piece: bytes, re
     await world.settle()
     assert world.fresh_lists() >= lists
     assert world.restarts()[reason] == 1
+
+
+async def test_an_event_without_an_object_is_skipped(build: Build) -> None:
+    """The stream goes on, and nothing is listed again."""
+    world = await build()
+    await world.proxy.say(b'{"type":"MODIFIED","object":{}}\n')
+    await change_everything(world)
+    await world.settle()
+    assert (world.restarts(), world.fresh_lists()) == ({}, 1)
 
 
 async def test_half_a_line_and_a_cut_lose_nothing(build: Build) -> None:
