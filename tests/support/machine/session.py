@@ -344,7 +344,7 @@ class Session:
         is_whole = str(expectations.status_of(stack).get("phase")).endswith("Complete")
         if self.is_deleting or not (since.is_clean and is_whole and since.edits <= 1 and not since.others):
             return
-        sent = self.world.traffic.requests[since.requests :]
+        sent = [each for each in self.world.traffic.requests[since.requests :] if not self._is_others(each)]
         applied = Counter(request.resource for request in sent if request.verb == "apply")
         wish = expectations.status_of(stack)["wish"]
         most = judging.count_most_applies(self.revisions(), wish["cause"])
@@ -355,6 +355,16 @@ class Session:
             wrong.append(f"nothing was asked for, and these were sent: {[str(each) for each in sent]}")
         if wrong:
             self.fail(wrong)
+
+    def _is_others(self, request: traffic.Request) -> bool:
+        """Whether the hostile tenant causes a request: a list of all namespaces, or the Event that tells of its forgeries."""
+        if self.mallory is None:
+            return False
+        told = any(
+            (name, reason) == (STACK.name, "UnprovenObjects") for name, _, reason, _ in self.world.traffic.events
+        )
+        is_list = request.verb == "list" and not request.namespace
+        return is_list or (told and (request.verb, request.name) == ("event", STACK.name))
 
     def _check_silence(self) -> None:
         """Nothing is sent any more, however long nobody does anything; not even by another operator."""
