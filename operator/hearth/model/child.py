@@ -76,6 +76,8 @@ class Child:
     """Whether it was somebody else's before."""
     is_held_down: bool
     """Whether the field manager of suspending states fields of its spec."""
+    has_record: bool
+    """Whether it carries the annotation `hearth.dev/suspended` at all, whoever wrote that."""
     has_own_record: bool
     """Whether the field manager of suspending owns the annotation `hearth.dev/suspended`."""
     fields: Mapping[str, Any]
@@ -158,6 +160,7 @@ def parse_child(
         is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN,
         is_adopted=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED,
         is_held_down=any(map(is_held, metadata.get("managedFields") or ())),
+        has_record=names.ANNOTATION_SUSPENDED in annotations,
         has_own_record=names.ANNOTATION_SUSPENDED in annotations and holds_record(metadata),
         fields=cut(raw, kind=kind, paths=paths),
         ownership=find_ownership(raw),

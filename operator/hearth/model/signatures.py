@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hearth.model import limits
 
@@ -34,8 +33,7 @@ class Signer(Protocol):
         """The signature of `value` for that purpose; no slash is in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(NamedTuple):
     """What a valid signature says of its object."""
 
     resource: str

@@ -105,5 +105,4 @@ def decode(data: Any) -> Object:
 
 def is_comparable(child: Child, *, hash_: str) -> bool:
     """Whether the object claims to be what the definition of that hash says, so that its values must be the stated ones."""
-    is_suspended = names.ANNOTATION_SUSPENDED in (child.fields["metadata"].get("annotations") or {})
-    return child.is_identified and not child.deleting and not is_suspended and child.hash == hash_
+    return child.is_identified and not child.deleting and not child.has_record and child.hash == hash_

@@ -19,7 +19,7 @@ from hearth.template.blueprint import Replacement
 
 def decide(subject: Subject, child: Child, desired: Desired, finding: Finding) -> Standing:
     """The standing of a resource whose object is there: does it have the definition, and keep it?"""
-    is_suspended = subject.records.is_suspended(child)
+    is_suspended = child.has_record and subject.records.is_suspended(child)
     if is_suspended:
         finding = suspending.reclaim(child, finding, subject.records)
     elif child.is_held_down and finding.left:

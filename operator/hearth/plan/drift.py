@@ -59,8 +59,7 @@ def find(child: Child, desired: Desired, memory: Memory) -> Finding:
         finding = look(child, desired, memory)
     else:
         finding = look_before_change(child, desired)
-    altered = memory.altered.get(child.uid)
-    if altered is not None and altered.hash == desired.hash:
+    if memory.altered and (altered := memory.altered.get(child.uid)) is not None and altered.hash == desired.hash:
         finding = with_altered(finding, altered, child, desired)
     return finding if child.is_signed else with_signature(finding)
 

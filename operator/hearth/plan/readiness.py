@@ -25,8 +25,9 @@ def judge(resource: ResourceBlueprint, child: Child, values: Values, rules: Rule
         return stand(child, State.PROGRESSING, "Terminating", f"is being deleted{held}; it comes back when it is gone")
     if child.mark is not None:
         return stand(child, State.FAILED, UNHEALTHY, f"is marked unhealthy: {child.mark}")
-    rules_of_its_own = (*resource.failed_when, *resource.ready_when)
-    seen = {**values, resource.name: expressions.enlarge(child.fields)} if rules_of_its_own else values
+    seen = values
+    if resource.failed_when or resource.ready_when:
+        seen = {**values, resource.name: expressions.enlarge(child.fields)}
     for rule in resource.failed_when:
         outcome = rule.evaluate(seen)
         if isinstance(outcome, Known) and outcome.value is True:

@@ -118,7 +118,12 @@ class Resolver:
         standings: of everything that it requires; children: the objects that carry its label; now: monotonic seconds.
         """
         try:
-            standing = self._settle(name, standings, children, memory=memory, now=now)
+            resource = self._blueprint.resources[name]
+            unready = [required for required in resource.requires if not standings[required].is_ready]
+            standing = self._judge(resource, standings, children, unready, memory=memory, now=now)
+            if not (standing.is_ready or standing.state is State.PROGRESSING):
+                waits_for = (standings[each] for each in unready)
+                standing = restoring.settle(name, standing, waits_for, memory=memory, records=self.records, now=now)
         except Exception as error:  # noqa: BLE001 -- its neighbors go on; it is reported
             self.on_error(name, error)
             return self._fail(name, children, now=now)
@@ -136,23 +141,6 @@ class Resolver:
             child=find_current(children),
             wake_at=retry.due,
         )
-
-    def _settle(
-        self,
-        name: str,
-        standings: Mapping[str, Standing],
-        children: tuple[Child, ...],
-        *,
-        memory: Memory,
-        now: float,
-    ) -> Standing:
-        resource = self._blueprint.resources[name]
-        unready = [required for required in resource.requires if not standings[required].is_ready]
-        standing = self._judge(resource, standings, children, unready, memory=memory, now=now)
-        if standing.is_ready or standing.state is State.PROGRESSING:
-            return standing
-        waits_for = (standings[each] for each in unready)
-        return restoring.settle(name, standing, waits_for, memory=memory, records=self.records, now=now)
 
     def _judge(
         self,
@@ -216,7 +204,7 @@ class Resolver:
         kind = self._kinds.find(resource.api_version, resource.kind)
         if kind is None:
             return f"the cluster serves no kind {resource.kind} in {resource.api_version}; it goes on when that appears"
-        if kind in self.denied:
+        if self.denied and kind in self.denied:
             return Denial(
                 f"the operator may not watch {kind.key} objects: {self.denied[kind]}; give its account the right, or remove "
                 f"the resource"
@@ -299,7 +287,9 @@ class Resolver:
         # What is not proven ours is signed first; only then anything may be made or deleted in its place.
         judge = decide.decide if child.mark is None or not child.is_identified else curing.cure
         standing = judge(subject, child, desired, finding)
-        remarks = drift.tell(subject.resource, child, finding, desired, subject.memory) + self.records.tell(child)
+        remarks = drift.tell(subject.resource, child, finding, desired, subject.memory)
+        if child.has_record:
+            remarks += self.records.tell(child)
         return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
 
     def _find_omitted(self, subject: Subject, child: Child) -> Path:

@@ -67,8 +67,10 @@ class SuspendRecords:
 
     def find(self, child: Child) -> Record | None:
         """The trusted record; None where there is none."""
+        if not child.has_own_record:
+            return None
         text = find_text(child)
-        if text == AWAKE or not child.has_own_record or len(text) > limits.ANNOTATION_BYTES:
+        if text == AWAKE or len(text) > limits.ANNOTATION_BYTES:
             return None
         inputs = (text, child.stack_uid, rule := self.rules.find_suspension(child.kind))
         known = self._known.get(child.uid)
@@ -105,7 +107,7 @@ class SuspendRecords:
 
     def tell(self, child: Child) -> tuple[Remark, ...]:
         """What the Stack's owner is to know of a record that is not trusted."""
-        if find_text(child) == AWAKE or self.find(child) is not None:
+        if not child.has_record or find_text(child) == AWAKE or self.find(child) is not None:
             return ()
         command = f"kubectl annotate {child.kind.name.lower()} {child.name} {names.ANNOTATION_SUSPENDED}-"
         message = (

@@ -122,8 +122,10 @@ def trace(resources: Sequence[Draft], binder: Binder, edges: Mapping[str, Sequen
 
 def refuse_names(draft: Draft, binder: Binder) -> bool:
     """Whether a name or another part of the metadata that is known by now cannot be what it is to be; that is noted."""
-    path = f"{draft.source.path}.manifest.metadata"
-    mistakes = list(naming.find_mistakes(draft.dissection.skeleton.get("metadata"), path=path))
+    metadata = draft.dissection.skeleton.get("metadata")
+    if metadata is None:
+        return False
+    mistakes = list(naming.find_mistakes(metadata, path=f"{draft.source.path}.manifest.metadata"))
     # Where something is noted, that says more; and a value may be quoted only where it is not sensitive.
     known = {mistake.path for mistake in binder.mistakes} if mistakes else frozenset()
     for mistake in mistakes:

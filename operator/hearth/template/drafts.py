@@ -95,7 +95,7 @@ def examine(draft: Draft, examiner: Examiner, audience: Audience) -> Pieces[None
     path = f"{draft.source.path}.manifest"
     examiner.mistakes += draft.dissection.mistakes
     examine_literals(draft, examiner, path)
-    if (draft.group, draft.kind) == REVISION:
+    if draft.kind == REVISION[1] and draft.group == REVISION[0]:
         examiner.note(f"{path}.kind", "ControllerRevision is how revisions of Stacks are stored; take the resource out")
     if draft.served is not None and not draft.served.namespaced:
         examine_scope(draft, examiner, path)

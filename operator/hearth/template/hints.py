@@ -96,5 +96,6 @@ def shorten(text: str) -> str:
 
 def write_key(key: str) -> str:
     """One step of a path as kubectl writes it: `.spec`, `[app.kubernetes.io/name]`; cut where it is long."""
-    key = shorten(key)
+    if len(key) > _SHORT:
+        key = shorten(key)
     return f".{key}" if key.isidentifier() or key.replace("-", "_").isidentifier() else f"[{key}]"

@@ -27,11 +27,11 @@ class WeightedCache(Generic[Key, Entry]):
 
     def find(self, key: Key) -> Entry | None:
         """The entry, which counts as used now."""
-        found = self._entries.get(key)
-        if found is None:
+        try:
+            self._entries.move_to_end(key)
+        except KeyError:
             return None
-        self._entries.move_to_end(key)
-        return found[0]
+        return self._entries[key][0]
 
     def keep(self, key: Key, entry: Entry, *, weight: int) -> Entry:
         """Keep an entry at the expense of others, unless it alone is too heavy; the entry."""

@@ -136,8 +136,8 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "what comes of a step": (Runner, "finish", lambda _self, _key, step, _result: is_bad(step)),
     "the judgement of a resource": (
         Resolver,
-        "_settle",
-        lambda self, name, *_, **__: name == "bad" and self._stack.name == STACK.name,
+        "_judge",
+        lambda self, resource, *_, **__: resource.name == "bad" and self._stack.name == STACK.name,
     ),
     "a pass": (Board, "refresh", lambda self, *_, **__: self._resolver._stack.name == STACK.name),
     "accepting": (Acceptor, "compile", lambda _self, _definition, stack: is_shop(stack)),

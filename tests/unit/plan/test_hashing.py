@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from typing import Any
 
 import orjson
@@ -125,3 +126,33 @@ def test_a_signature_holds_for_its_purpose_and_value_alone() -> None:
     assert not HASHER.is_signed("identity", ["uid", 1], HASHER.hash(["identity", ["uid", 1]]))
     assert not HASHER.is_signed("identity", ["uid", 1], "é\ud800")
     assert not hashing.Hasher(OTHER_KEY).is_signed("identity", ["uid", 1], signature)
+
+
+@pytest.mark.parametrize("length", [16, 32, 63, 64, 65, 200])
+def test_a_digest_is_the_hmac_of_the_standard_library(length: int) -> None:
+    """For keys shorter than a block, as long as one, and longer."""
+    key = bytes(range(length))
+    keyed = hashing.Keyed(key)
+    for text in (b"", b"x", b"y" * 1000):
+        assert keyed.digest(text) == hmac.digest(key, text, "sha256").hex()
+
+
+@given(st.tuples(st.text(), st.text() | json_values), st.tuples(st.text(), st.text() | json_values))
+def test_no_two_purposes_and_values_are_signed_as_the_same_bytes(one: tuple[str, Any], other: tuple[str, Any]) -> None:
+    """Neither where one text ends and the next begins, nor text and JSON, can be mistaken."""
+    is_same = one[0] == other[0] and hashing.canonical(one[1]) == hashing.canonical(other[1])
+    assert (hashing.pack(*one) == hashing.pack(*other)) is is_same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(("ab", "c"), ("a", "bc"), id="where the purpose ends"),
+        pytest.param(("a", "b"), ("a", ["b"]), id="a text and a list"),
+        pytest.param(("a", '["a",1]'), ("a", 1), id="a text that is JSON"),
+        pytest.param(("", "1:ab"), ("a", "b"), id="a text that looks like a length"),
+    ],
+)
+def test_what_looks_alike_has_another_signature(one: tuple[str, Any], other: tuple[str, Any]) -> None:
+    """Of two parts that would be the same when joined."""
+    assert HASHER.sign(*one) != HASHER.sign(*other)
