@@ -8,8 +8,8 @@ import statistics
 
 import pytest
 
-from support.machine import neighbors
-from support.machine.neighbors import Stopwatch
+from support.stateful import neighbors
+from support.stateful.neighbors import Stopwatch
 
 WORSE = 1.5
 SHARED = 2.5

@@ -2,8 +2,9 @@
 
 import pytest
 
-from support import fake_world, interruptions, story, story_runner
-from support.story import Story
+from support.fake_world import crash_injection, fake_world
+from support.stories import story, story_runner
+from support.stories.story import Story
 
 STORIES = story.load_all()
 
@@ -24,10 +25,10 @@ def test_story_with_the_work_divided(told: Story) -> None:
 @pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
 def test_story_with_events_out_of_time(told: Story, delay: float) -> None:
     """Events that come before the answers to the writes that they tell of, and others that come seconds after."""
-    assert interruptions.perform(told, delay=delay).wrong == ""
+    assert crash_injection.perform(told, delay=delay).wrong == ""
 
 
 @pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
 def test_story_disturbed_at_every_write(told: Story) -> None:
     """Killed before or after any write, an answer lost, or a write refused: the same end, and nothing made twice."""
-    assert list(interruptions.disturb(told)) == []
+    assert list(crash_injection.disturb(told)) == []

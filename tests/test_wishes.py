@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from support.machine.rules import Attacked, Wishes
+from support.stateful.state_machine import Attacked, Wishes
 
 QUICK = settings(
     max_examples=100,

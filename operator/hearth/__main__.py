@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from hearth import lean
+from hearth import imports
 from hearth.cli import main as cli
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 def run(settings: Settings) -> int:
     """Run the operator until it is told to end; the exit code."""
     # Imported late, so that `hearth --help` does not pay for the whole operator.
-    with lean.for_good():
-        with lean.without("rich"):
+    with imports.for_good():
+        with imports.without("rich"):
             # It would take that along to show tracebacks, which is not our way to (see `hearth.serve.logs`).
             importlib.import_module("structlog")
-        from hearth import wiring
+        from hearth import app
 
-    return wiring.run(settings)
+    return app.run(settings)
 
 
 def main() -> None:

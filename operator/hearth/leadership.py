@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from hearth import supervision
-from hearth.kube.connection import Connection
-from hearth.kube.election import Election, Terms
+from hearth.kube.client.connection import Connection
+from hearth.kube.leader_election.leader_elector import Election, Terms
 from hearth.model import errors
 
 if TYPE_CHECKING:
-    from hearth.kube.credentials import CredentialSource
+    from hearth.kube.auth.credentials import CredentialSource
     from hearth.serve.metrics import Metrics
     from hearth.settings import Settings
 

@@ -1,6 +1,6 @@
 """What the operator is told when it starts: frozen values, and how they are read from text.
 
-Flags and environment variables are the business of `hearth.cli.run`; must not know what the settings are used for.
+Flags and environment variables are the business of `hearth.cli.commands.run`; must not know what the settings are used for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from hearth.model.shards import BUCKETS, WHOLE, Share
+from hearth.model.sharding import BUCKETS, WHOLE, Share
 
 LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]

@@ -340,7 +340,7 @@ def name_type(error: BaseException) -> str:
 
 
 def find_place(error: BaseException) -> str:
-    """Where an exception was raised: `hearth/engine/engine.py:12 _take_step`."""
+    """Where an exception was raised: `hearth/engine/stack_controller.py:12 _take_step`."""
     frames = describe_frames(error.__traceback__)
     return frames[-1] if frames else ""
 

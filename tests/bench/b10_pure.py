@@ -14,10 +14,10 @@ from benchmark import Benchmark
 from figures import Phase
 from lab import Wish
 
-from hearth.template import compiler
 from hearth.template.blueprint import Blueprint, Definition
-from support import blueprints
-from support.blueprints import World
+from hearth.template.compiler import compiler
+from support.units import blueprints
+from support.units.blueprints import World
 
 OBJECTS, QUICK = 2000, 50
 ROUNDS = 5

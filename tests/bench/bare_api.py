@@ -15,7 +15,8 @@ import aiohttp
 import orjson
 import yarl
 
-from hearth.kube import credentials, wire
+from hearth.kube.auth import credentials
+from hearth.kube.client import http_transport
 from hearth.model.child import Object
 
 JSON = "application/json"
@@ -95,7 +96,7 @@ async def connected(kubeconfig: str) -> AsyncIterator[BareApi]:
     """A client for the cluster that a kubeconfig names."""
     source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
     found = await asyncio.to_thread(source.load)
-    context = await asyncio.to_thread(wire.make_context, found)
+    context = await asyncio.to_thread(http_transport.make_context, found)
     headers = {"Authorization": found.authorization} if found.authorization else {}
     connector = aiohttp.TCPConnector(limit=0, ssl=context or True)
     async with aiohttp.ClientSession(

@@ -16,10 +16,10 @@ import kopf
 import uvloop
 
 from hearth.handlers import configuration, login
-from hearth.kube import credentials
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import CredentialSource
-from hearth.kube.stack_cache import StackCache
+from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
+from hearth.kube.cache.stack_cache import StackCache
+from hearth.kube.client.connection import Connection
 from hearth.model import names
 from hearth.serve import logs
 

@@ -21,8 +21,8 @@ import workload
 from bare_api import BareApi
 from workload import Workload
 
-from hearth.kube import requests
-from hearth.kube.stack_cache import STACK
+from hearth.kube.cache.stack_cache import STACK
+from hearth.kube.client import api_requests
 from hearth.model.child import Object
 
 VARIABLE = "HEARTH_TEST_KUBECONFIG"
@@ -66,7 +66,7 @@ async def measure(kubeconfig: str, *, stacks: int, rounds: int) -> dict[str, flo
 async def create(api: BareApi, work: Workload, namespace: str) -> list[str]:
     """The paths of Stacks as a user makes them, which nobody converges."""
     made = work.make_stacks(namespace)
-    path = requests.collection_path(STACK, namespace)
+    path = api_requests.collection_path(STACK, namespace)
 
     async def send(stack: Object) -> None:
         await api.send("POST", path, body=stack)

@@ -17,11 +17,13 @@ from scale_costs import Costs
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.shards import Share
-from support import fake_cache, fake_kinds, virtual_time
-from support.fake_server import FakeServer
-from support.fake_wire import FakeWire
-from support.traffic import Request, Traffic
+from hearth.model.sharding import Share
+from support import virtual_time
+from support.ports import fake_cache
+from support.ports.fake_connection import FakeWire
+from support.server import fake_kinds
+from support.server.fake_server import FakeServer
+from support.server.request_faults import Request, Traffic
 
 Answer = TypeVar("Answer")
 

@@ -17,7 +17,7 @@ import bare_api
 import figures
 import usage
 
-from hearth.cli.demonstration import operator_process
+from hearth.cli.demo import operator_process
 
 HOST = "127.0.0.1"
 LOOK = 0.02

@@ -13,11 +13,11 @@ import orjson
 import yaml
 from bare_api import BareApi
 
-from hearth.cli.demonstration.cluster import DEFINITION
-from hearth.kube import requests
-from hearth.kube.hash_key import NAMESPACES
-from hearth.kube.stack_cache import STACK
-from hearth.model import crd
+from hearth.cli.demo.demo_cluster import DEFINITION
+from hearth.kube.cache.stack_cache import STACK
+from hearth.kube.client import api_requests
+from hearth.kube.objects.hash_key import NAMESPACES
+from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -48,7 +48,7 @@ PATIENCE = 30.0
 async def install(api: BareApi) -> None:
     """Apply the CustomResourceDefinitions and the policy of the finalizer, and return when the kinds are served."""
     for definition in crd.make_crds():
-        path = requests.object_path(DEFINITION, "", definition["metadata"]["name"])
+        path = api_requests.object_path(DEFINITION, "", definition["metadata"]["name"])
         await api.apply(path, definition)
         while not is_established(await api.list(path)):  # noqa: ASYNC110 -- it is another process that we wait for
             await asyncio.sleep(LOOK)
@@ -68,7 +68,7 @@ async def install_policy(api: BareApi) -> None:
     policy["metadata"]["name"] = binding["metadata"]["name"] = binding["spec"]["policyName"] = NAME
     binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {LABEL: "policy"}}}
     for kind, raw in ((POLICY, policy), (BINDING, binding)):
-        await api.apply(requests.object_path(kind, "", NAME), raw)
+        await api.apply(api_requests.object_path(kind, "", NAME), raw)
 
 
 async def wait_policy(api: BareApi, namespace: str) -> None:
@@ -87,7 +87,7 @@ async def has_policy(api: BareApi, namespace: str) -> bool:
         "spec": {"template": {"resources": {}}},
     }
     try:
-        answer = await api.send("POST", f"{requests.collection_path(STACK, namespace)}?dryRun=All", body=probe)
+        answer = await api.send("POST", f"{api_requests.collection_path(STACK, namespace)}?dryRun=All", body=probe)
     except bare_api.Disturbed:
         # Those parts of the API server that judge by policies hear of a new kind later than those that serve it.
         return False
@@ -105,22 +105,22 @@ async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
     """The name of a fresh namespace. Nobody waits for its end: that it takes a while is nobody's business."""
     name = f"bench-{purpose.lower()}-{uuid.uuid4().hex[:6]}"
     metadata = {"name": name, "labels": {LABEL: "policy"}}
-    await api.send("POST", requests.collection_path(NAMESPACES), body={"metadata": metadata})
+    await api.send("POST", api_requests.collection_path(NAMESPACES), body={"metadata": metadata})
     try:
         if await has_policies(api):
             await wait_policy(api, name)
         yield name
     finally:
         await release_stacks(api, name)
-        await api.send("DELETE", requests.object_path(NAMESPACES, "", name))
+        await api.send("DELETE", api_requests.object_path(NAMESPACES, "", name))
 
 
 async def release_stacks(api: BareApi, namespace: str) -> None:
     """Let Stacks go that a benchmark left behind when it broke: no operator is there to do it."""
-    stacks = await api.list(requests.collection_path(STACK, namespace))
+    stacks = await api.list(api_requests.collection_path(STACK, namespace))
 
     async def release(stack: Object) -> None:
-        path = requests.object_path(STACK, namespace, stack["metadata"]["name"])
+        path = api_requests.object_path(STACK, namespace, stack["metadata"]["name"])
         await api.send("PATCH", path, body={"metadata": {"finalizers": None}}, content_type=bare_api.MERGE)
 
     await bare_api.for_each(stacks["items"], release)

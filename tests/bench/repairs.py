@@ -13,7 +13,7 @@ from bare_api import BareApi
 from watches import Arrivals
 from workload import CONFIG_MAP, Target
 
-from hearth.kube import requests
+from hearth.kube.client import api_requests
 from hearth.model.child import Object
 
 TAMPERED_VALUE = "tampered"
@@ -22,7 +22,7 @@ TAMPERED: Object = {"data": {"value": TAMPERED_VALUE}}
 
 def path_of(namespace: str, name: str) -> str:
     """Where a ConfigMap is."""
-    return requests.object_path(CONFIG_MAP, namespace, name)
+    return api_requests.object_path(CONFIG_MAP, namespace, name)
 
 
 def is_added(event: Object) -> bool:

@@ -21,10 +21,12 @@ from figures import Ceiling
 from workload import Target, Workload
 
 from hearth.engine.ports import Revision
-from hearth.kube import events, requests, revisions, stack_cache
-from hearth.kube.events import Occurrence
-from hearth.kube.revision_cache import CONTROLLER_REVISION
-from hearth.kube.stack_cache import STACK
+from hearth.kube.cache import stack_cache
+from hearth.kube.cache.revision_cache import CONTROLLER_REVISION
+from hearth.kube.cache.stack_cache import STACK
+from hearth.kube.client import api_requests
+from hearth.kube.objects import controller_revision, event_recorder
+from hearth.kube.objects.event_recorder import Occurrence
 from hearth.model import names
 from hearth.model.child import Object
 
@@ -76,7 +78,7 @@ def make_parts(workload: Workload, namespace: str) -> Iterator[Part]:
 async def create_stack(api: BareApi, part: Part) -> None:
     """The user's request, up to five more about the Stack, and one for each child."""
     namespace = part.stack["metadata"]["namespace"]
-    answer = await api.send("POST", requests.collection_path(STACK, namespace), body=part.stack)
+    answer = await api.send("POST", api_requests.collection_path(STACK, namespace), body=part.stack)
     if names.FINALIZER not in stack_cache.parse_stack(orjson.loads(answer)).finalizers:
         answer = await put_finalizers(api, part, [names.FINALIZER])
     await put_revision(api, part, answer, number=1)
@@ -85,7 +87,7 @@ async def create_stack(api: BareApi, part: Part) -> None:
         await api.apply(child.path, child.manifest)
     await put_status(api, part, number=1, is_ready=True)
     event = make_event(answer)
-    await api.send("POST", requests.collection_path(events.KIND, namespace), body=event)
+    await api.send("POST", api_requests.collection_path(event_recorder.KIND, namespace), body=event)
 
 
 async def change_stack(api: BareApi, part: Part) -> None:
@@ -123,8 +125,8 @@ async def put_revision(api: BareApi, part: Part, answer: bytes, *, number: int) 
     revision = Revision(name=f"{stack.name}-{stack.uid}-{number}", number=number, hash=f"{number:040}", kinds=kinds)
     spec = part.stack["spec"]
     definition = {"template": spec["template"], "parameters": spec["parameters"]}
-    path = requests.collection_path(CONTROLLER_REVISION, stack.namespace)
-    await api.send("POST", path, body=revisions.make_revision(stack, revision, definition))
+    path = api_requests.collection_path(CONTROLLER_REVISION, stack.namespace)
+    await api.send("POST", path, body=controller_revision.make_revision(stack, revision, definition))
 
 
 async def put_status(api: BareApi, part: Part, *, number: int, is_ready: bool) -> None:
@@ -167,4 +169,6 @@ def make_event(answer: bytes) -> Object:
     """The Event that says so."""
     stack = stack_cache.parse_stack(orjson.loads(answer))
     said = Occurrence(type_="Normal", reason="Complete", message="all 4 resources are ready")
-    return events.make_event(events.about_stack(stack), events.event_name(stack, said), said, TIMESTAMP)
+    return event_recorder.make_event(
+        event_recorder.about_stack(stack), event_recorder.event_name(stack, said), said, TIMESTAMP
+    )

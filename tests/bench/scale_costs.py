@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from support.traffic import WRITES
+from support.server.request_faults import WRITES
 
 KIB = 1024
 MIB = 1024 * KIB

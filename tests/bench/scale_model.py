@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scale_costs import GIB, MIB, Costs
 
-from hearth.engine.pacing import TURNS
+from hearth.engine.status.status_rate_limiter import TURNS
 
 STATUSES = 2
 """Of a Stack that is created in less than a second: the wish, and the end."""

@@ -19,14 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hearth.kube import credentials
-from hearth.kube.connection import Connection
-from hearth.model import crd
-from support import crew, fake_kinds, probe_player, real_user
-from support.crew import Crew
-from support.operator_process import OperatorProcess
-from support.real_user import RealUser
-from support.world import Address
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from hearth.model.api import crd
+from support.real import operator_fleet, real_user
+from support.real.operator_fleet import Crew
+from support.real.operator_process import OperatorProcess
+from support.real.real_user import RealUser
+from support.server import fake_kinds
+from support.stories import probe_controller
+from support.stories.world import Address
 
 COUNTS = (1, 2, 4)
 PATIENCE = 400.0
@@ -80,7 +82,7 @@ async def namespace(connection: Connection) -> AsyncIterator[RealUser]:
     made = await RealUser(connection, "").create({**top, "metadata": {"generateName": "bench-shards-"}})
     user = RealUser(connection, made["metadata"]["name"])
     yield user
-    await crew.abandon_stacks(user)
+    await operator_fleet.abandon_stacks(user)
     await user.delete(Address.of({**top, "metadata": made["metadata"]}))
 
 
@@ -106,7 +108,7 @@ async def create(user: RealUser, stacks: list[dict[str, Any]]) -> None:
             await user.create(stack)
 
     await asyncio.gather(*(create_one(stack) for stack in stacks))
-    await crew.wait_complete(user, *stacks, seconds=PATIENCE)
+    await operator_fleet.wait_complete(user, *stacks, seconds=PATIENCE)
 
 
 async def run_one(connection: Connection, kubeconfig: Path, *, count: int, stacks: int, size: int) -> None:
@@ -119,7 +121,8 @@ async def run_one(connection: Connection, kubeconfig: Path, *, count: int, stack
         async with working(user, kubeconfig, count) as operators:
             begun = time.monotonic()
             await create(
-                user, [crew.make_stack(user.namespace, size=size, name=f"s{number}") for number in range(stacks)]
+                user,
+                [operator_fleet.make_stack(user.namespace, size=size, name=f"s{number}") for number in range(stacks)],
             )
             took = time.monotonic() - begun
             tell(f"{count} of them create all", await measure(operators), took=took)
@@ -138,7 +141,7 @@ async def main() -> None:
     source = credentials.find_source(kubeconfig=str(options.kubeconfig), context=None, environ={})
     print(f"{options.stacks} Stacks of {options.size} ConfigMaps")
     async with Connection(source) as connection:
-        await real_user.install(RealUser(connection, ""), [*crd.make_crds(), probe_player.definition()])
+        await real_user.install(RealUser(connection, ""), [*crd.make_crds(), probe_controller.definition()])
         for count in COUNTS:
             await run_one(connection, options.kubeconfig, count=count, stacks=options.stacks, size=options.size)
 

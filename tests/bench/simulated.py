@@ -21,16 +21,18 @@ from measured_wire import MeasuredWire, Site, Tally
 from scale_costs import Costs
 from scale_model import Tree
 
-from hearth.engine import engine
+from hearth.engine import stack_controller
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.shards import Share
-from support import fake_kinds, fake_world, virtual_time
-from support.fake_server import FakeServer
-from support.fake_wire import FakeWire
-from support.fake_world import Controller
-from support.traffic import WRITES, Traffic
+from hearth.model.sharding import Share
+from support import virtual_time
+from support.fake_world import fake_world
+from support.fake_world.fake_world import Controller
+from support.ports.fake_connection import FakeWire
+from support.server import fake_kinds
+from support.server.fake_server import FakeServer
+from support.server.request_faults import WRITES, Traffic
 from support.virtual_time import VirtualClock
 
 NAMESPACE = "default"
@@ -133,7 +135,13 @@ class Simulation:
 
     async def _start(self) -> None:
         self._controllers = [
-            Controller(self.server, self.traffic, share, concurrency=engine.CONCURRENCY, connect=self._connector(share))
+            Controller(
+                self.server,
+                self.traffic,
+                share,
+                concurrency=stack_controller.CONCURRENCY,
+                connect=self._connector(share),
+            )
             for share in self._shares
         ]
         await asyncio.gather(*(each.start() for each in self._controllers))

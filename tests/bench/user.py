@@ -7,14 +7,14 @@ import workload as workload_module
 from lab import Lab
 from workload import Workload
 
-from hearth.kube import requests
-from hearth.kube.stack_cache import STACK
+from hearth.kube.cache.stack_cache import STACK
+from hearth.kube.client import api_requests
 from hearth.model.child import Object
 
 
 async def create(lab: Lab, workload: Workload) -> None:
     """Create every Stack; returns when all say that they are as wanted."""
-    path = requests.collection_path(STACK, lab.namespace)
+    path = api_requests.collection_path(STACK, lab.namespace)
 
     async def send(stack: Object) -> None:
         await lab.api.send("POST", path, body=stack)
@@ -47,4 +47,4 @@ async def delete(lab: Lab, workload: Workload) -> None:
 
 def path_of(stack: Object) -> str:
     """Where the Stack is."""
-    return requests.object_path(STACK, stack["metadata"]["namespace"], stack["metadata"]["name"])
+    return api_requests.object_path(STACK, stack["metadata"]["namespace"], stack["metadata"]["name"])

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import bare_api
 from bare_api import BareApi
 
-from hearth.kube import requests
-from hearth.kube.stack_cache import STACK
+from hearth.kube.cache.stack_cache import STACK
+from hearth.kube.client import api_requests
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -111,7 +111,7 @@ async def watching(
     api: BareApi, kind: Kind, namespace: str, take: Callable[[Object], None], *, selector: str = ""
 ) -> AsyncIterator[None]:
     """Have `take` hear of every change meanwhile. A selector means that only metadata are of interest."""
-    path = requests.collection_path(kind, namespace)
+    path = api_requests.collection_path(kind, namespace)
     version = (await api.list(f"{path}?limit=1"))["metadata"]["resourceVersion"]
 
     async def follow() -> None:

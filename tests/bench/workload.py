@@ -10,15 +10,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hearth.kube import requests
+from hearth.kube.client import api_requests
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan import desired
-from hearth.plan.desired import Standpoint
-from hearth.plan.hashing import Hasher
-from hearth.template import compiler
+from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.state import desired
+from hearth.plan.state.desired import Standpoint
 from hearth.template.blueprint import Definition, Known, ResourceBlueprint, StackIdentity
+from hearth.template.compiler import compiler
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 SERVICE_ACCOUNT = Kind(group="", version="v1", name="ServiceAccount", plural="serviceaccounts", namespaced=True)
@@ -195,4 +195,4 @@ def write_out(resource: ResourceBlueprint, stack: StackIdentity, written: Mappin
     requires = tuple(f"{name}/1" for name in resource.requires)
     whose = Standpoint(stack=stack, resource=resource.name, requires=requires, signer=HASHES)
     child = desired.want(outcome.value, kind=kind, hash_=HASHES.hash(outcome.value), whose=whose).at(1)
-    return Target(path=requests.object_path(kind, child.ref.namespace, child.ref.name), manifest=child.manifest)
+    return Target(path=api_requests.object_path(kind, child.ref.namespace, child.ref.name), manifest=child.manifest)

@@ -23,14 +23,14 @@ import failure
 import import_world
 from import_world import World
 
-from hearth.cli.demonstration import operator_process
-from hearth.cli.demonstration.cluster import Cluster
-from hearth.kube import credentials
-from hearth.kube.connection import Connection
-from hearth.kube.hash_key import NAMESPACES
-from hearth.kube.stack_cache import STACK
+from hearth.cli.demo import operator_process
+from hearth.cli.demo.demo_cluster import Cluster
+from hearth.kube.auth import credentials
+from hearth.kube.cache.stack_cache import STACK
+from hearth.kube.client.connection import Connection
+from hearth.kube.objects.hash_key import NAMESPACES
 from hearth.model import errors
-from hearth.template import plain_yaml
+from hearth.template.text import kubectl_yaml
 
 VARIABLE = "HEARTH_TEST_KUBECONFIG"
 LOOK = 0.25
@@ -174,7 +174,7 @@ async def import_file(file: str, namespace: str) -> Any:
     if process.returncode != 0:
         raise failure.Impossible(f"cannot be imported: {complaints.decode().strip()}")
     sys.stderr.write(complaints.decode())
-    (document,) = plain_yaml.parse_documents(output.decode())
+    (document,) = kubectl_yaml.parse_documents(output.decode())
     return document.value
 
 

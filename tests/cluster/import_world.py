@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.kube import requests
-from hearth.kube.connection import Connection
-from hearth.kube.discovery import Discovery
-from hearth.kube.hash_key import NAMESPACES
-from hearth.kube.schemas import Schemas
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.kube.discovery.discovery import Discovery
+from hearth.kube.discovery.schemas import Schemas
+from hearth.kube.objects.hash_key import NAMESPACES
 from hearth.model import errors, names
 from hearth.model.kinds import Kind
 
@@ -46,7 +46,7 @@ class World:
 
     async def create(self, kind: Kind, manifest: Any) -> Any:
         """The object as created."""
-        path = requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
+        path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
         return await self._connection.request("POST", path, body=manifest)
 
     async def create_namespace(self) -> str:
@@ -58,7 +58,7 @@ class World:
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Ask for the deletion; what is gone is fine."""
         try:
-            await self._connection.request("DELETE", requests.object_path(kind, namespace, name))
+            await self._connection.request("DELETE", api_requests.object_path(kind, namespace, name))
         except errors.Refused as refused:
             if refused.code != 404:
                 raise
@@ -67,7 +67,9 @@ class World:
         """Objects of a kind; none where it is no longer served. What came this very moment is asked for again."""
         while True:
             try:
-                answer = await self._connection.request("GET", requests.collection_path(kind, namespace), query=query)
+                answer = await self._connection.request(
+                    "GET", api_requests.collection_path(kind, namespace), query=query
+                )
             except errors.Refused as refused:
                 if refused.code in (404, 405):
                     return []
@@ -81,9 +83,9 @@ class World:
     async def give_address(self, service: Any) -> None:
         """Let a load balancer have one."""
         metadata = service["metadata"]
-        path = requests.object_path(SERVICE, metadata["namespace"], metadata["name"]) + "/status"
+        path = api_requests.object_path(SERVICE, metadata["namespace"], metadata["name"]) + "/status"
         body = {"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.10"}]}}}
-        await self._connection.request("PATCH", path, body=body, content_type=requests.MERGE_PATCH)
+        await self._connection.request("PATCH", path, body=body, content_type=api_requests.MERGE_PATCH)
 
     async def find_left(self, namespace: str, *, stack_uid: str) -> Left:
         """Everything in the namespace, and everything anywhere that carries the Stack's label."""

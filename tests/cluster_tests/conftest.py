@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube import credentials
-from hearth.kube.connection import Connection
-from hearth.model import crd
-from support import crew, probe_player, real_user
-from support.crew import Crew
-from support.real_user import RealUser
-from support.real_world import RealWorld
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from hearth.model.api import crd
+from support.real import operator_fleet, real_user
+from support.real.operator_fleet import Crew
+from support.real.real_user import RealUser
+from support.real.real_world import RealWorld
+from support.stories import probe_controller
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         user = RealUser(connection, namespace)
-        await real_user.install(user, [*crd.make_crds(), probe_player.definition()])
+        await real_user.install(user, [*crd.make_crds(), probe_controller.definition()])
         made = RealWorld(user, source)
         made.open()
         yield made
@@ -35,7 +36,7 @@ async def user(kubeconfig: Path, namespace: str) -> AsyncIterator[RealUser]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         made = RealUser(connection, namespace)
-        await real_user.install(made, [*crd.make_crds(), probe_player.definition()])
+        await real_user.install(made, [*crd.make_crds(), probe_controller.definition()])
         yield made
 
 
@@ -45,5 +46,5 @@ async def workers(kubeconfig: Path, user: RealUser, tmp_path: Path) -> AsyncIter
     made = Crew(kubeconfig=kubeconfig, namespace=user.namespace, folder=tmp_path)
     yield made
     await made.dismiss()
-    await crew.abandon_stacks(user)
+    await operator_fleet.abandon_stacks(user)
     assert [line for each in made.members for line in each.find_complaints()] == []

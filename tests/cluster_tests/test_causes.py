@@ -13,19 +13,22 @@ from pathlib import Path
 import pytest
 import structlog
 
-from hearth.kube import credentials
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import Credentials, CredentialSource
-from hearth.model import crd, names
+from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import Credentials, CredentialSource
+from hearth.kube.client.connection import Connection
+from hearth.model import names
+from hearth.model.api import crd
 from hearth.model.child import Object
-from hearth.plan.attempts import Patience
+from hearth.plan.retry.backoff import Patience
 from hearth.settings import Settings
-from support import fixed_source, probe_player, proxy, real_user, webhook
-from support.pulse import Pulse
-from support.real_user import RealUser
-from support.real_world import InProcess, RecordedMachine
-from support.traffic import Traffic
-from support.world import Address
+from support.change_signal import Pulse
+from support.real import admission_webhook, fault_proxy, real_user
+from support.real.real_user import RealUser
+from support.real.real_world import InProcess, RecordedMachine
+from support.server.request_faults import Traffic
+from support.stories import probe_controller
+from support.stories.world import Address
+from support.units import static_credentials
 
 FIRST_DELAY = 60.0
 """Seconds until the second try, and twice as many until the third: neither comes by itself while a test runs."""
@@ -110,7 +113,7 @@ async def site(kubeconfig: Path, namespace: str) -> AsyncIterator[Site]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         user = RealUser(connection, namespace)
-        await real_user.install(user, [crd.make_stack_crd(), probe_player.definition()])
+        await real_user.install(user, [crd.make_stack_crd(), probe_controller.definition()])
         yield Site(user, source, Traffic())
 
 
@@ -189,22 +192,22 @@ async def log_in(site: Site) -> CredentialSource:
     """The credentials of the account."""
     path = f"/api/v1/namespaces/{site.namespace}/serviceaccounts/deployer/token"
     answer = await site.user.connection.request("POST", path, body={"spec": {}})
-    return fixed_source.log_in(site.source.load(), answer["status"]["token"])
+    return static_credentials.log_in(site.source.load(), answer["status"]["token"])
 
 
 async def test_a_webhook_whose_pods_are_back(site: Site) -> None:
     """Its configuration stays as it is; the endpoints of the Service that it names tell."""
-    path = f"{webhook.CONFIGURATIONS}/{site.namespace}"
-    async with webhook.run_webhook() as guard, site.operator():
+    path = f"{admission_webhook.CONFIGURATIONS}/{site.namespace}"
+    async with admission_webhook.run_webhook() as guard, site.operator():
         body = guard.make_configuration(site.namespace, namespace=site.namespace)
         # The Service of a pod cannot be reached here: one names it, and another one answers.
         (answered,) = body["webhooks"]
         service = {"name": "guard", "namespace": site.namespace}
         named = {**answered, "name": "named.testing.hearth.dev", "clientConfig": {"service": service}}
         body["webhooks"].append({**named, "objectSelector": {"matchLabels": {"matches": "nothing"}}})
-        await site.user.connection.request("POST", webhook.CONFIGURATIONS, body=body)
+        await site.user.connection.request("POST", admission_webhook.CONFIGURATIONS, body=body)
         try:
-            await webhook.wait_asked(guard, site.user)
+            await admission_webhook.wait_asked(guard, site.user)
             guard.verdict = "fail"
             await site.create_stack("web")
             await site.until_tried(2)
@@ -222,8 +225,8 @@ async def test_a_webhook_whose_pods_are_back(site: Site) -> None:
 
 async def test_a_server_that_is_back(site: Site) -> None:
     """Writes are answered with 503 until it is; a watch of children that breaks and is heard again tells."""
-    async with proxy.run_proxy(site.source.load(), pulse=Pulse()) as between:
-        source = fixed_source.FixedSource(Credentials(server=between.url))
+    async with fault_proxy.run_proxy(site.source.load(), pulse=Pulse()) as between:
+        source = static_credentials.FixedSource(Credentials(server=between.url))
         async with site.operator(source):
             away = between.refuse(503, where="/configmaps/shop-")
             await site.create_stack("web")

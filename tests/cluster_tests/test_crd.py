@@ -14,7 +14,8 @@ import kubernetes.client
 import pytest
 from kubernetes.client import ApiException
 
-from hearth.model import crd, phases, stack
+from hearth.model import phases
+from hearth.model.api import crd, stack
 
 PROGRAM = Path(__file__).resolve().parents[1] / "cluster" / "controlplane.py"
 GROUP, VERSION, PLURAL = "hearth.dev", "v1alpha1", "stacks"

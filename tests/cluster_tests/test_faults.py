@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube import credentials
-from hearth.kube.credentials import CredentialSource
-from support import fault_site
-from support.fault_site import Site, elapse
+from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
+from support.real import fault_scenario
+from support.real.fault_scenario import Site, elapse
 
 CHILDREN = "/configmaps/shop-"
 """Of the writes of children; a status can be written meanwhile."""
@@ -27,7 +27,7 @@ def source(kubeconfig: Path) -> CredentialSource:
 @pytest.fixture
 async def site(source: CredentialSource, tmp_path: Path) -> AsyncIterator[Site]:
     """A fresh namespace, a proxy and an operator."""
-    async with fault_site.run_site(source, tmp_path) as made:
+    async with fault_scenario.run_site(source, tmp_path) as made:
         yield made
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube import credentials
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import CredentialSource
+from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
+from hearth.kube.client.connection import Connection
 from hearth.model import errors, names
 from hearth.model.child import Object
-from support import fault_site, fixed_source, real_user, webhook
-from support.fault_site import Site, elapse
-from support.webhook import Verdict, Webhook
+from support.real import admission_webhook, fault_scenario, real_user
+from support.real.admission_webhook import Verdict, Webhook
+from support.real.fault_scenario import Site, elapse
+from support.units import static_credentials
 
 RBAC = "rbac.authorization.k8s.io"
 ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -31,7 +32,7 @@ def source(kubeconfig: Path) -> CredentialSource:
 @pytest.fixture
 async def site(source: CredentialSource, tmp_path: Path) -> AsyncIterator[Site]:
     """A fresh namespace, a proxy and an operator."""
-    async with fault_site.run_site(source, tmp_path) as made:
+    async with fault_scenario.run_site(source, tmp_path) as made:
         yield made
 
 
@@ -41,14 +42,14 @@ async def site(source: CredentialSource, tmp_path: Path) -> AsyncIterator[Site]:
 @pytest.fixture
 async def guard(site: Site) -> AsyncIterator[Webhook]:
     """A webhook before every write of a ConfigMap in the site's namespace; as yet it allows all."""
-    async with webhook.run_webhook() as made:
+    async with admission_webhook.run_webhook() as made:
         body = made.make_configuration(site.namespace, namespace=site.namespace)
-        await site.user.connection.request("POST", webhook.CONFIGURATIONS, body=body)
+        await site.user.connection.request("POST", admission_webhook.CONFIGURATIONS, body=body)
         try:
             yield made
         finally:
             with contextlib.suppress(errors.Refused):
-                await site.user.connection.request("DELETE", f"{webhook.CONFIGURATIONS}/{site.namespace}")
+                await site.user.connection.request("DELETE", f"{admission_webhook.CONFIGURATIONS}/{site.namespace}")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ async def guard(site: Site) -> AsyncIterator[Webhook]:
 )
 async def test_a_webhook_in_the_way(site: Site, guard: Webhook, verdict: Verdict, said: str) -> None:
     """In the middle of a creation and of an update; what it lets through is there."""
-    await webhook.wait_asked(guard, site.user)
+    await admission_webhook.wait_asked(guard, site.user)
     guard.verdict = verdict
     await site.create()
     await site.until_said("cannot apply", said)
@@ -76,11 +77,11 @@ async def test_a_webhook_in_the_way(site: Site, guard: Webhook, verdict: Verdict
 
 async def test_a_webhook_that_is_taken_away(site: Site, guard: Webhook) -> None:
     """Its configuration goes while it denies."""
-    await webhook.wait_asked(guard, site.user)
+    await admission_webhook.wait_asked(guard, site.user)
     guard.verdict = "deny"
     await site.create()
     await site.until_said("not on a Friday")
-    await site.user.connection.request("DELETE", f"{webhook.CONFIGURATIONS}/{site.namespace}")
+    await site.user.connection.request("DELETE", f"{admission_webhook.CONFIGURATIONS}/{site.namespace}")
     await site.until_complete()
     await site.finish()
 
@@ -92,12 +93,12 @@ async def test_rights_that_are_taken_and_given_back(source: CredentialSource, tm
     """First those to write ConfigMaps, then all to them, watching included."""
     async with contextlib.AsyncExitStack() as parts:
         connection = await parts.enter_async_context(Connection(source))
-        namespace = await fault_site.make_namespace(connection, parts)
+        namespace = await fault_scenario.make_namespace(connection, parts)
         account = await make_account(connection, namespace, source)
         await grant(connection, namespace, "own", rules_of_the_operator())
         await grant(connection, namespace, "children", [rule([""], ["configmaps"], ALL)])
         site = await parts.enter_async_context(
-            fault_site.run_site(source, tmp_path, operator_source=account, namespace=namespace)
+            fault_scenario.run_site(source, tmp_path, operator_source=account, namespace=namespace)
         )
         await site.create()
         await site.until_complete()
@@ -116,7 +117,7 @@ async def make_account(connection: Connection, namespace: str, source: Credentia
     accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     await connection.request("POST", accounts, body={"metadata": {"name": "hearth"}})
     answer = await connection.request("POST", f"{accounts}/hearth/token", body={"spec": {}})
-    return fixed_source.log_in(source.load(), answer["status"]["token"])
+    return static_credentials.log_in(source.load(), answer["status"]["token"])
 
 
 def rules_of_the_operator() -> list[Object]:
@@ -166,7 +167,7 @@ async def test_a_namespace_that_goes(site: Site) -> None:
     await site.apply({"template": {"resources": {"a": slow, "b": after}}})
     await site.until_said("waits for a")
     await site.user.connection.request("DELETE", f"/api/v1/namespaces/{site.namespace}")
-    for _ in fault_site.attempts():
+    for _ in fault_scenario.attempts():
         if not await is_there(site, f"/api/v1/namespaces/{site.namespace}"):
             break
         await elapse(0.1)
@@ -222,7 +223,7 @@ def make_definition(site: Site) -> Object:
 async def until_phase(site: Site, phase: str) -> None:
     """Until the Stack says so of its present spec."""
     found: Object = {}
-    for _ in fault_site.attempts():
+    for _ in fault_scenario.attempts():
         found = await site.user.find(site.stack) or {}
         status = found.get("status") or {}
         if status.get("phase") == phase and status["observedGeneration"] == found["metadata"]["generation"]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube import credentials
-from hearth.kube.credentials import CredentialSource
-from support import components, fault_site
-from support.components import OwnPlane
-from support.fault_site import Site, elapse
+from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
+from support.real import control_plane_processes, fault_scenario
+from support.real.control_plane_processes import OwnPlane
+from support.real.fault_scenario import Site, elapse
 
 pytestmark = pytest.mark.cluster
 """Though these need no control plane that is there already."""
@@ -23,7 +23,7 @@ DOWN = [4.0, pytest.param(120.0, marks=pytest.mark.soak)]
 @pytest.fixture(scope="module")
 def own_plane(worker: str) -> Iterator[OwnPlane]:
     """One that may be broken."""
-    with components.run_plane(f"faults-{worker}") as plane:
+    with control_plane_processes.run_plane(f"faults-{worker}") as plane:
         yield plane
 
 
@@ -42,7 +42,7 @@ def source(own_plane: OwnPlane) -> CredentialSource:
 @pytest.fixture
 async def site(own_plane: OwnPlane, source: CredentialSource, tmp_path: Path) -> AsyncIterator[Site]:
     """A fresh namespace, a proxy and an operator."""
-    async with fault_site.run_site(source, tmp_path) as made:
+    async with fault_scenario.run_site(source, tmp_path) as made:
         yield made
         # Whatever a test left undone: the next one needs it.
         await asyncio.to_thread(own_plane.restore)
@@ -88,7 +88,7 @@ async def test_held_under_load(own_plane: OwnPlane, site: Site, component: str, 
 
 async def test_a_namespace_that_appears(own_plane: OwnPlane, source: CredentialSource, tmp_path: Path) -> None:
     """What was to be made in it is made at once: here the operator may serve all namespaces, which takes a server of its own."""
-    async with fault_site.run_site(source, tmp_path, serves="") as site:
+    async with fault_scenario.run_site(source, tmp_path, serves="") as site:
         elsewhere = f"{site.namespace}-elsewhere"
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": elsewhere}, "data": {"a": "b"}}
         await site.apply({"template": {"resources": {"web": {"manifest": manifest}}}})

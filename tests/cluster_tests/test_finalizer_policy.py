@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.kube import requests
+from hearth.kube.client import api_requests
 from hearth.model import errors, names
 from hearth.model.kinds import Kind
-from support import crew, fake_kinds
-from support.crew import make_stack
-from support.real_user import RealUser
-from support.real_world import POLL, TIMEOUT, RealWorld
-from support.world import Address
+from support.real import operator_fleet
+from support.real.operator_fleet import make_stack
+from support.real.real_user import RealUser
+from support.real.real_world import POLL, TIMEOUT, RealWorld
+from support.server import fake_kinds
+from support.stories.world import Address
 
 FOLDER = Path(__file__).resolve().parents[2] / "manifests" / "finalizer"
 GROUP = "admissionregistration.k8s.io"
@@ -54,7 +55,7 @@ async def bound(world: RealWorld) -> AsyncIterator[RealUser]:
     try:
         for kind, raw in made:
             try:
-                await user.connection.request("POST", requests.collection_path(kind), body=raw)
+                await user.connection.request("POST", api_requests.collection_path(kind), body=raw)
             except errors.Refused as refused:
                 if refused.code != 404:
                     raise
@@ -63,9 +64,9 @@ async def bound(world: RealWorld) -> AsyncIterator[RealUser]:
         yield user
     finally:
         # Where a test broke off, nobody else would.
-        await crew.abandon_stacks(user)
+        await operator_fleet.abandon_stacks(user)
         for kind, _ in made:
-            path = requests.object_path(kind, "", name)
+            path = api_requests.object_path(kind, "", name)
             try:
                 await user.connection.request("DELETE", path)
             except errors.Refused as refused:
@@ -75,7 +76,7 @@ async def bound(world: RealWorld) -> AsyncIterator[RealUser]:
 
 async def wait_effective(user: RealUser) -> None:
     """Until the server has heard of the policy: its finalizer shows in dry runs too."""
-    path = requests.collection_path(fake_kinds.STACK.kind, user.namespace)
+    path = api_requests.collection_path(fake_kinds.STACK.kind, user.namespace)
     probe = make_stack(user.namespace, size=1, name="probe")
     async with asyncio.timeout(TIMEOUT):
         while True:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from hearth.engine import user_rules
+from hearth.engine import health_rule_loader
 from hearth.model import names
 from hearth.model.child import Object
-from support import expectations
-from support.real_world import RealWorld
-from support.world import Address
+from support.checks import expectations
+from support.real.real_world import RealWorld
+from support.stories.world import Address
 
 TIMEOUT = 45.0
 """Seconds for whatever is waited for, on a machine that is busy with other tests."""
@@ -145,7 +145,7 @@ async def test_rules_of_users(running: RealWorld) -> None:
   cases:
     - {when: self.spec. == 1, state: failed}
 """
-    metadata = {"name": user_rules.CONFIG_MAP, "namespace": running.namespace}
+    metadata = {"name": health_rule_loader.CONFIG_MAP, "namespace": running.namespace}
     made = await running.user.create(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": rules}}
     )

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hearth.template import plain_yaml
-from support.controlplane import VARIABLE
+from hearth.template.text import kubectl_yaml
+from support.real.control_plane_fixtures import VARIABLE
 
 TESTS = Path(__file__).resolve().parents[1]
 PROGRAM = TESTS / "cluster" / "controlplane.py"
@@ -59,20 +59,20 @@ def test_scalars_are_read_as_kubectl_reads_them(kubeconfig: Path) -> None:
         kubeconfig, "create", "--dry-run=client", "--validate=false", "--output=json", f"--filename={SCALARS}"
     )
 
-    (document,) = plain_yaml.parse_documents(SCALARS.read_text())
+    (document,) = kubectl_yaml.parse_documents(SCALARS.read_text())
     assert document.value["data"] == json.loads(shown)["data"]
 
 
 def test_what_we_write_kubectl_reads_back(kubeconfig: Path, tmp_path: Path) -> None:
     """Every text that could be taken for something else, as a value and as a key."""
-    (document,) = plain_yaml.parse_documents(SCALARS.read_text())
+    (document,) = kubectl_yaml.parse_documents(SCALARS.read_text())
     words = {
         line.partition(":")[2].strip() or "~" for line in SCALARS.read_text().splitlines() if line.startswith("  ")
     }
     texts = [*words, "", " ", "a: b", "- a", "#", "'", '"', "\n", "  a\n b\n", "a \nb", "\t", "é", "\U0001f525", "---"]
     manifest = {**document.value, "data": {"texts": texts, "keys": dict.fromkeys(texts, "a key")}}
     file = tmp_path / "written.yaml"
-    file.write_text(plain_yaml.write(manifest))
+    file.write_text(kubectl_yaml.write(manifest))
 
     shown = run_kubectl(
         kubeconfig, "create", "--dry-run=client", "--validate=false", "--output=json", f"--filename={file}"

@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube import credentials, requests
-from hearth.kube.connection import Connection
-from hearth.kube.mark_cache import HEALTH_MARK
-from hearth.kube.stack_cache import STACK
-from hearth.model import crd, errors
+from hearth.kube.auth import credentials
+from hearth.kube.cache.health_mark_cache import HEALTH_MARK
+from hearth.kube.cache.stack_cache import STACK
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.model import errors
+from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import real_user
-from support.real_user import RealUser
-from support.world import Address
+from support.real import real_user
+from support.real.real_user import RealUser
+from support.stories.world import Address
 
 RESOURCE = {"stackName": "shop", "resource": "web"}
 TARGET = {"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}
@@ -35,8 +37,8 @@ async def user(kubeconfig: Path, namespace: str) -> AsyncIterator[RealUser]:
 async def send(user: RealUser, kind: Kind, spec: Object) -> Object:
     """What the server makes of an object with that spec, as kubectl would send it; nothing is stored."""
     body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "m"}, "spec": spec}
-    path = requests.collection_path(kind, user.namespace)
-    return await user.connection.request("POST", path, query=requests.DRY_RUN_QUERY, body=body)
+    path = api_requests.collection_path(kind, user.namespace)
+    return await user.connection.request("POST", path, query=api_requests.DRY_RUN_QUERY, body=body)
 
 
 @pytest.mark.parametrize(

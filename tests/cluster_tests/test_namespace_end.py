@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hearth.kube import events
+from hearth.kube.objects import event_recorder
 from hearth.model import names
 from hearth.model.child import Object
-from support import expectations
-from support.real_world import RealWorld
-from support.world import Address
+from support.checks import expectations
+from support.real.real_world import RealWorld
+from support.stories.world import Address
 
 HOLD = "example.com/hold"
 
@@ -94,7 +94,7 @@ async def test_a_namespace_that_goes_is_held_by_no_breakpoint(world: RealWorld) 
 
 async def find_events(world: RealWorld) -> list[Any]:
     """The Events about the namespace."""
-    path = f"/api/v1/namespaces/{events.UNSCOPED}/events"
+    path = f"/api/v1/namespaces/{event_recorder.UNSCOPED}/events"
     query = {"fieldSelector": f"involvedObject.kind=Namespace,involvedObject.name={world.namespace}"}
     page = await world.user.connection.request("GET", path, query=query)
     return list(page["items"])

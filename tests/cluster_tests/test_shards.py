@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.revision_cache import CONTROLLER_REVISION
+from hearth.kube.cache.revision_cache import CONTROLLER_REVISION
 from hearth.model import names
-from support import crew
-from support.crew import Crew, Watcher
-from support.operator_process import OperatorProcess
-from support.real_user import RealUser
-from support.world import Address
+from support.real import operator_fleet
+from support.real.operator_fleet import Crew, Watcher
+from support.real.operator_process import OperatorProcess
+from support.real.real_user import RealUser
+from support.stories.world import Address
 
 STACKS = 24
 SIZE = 4
@@ -21,7 +21,9 @@ SIZE = 4
 
 
 def make_stacks(user: RealUser, *, value: str = "value") -> list[dict[str, Any]]:
-    return [crew.make_stack(user.namespace, size=SIZE, name=f"s{number}", value=value) for number in range(STACKS)]
+    return [
+        operator_fleet.make_stack(user.namespace, size=SIZE, name=f"s{number}", value=value) for number in range(STACKS)
+    ]
 
 
 async def hire(workers: Crew, count: int) -> list[OperatorProcess]:
@@ -34,13 +36,13 @@ async def hire(workers: Crew, count: int) -> list[OperatorProcess]:
 async def end(operators: list[OperatorProcess]) -> None:
     """All of them, in order."""
     for each in operators:
-        crew.end_in_order(each)
+        operator_fleet.end_in_order(each)
     await asyncio.gather(*(each.process.wait() for each in operators if each.process is not None))
 
 
 async def count(operators: list[OperatorProcess], *, verb: str) -> list[float]:
     """The requests of each."""
-    return [await asyncio.to_thread(crew.count_requests, each, verb=verb) for each in operators]
+    return [await asyncio.to_thread(operator_fleet.count_requests, each, verb=verb) for each in operators]
 
 
 async def count_own(operators: list[OperatorProcess]) -> list[float]:
@@ -57,10 +59,10 @@ async def test_every_stack_is_worked_on_exactly_once(user: RealUser, workers: Cr
     stacks = make_stacks(user)
 
     await asyncio.gather(*(user.create(stack) for stack in stacks))
-    await crew.wait_complete(user, *stacks)
+    await operator_fleet.wait_complete(user, *stacks)
     applied, own = await count(operators, verb="apply"), await count_own(operators)
     created = [
-        await asyncio.to_thread(crew.count_requests, each, verb="create", kind=CONTROLLER_REVISION.key)
+        await asyncio.to_thread(operator_fleet.count_requests, each, verb="create", kind=CONTROLLER_REVISION.key)
         for each in operators
     ]
     cached = [
@@ -82,23 +84,23 @@ async def test_another_number_of_shards_writes_nothing_and_loses_nothing(user: R
     stacks = make_stacks(user)
     one = await hire(workers, 1)
     await asyncio.gather(*(user.create(stack) for stack in stacks))
-    await crew.wait_complete(user, *stacks)
+    await operator_fleet.wait_complete(user, *stacks)
     await end(one)
 
     two = await hire(workers, 2)
-    await crew.wait_until(lambda: all(crew.is_leader(each) for each in two))
-    await crew.wait_until(lambda: sum(each.read_metric("hearth_stacks") for each in two) == STACKS)
+    await operator_fleet.wait_until(lambda: all(operator_fleet.is_leader(each) for each in two))
+    await operator_fleet.wait_until(lambda: sum(each.read_metric("hearth_stacks") for each in two) == STACKS)
     four = await hire(workers, 4)
     await asyncio.sleep(3)
-    assert not any([await asyncio.to_thread(crew.is_leader, each) for each in four])
+    assert not any([await asyncio.to_thread(operator_fleet.is_leader, each) for each in four])
     assert await count(two, verb="apply") == [0, 0]
     await end(two)
-    took = await crew.wait_until(lambda: all(crew.is_leader(each) for each in four))
-    await crew.wait_until(lambda: sum(each.read_metric("hearth_stacks") for each in four) == STACKS)
+    took = await operator_fleet.wait_until(lambda: all(operator_fleet.is_leader(each) for each in four))
+    await operator_fleet.wait_until(lambda: sum(each.read_metric("hearth_stacks") for each in four) == STACKS)
 
     changed = make_stacks(user, value="another")
     await asyncio.gather(*(user.replace_spec(Address.of(stack), stack["spec"]) for stack in changed))
-    await crew.wait_complete(user, *changed)
+    await operator_fleet.wait_complete(user, *changed)
     print(f"four work {took:.2f} s after the end of the two")
     assert await count(four, verb="apply") == [SIZE * own for own in await count_own(four)]
 
@@ -108,13 +110,13 @@ async def test_a_mark_is_heard_by_whoever_has_its_stack(user: RealUser, workers:
     await hire(workers, 4)
     stacks = make_stacks(user)[:8]
     await asyncio.gather(*(user.create(stack) for stack in stacks))
-    await crew.wait_complete(user, *stacks)
+    await operator_fleet.wait_complete(user, *stacks)
 
     targets = [stack["metadata"]["name"] for stack in stacks]
     marks = [make_mark(user, f"m{name}", stackName=name, resource="c0") for name in [*targets, "nowhere"]]
     marks.append(make_mark(user, "by-object", target={"apiVersion": "v1", "kind": "ConfigMap", "name": "s0-c1"}))
     await asyncio.gather(*(user.create(mark) for mark in marks))
-    async with asyncio.timeout(crew.PATIENCE):
+    async with asyncio.timeout(operator_fleet.PATIENCE):
         while {await find_reason(user, mark) for mark in marks} != {"Replaced", "StackNotFound"}:  # noqa: ASYNC110 -- other processes decide, there is no event
             await asyncio.sleep(0.1)
 

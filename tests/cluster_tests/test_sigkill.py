@@ -15,16 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube import credentials
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import CredentialSource
-from hearth.model import crd, names
-from support import fake_kinds, interruptions, operator_process, probe_player, proxy, real_user, story, story_runner
-from support.operator_process import CountingProxy, ProcessWorld
-from support.pulse import Pulse
-from support.real_user import RealUser
-from support.story import Story
-from support.world import Address
+from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
+from hearth.kube.client.connection import Connection
+from hearth.model import names
+from hearth.model.api import crd
+from support.change_signal import Pulse
+from support.fake_world import crash_injection
+from support.real import fault_proxy, operator_process, real_user
+from support.real.operator_process import CountingProxy, ProcessWorld
+from support.real.real_user import RealUser
+from support.server import fake_kinds
+from support.stories import probe_controller, story, story_runner
+from support.stories.story import Story
+from support.stories.world import Address
 
 SAMPLES = 4
 """Stories in every run."""
@@ -63,7 +67,7 @@ async def connection(source: CredentialSource) -> AsyncIterator[Connection]:
     """The user's own way to the server, past the proxy."""
     async with Connection(source) as opened:
         user = RealUser(opened, "default")
-        await real_user.install(user, [crd.make_stack_crd(), probe_player.definition()])
+        await real_user.install(user, [crd.make_stack_crd(), probe_controller.definition()])
         yield opened
 
 
@@ -89,7 +93,7 @@ class Witness:
 
     async def watch(self) -> None:
         """See them for as long as this runs."""
-        kinds = (probe_player.kind_of(), fake_kinds.CONFIG_MAP.kind)
+        kinds = (probe_controller.kind_of(), fake_kinds.CONFIG_MAP.kind)
         await asyncio.gather(*(self._user.follow(kind, self._see) for kind in kinds))
 
     def _see(self, event: str, raw: dict[str, object]) -> None:
@@ -107,7 +111,7 @@ async def perform(
     """Play the story with the operator killed at that write; False where it has no such write."""
     async with contextlib.AsyncExitStack() as parts:
         namespace = await parts.enter_async_context(make_namespace(connection))
-        between = await parts.enter_async_context(proxy.run_proxy_of(CountingProxy, source.load(), pulse=Pulse()))
+        between = await parts.enter_async_context(fault_proxy.run_proxy_of(CountingProxy, source.load(), pulse=Pulse()))
         between.fatal_write, between.is_kill_after = write, after
         user = RealUser(connection, namespace)
         kubeconfig = operator_process.write_kubeconfig(folder / f"{namespace}.json", between.url)
@@ -128,7 +132,7 @@ async def perform(
 
 def count_writes(told: Story) -> int:
     """The writes that a story has in any case: those in memory, less the statuses, of which time decides."""
-    return sum(verb != "status" for verb in interruptions.perform(told).writes)
+    return sum(verb != "status" for verb in crash_injection.perform(told).writes)
 
 
 @pytest.mark.parametrize("sample", range(SAMPLES))

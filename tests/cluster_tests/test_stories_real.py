@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from hearth.model import errors
-from support import probe_player, story, story_runner
-from support.real_world import RealWorld
-from support.story import Story
-from support.world import Address
+from support.real.real_world import RealWorld
+from support.stories import probe_controller, story, story_runner
+from support.stories.story import Story
+from support.stories.world import Address
 
 LOCK = Path(tempfile.gettempdir()) / "hearth-tests-kinds.lock"
 STORIES = [told for told in story.load_all() if "fake" not in told.needs]
@@ -45,7 +45,7 @@ async def alone() -> AsyncIterator[None]:
 async def forget(world: RealWorld, kinds: list[str]) -> None:
     """Take the kinds of a story away, and wait until they are gone."""
     for kind in kinds:
-        address = Address.of(probe_player.definition(kind))
+        address = Address.of(probe_controller.definition(kind))
         async with asyncio.timeout(60):
             while await world.user.find(address) is not None:
                 with contextlib.suppress(errors.Refused):

@@ -7,12 +7,12 @@ import signal
 import time
 from typing import Any
 
-from hearth.kube import requests
-from hearth.kube.lease import LEASE
-from support import crew
-from support.crew import Crew, Watcher
-from support.operator_process import OperatorProcess
-from support.real_user import RealUser
+from hearth.kube.client import api_requests
+from hearth.kube.objects.lease import LEASE
+from support.real import operator_fleet
+from support.real.operator_fleet import Crew, Watcher
+from support.real.operator_process import OperatorProcess
+from support.real.real_user import RealUser
 
 ELECTED = ("--leader-election", "--concurrency=1")
 TAKEOVER = 15.0
@@ -26,14 +26,14 @@ HALF_WAY = 30
 
 async def get_lease(user: RealUser) -> dict[str, Any]:
     """What the Lease says."""
-    path = requests.object_path(LEASE, user.namespace, f"hearth-{user.namespace}")
+    path = api_requests.object_path(LEASE, user.namespace, f"hearth-{user.namespace}")
     spec: dict[str, Any] = (await user.connection.request("GET", path))["spec"]
     return spec
 
 
 def sort(members: list[OperatorProcess]) -> tuple[OperatorProcess, OperatorProcess]:
     """The one that works, and the one that stands by."""
-    (leader,) = [each for each in members if crew.is_leader(each)]
+    (leader,) = [each for each in members if operator_fleet.is_leader(each)]
     (other,) = [each for each in members if each is not leader]
     return leader, other
 
@@ -44,16 +44,16 @@ async def test_a_killed_leader_is_followed_by_the_other_which_goes_on(user: Real
     watching = asyncio.create_task(watcher.watch())
     await asyncio.gather(workers.hire(*ELECTED), workers.hire(*ELECTED))
     leader, other = await asyncio.to_thread(sort, workers.members)
-    stack = crew.make_stack(user.namespace, size=SIZE)
+    stack = operator_fleet.make_stack(user.namespace, size=SIZE)
 
     await user.create(stack)
-    await crew.wait_until(lambda: len(watcher.made) >= HALF_WAY)
+    await operator_fleet.wait_until(lambda: len(watcher.made) >= HALF_WAY)
     await leader.kill()
     made = len(watcher.made)
     assert made < SIZE
-    took = await crew.wait_until(lambda: crew.count_requests(other, verb="apply") > 0)
-    await crew.wait_complete(user, stack, seconds=crew.PATIENCE)
-    applied = await asyncio.to_thread(crew.count_requests, other, verb="apply")
+    took = await operator_fleet.wait_until(lambda: operator_fleet.count_requests(other, verb="apply") > 0)
+    await operator_fleet.wait_complete(user, stack, seconds=operator_fleet.PATIENCE)
+    applied = await asyncio.to_thread(operator_fleet.count_requests, other, verb="apply")
     watching.cancel()
 
     print(f"took over after {took:.2f} s, with {made} of {SIZE} made")
@@ -71,16 +71,16 @@ async def test_a_leader_that_ends_in_order_gives_its_lease_back(user: RealUser, 
     leader, other = await asyncio.to_thread(sort, workers.members)
     assert leader.process is not None
 
-    crew.end_in_order(leader)
-    took = await crew.wait_until(lambda: crew.is_leader(other))
+    operator_fleet.end_in_order(leader)
+    took = await operator_fleet.wait_until(lambda: operator_fleet.is_leader(other))
     code = await leader.process.wait()
 
     print(f"took over {took:.2f} s after SIGTERM")
     assert code == 0
     assert took < BUSY / 2
-    stack = crew.make_stack(user.namespace, size=1)
+    stack = operator_fleet.make_stack(user.namespace, size=1)
     await user.create(stack)
-    await crew.wait_complete(user, stack, seconds=crew.PATIENCE)
+    await operator_fleet.wait_complete(user, stack, seconds=operator_fleet.PATIENCE)
 
 
 async def test_whoever_stands_by_asks_for_nothing_but_the_lease(user: RealUser, workers: Crew) -> None:
@@ -88,16 +88,16 @@ async def test_whoever_stands_by_asks_for_nothing_but_the_lease(user: RealUser, 
     await asyncio.gather(workers.hire(*ELECTED), workers.hire(*ELECTED))
     leader, other = await asyncio.to_thread(sort, workers.members)
 
-    before = await asyncio.to_thread(crew.count_requests, leader)
-    asked = await asyncio.to_thread(crew.count_requests, other)
-    renewed = await asyncio.to_thread(crew.count_requests, leader, kind=LEASE.key)
+    before = await asyncio.to_thread(operator_fleet.count_requests, leader)
+    asked = await asyncio.to_thread(operator_fleet.count_requests, other)
+    renewed = await asyncio.to_thread(operator_fleet.count_requests, leader, kind=LEASE.key)
     await asyncio.sleep(6.5)
-    after = await asyncio.to_thread(crew.count_requests, leader)
-    renewals = await asyncio.to_thread(crew.count_requests, leader, kind=LEASE.key) - renewed
+    after = await asyncio.to_thread(operator_fleet.count_requests, leader)
+    renewals = await asyncio.to_thread(operator_fleet.count_requests, leader, kind=LEASE.key) - renewed
 
     assert 2 <= renewals <= 4
     assert after - before == renewals
-    assert await asyncio.to_thread(crew.count_requests, other) == asked
+    assert await asyncio.to_thread(operator_fleet.count_requests, other) == asked
     print(f"memory: {leader.read_memory():.0f} MiB at work, {other.read_memory():.0f} MiB standing by")
 
 
@@ -106,10 +106,10 @@ async def test_a_leader_whose_lease_was_taken_ends(user: RealUser, workers: Crew
     leader = await workers.hire(*ELECTED)
     assert leader.process is not None
 
-    path = requests.object_path(LEASE, user.namespace, f"hearth-{user.namespace}")
+    path = api_requests.object_path(LEASE, user.namespace, f"hearth-{user.namespace}")
     body = {"spec": {"holderIdentity": "somebody"}}
-    await user.connection.request("PATCH", path, body=body, content_type=requests.MERGE_PATCH)
-    async with asyncio.timeout(crew.PATIENCE):
+    await user.connection.request("PATCH", path, body=body, content_type=api_requests.MERGE_PATCH)
+    async with asyncio.timeout(operator_fleet.PATIENCE):
         code = await leader.process.wait()
 
     assert code == 1
@@ -125,7 +125,7 @@ async def test_a_leader_that_was_held_up_ends_when_it_comes_back(user: RealUser,
     assert leader.process is not None
 
     leader.process.send_signal(signal.SIGSTOP)
-    took = await crew.wait_until(lambda: crew.is_leader(other))
+    took = await operator_fleet.wait_until(lambda: operator_fleet.is_leader(other))
     leader.process.send_signal(signal.SIGCONT)
     back = time.monotonic()
     async with asyncio.timeout(BUSY):
@@ -134,6 +134,6 @@ async def test_a_leader_that_was_held_up_ends_when_it_comes_back(user: RealUser,
     print(f"took over after {took:.2f} s; the other ended {time.monotonic() - back:.2f} s after it came back")
     assert code == 1
     assert took < TAKEOVER + BUSY
-    assert await asyncio.to_thread(crew.is_leader, other)
+    assert await asyncio.to_thread(operator_fleet.is_leader, other)
     # What it says as it ends is meant: only the other must be without complaint.
     workers.members.remove(leader)

@@ -15,15 +15,16 @@ from hearth.engine.ports import Cluster, Home, Marks
 from hearth.model import errors, names, signatures
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.causes import Cause
-from support import fake_kinds, probe_player
-from support.blueprints import HASHER
-from support.world import Address, User
+from hearth.plan.retry.retry_triggers import Cause
+from support.server import fake_kinds
+from support.stories import probe_controller
+from support.stories.world import Address, User
+from support.units.blueprints import HASHER
 
 TIMEOUT = 20.0
 """Seconds for an event to arrive on a machine that is busy with other tests."""
 POLL = 0.01
-PROBE = probe_player.kind_of()
+PROBE = probe_controller.kind_of()
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
 STACK_UID = "00000000-0000-0000-0000-000000000001"
 OURS = "hearth:test/shop"
@@ -118,7 +119,7 @@ class Bench:
 
     def held(self) -> Object:
         """Metadata with a finalizer that nobody removes by itself."""
-        return {"finalizers": [probe_player.FINALIZER]}
+        return {"finalizers": [probe_controller.FINALIZER]}
 
     async def release(self, manifest: Object) -> None:
         """Remove that finalizer."""

@@ -10,26 +10,27 @@ from pathlib import Path
 import pytest
 
 from contract.bench import Bench, Ears
-from hearth.kube import credentials
-from hearth.kube.cluster import KubeCluster
-from hearth.kube.connection import Connection
-from hearth.kube.home import KubeHome
-from hearth.kube.mark_cache import MarkCache
-from hearth.kube.marks import KubeMarks
-from hearth.kube.revision_cache import RevisionCache
-from hearth.kube.source_cache import SourceCache
-from hearth.kube.stack_cache import StackCache
-from hearth.model import crd
-from support import probe_player, real_user
-from support.blueprints import HASHER
-from support.fake_cluster import FakeCluster
-from support.fake_home import FakeHome
-from support.fake_marks import FakeMarks
-from support.fake_server import FakeServer
-from support.fake_user import FakeUser
-from support.fake_wire import FakeWire
-from support.real_user import RealUser
-from support.traffic import Traffic
+from hearth.kube.auth import credentials
+from hearth.kube.cache.health_mark_cache import MarkCache
+from hearth.kube.cache.revision_cache import RevisionCache
+from hearth.kube.cache.source_cache import SourceCache
+from hearth.kube.cache.stack_cache import StackCache
+from hearth.kube.client.connection import Connection
+from hearth.kube.health_mark_client import KubeMarks
+from hearth.kube.management_cluster import KubeHome
+from hearth.kube.workload_cluster import KubeCluster
+from hearth.model.api import crd
+from support.fake_world.fake_user import FakeUser
+from support.ports.fake_connection import FakeWire
+from support.ports.fake_health_mark_client import FakeMarks
+from support.ports.fake_management_cluster import FakeHome
+from support.ports.fake_workload_cluster import FakeCluster
+from support.real import real_user
+from support.real.real_user import RealUser
+from support.server.fake_server import FakeServer
+from support.server.request_faults import Traffic
+from support.stories import probe_controller
+from support.units.blueprints import HASHER
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.cluster)])
@@ -51,7 +52,7 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
 async def make_fake(wire: FakeWire) -> Bench:
     """The bench on the fake cluster."""
     user = FakeUser(wire.server)
-    await user.create(probe_player.definition())
+    await user.create(probe_controller.definition())
     ears = Ears()
     return Bench(
         cluster=FakeCluster(wire, ears, signatures=HASHER),
@@ -65,7 +66,7 @@ async def make_fake(wire: FakeWire) -> Bench:
 
 async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Bench]:
     """The bench on a real API server."""
-    await real_user.install(user, [*crd.make_crds(), probe_player.definition()])
+    await real_user.install(user, [*crd.make_crds(), probe_controller.definition()])
     ears = Ears()
     stacks = StackCache(connection, ears, namespace=user.namespace)
     revisions = RevisionCache(connection, namespace=user.namespace)

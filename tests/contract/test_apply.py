@@ -9,10 +9,10 @@ import pytest
 
 from contract import bench as benches
 from contract.bench import CONFIG_MAP, OURS, PROBE, THEIRS, Bench, Refusal
-from hearth.model import fields
+from hearth.model import field_paths
 from hearth.model.child import Child, Object
-from hearth.plan import ownership
-from support.world import Address
+from hearth.plan.ownership import field_ownership
+from support.stories.world import Address
 
 RULES_NOT_RUN = ("FieldValueInvalid", "<nil>")
 """The cause that says that rules in CEL were not looked at, since the object has not even the right types."""
@@ -158,10 +158,10 @@ async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
     """And shows that it came by the subresource, until somebody sets it otherwise or we take it back."""
     manifest = bench.probe(value=1, replicas=2)
     child = await bench.apply(manifest)
-    assert (scaled(child), ownership.find_lost(manifest, child.ownership)) == (False, None)
+    assert (scaled(child), field_ownership.find_lost(manifest, child.ownership)) == (False, None)
     await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
     child = await bench.apply({**manifest, "spec": {"value": 1}})
-    assert (scaled(child), ownership.find_lost(manifest, child.ownership)) == (True, "spec.replicas")
+    assert (scaled(child), field_ownership.find_lost(manifest, child.ownership)) == (True, "spec.replicas")
     live = await bench.live(manifest)
     assert live["spec"] == {"value": 1, "replicas": 5}
     [entry] = [each for each in live["metadata"]["managedFields"] if each.get("subresource") == "scale"]
@@ -172,7 +172,7 @@ async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
     )
     await bench.user.patch(Address.of(manifest), {"spec": {"replicas": 6}})
     child = await bench.apply({**manifest, "spec": {"value": 1}})
-    assert (scaled(child), ownership.find_lost(manifest, child.ownership)) == (False, "spec.replicas")
+    assert (scaled(child), field_ownership.find_lost(manifest, child.ownership)) == (False, "spec.replicas")
 
 
 async def test_taking_the_replica_count_back(bench: Bench) -> None:
@@ -181,7 +181,7 @@ async def test_taking_the_replica_count_back(bench: Bench) -> None:
     await bench.apply(manifest)
     await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
     child = await bench.apply(manifest)
-    assert (scaled(child), ownership.find_lost(manifest, child.ownership)) == (False, None)
+    assert (scaled(child), field_ownership.find_lost(manifest, child.ownership)) == (False, None)
 
 
 async def test_what_others_took_outlives_an_apply_without_it(bench: Bench) -> None:
@@ -189,7 +189,7 @@ async def test_what_others_took_outlives_an_apply_without_it(bench: Bench) -> No
     manifest = bench.config(a="1", b="2")
     await bench.apply(manifest)
     await bench.user.patch(Address.of(manifest), {"data": {"a": "theirs"}})
-    await bench.apply(fields.without(manifest, [("data", "a"), ("data", "b")]))
+    await bench.apply(field_paths.without(manifest, [("data", "a"), ("data", "b")]))
     assert (await bench.live(manifest))["data"] == {"a": "theirs"}
 
 

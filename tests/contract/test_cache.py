@@ -9,7 +9,7 @@ from contract.bench import CONFIG_MAP, PROBE, STACK_UID, Bench, Refusal
 from hearth.model import names
 from hearth.model.child import UNPROVEN
 from hearth.model.kinds import ObjectRef
-from support.world import Address
+from support.stories.world import Address
 
 
 async def test_follow_shows_what_is_there(bench: Bench) -> None:

@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from contract.bench import CONFIG_MAP, Bench
-from hearth.kube import cause_watches
+from hearth.kube.watch import retry_trigger_watches
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from hearth.plan import causes
-from hearth.plan.causes import Cause, What
-from support.world import Address
+from hearth.plan.retry import retry_triggers
+from hearth.plan.retry.retry_triggers import Cause, What
+from support.stories.world import Address
 
-QUIET = cause_watches.INTERVAL + 0.2
+QUIET = retry_trigger_watches.INTERVAL + 0.2
 """Seconds."""
 QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
 
@@ -53,7 +53,7 @@ async def test_an_object_in_the_way_is_watched_without_any_label(bench: Bench) -
     """It alone: others of its kind are no news."""
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": bench.namespace}}
     await bench.user.create(theirs)
-    taken = causes.of_object(
+    taken = retry_triggers.of_object(
         CONFIG_MAP, ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="theirs")
     )
     await begin(bench, taken)

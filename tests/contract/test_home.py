@@ -10,7 +10,7 @@ from hearth.engine.ports import Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from support.world import Address
+from support.stories.world import Address
 
 DEFINITION: Object = {"template": {"resources": {}}, "parameters": {"size": 1}}
 

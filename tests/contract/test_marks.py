@@ -9,7 +9,7 @@ from contract.bench import CONFIG_MAP, Bench
 from hearth.engine.ports import MarkObject
 from hearth.model import names
 from hearth.model.child import Object
-from support.world import Address
+from support.stories.world import Address
 
 
 def annotation(live: Object) -> object:

@@ -6,7 +6,7 @@ from contract import bench as benches
 from contract.bench import CONFIG_MAP, THEIRS, Bench
 from hearth.model import names
 from hearth.model.child import Object
-from support.world import Address
+from support.stories.world import Address
 
 UNHEALTHY = f"{names.GROUP}/unhealthy"
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from hearth.model import child, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
-from hearth.plan import health, suspending
-from hearth.plan.ownership import Finding
-from hearth.plan.suspend_records import Record
-from support import suspended
-from support.suspended import RECORDS
+from hearth.plan.health import health_rules
+from hearth.plan.ownership.field_ownership import Finding
+from hearth.plan.resource import suspend_object
+from hearth.plan.state.suspend_record import Record
+from support.units import suspended
+from support.units.suspended import RECORDS
 
 QUICK = settings(
     max_examples=300, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -78,10 +79,10 @@ def look(said: Any, kind: Kind, *, is_signed: bool, is_owned: bool) -> None:
     found = make(text or orjson.dumps(said).decode(), kind, is_owned=is_owned)
     if text is None or not is_owned:
         assert RECORDS.read(found) == Record()
-    rule = health.USUAL.find_suspension(kind)
+    rule = health_rules.USUAL.find_suspension(kind)
     assert rule is not None
-    steps = [suspending.suspend(found, rule, RECORDS), suspending.resume(found, RECORDS)]
-    steps.append(suspending.restore(found, RECORDS))
+    steps = [suspend_object.suspend(found, rule, RECORDS), suspend_object.resume(found, RECORDS)]
+    steps.append(suspend_object.restore(found, RECORDS))
     for step in steps:
         orjson.dumps(step.manifest)
         assert step.manifest.keys() <= {"apiVersion", "kind", "metadata", "spec"}
@@ -92,8 +93,8 @@ def look(said: Any, kind: Kind, *, is_signed: bool, is_owned: bool) -> None:
         allowed = {names.ANNOTATION_SUSPENDED, *(path[2] for path in rule.sets if path[0] == "metadata")}
         assert set(metadata.get("annotations", {})) <= allowed
     RECORDS.tell(found)
-    suspending.reclaim(found, Finding(), RECORDS)
-    suspending.awaken({"metadata": {"annotations": {}}, "spec": {}}, found, Finding(), RECORDS)
+    suspend_object.reclaim(found, Finding(), RECORDS)
+    suspend_object.awaken({"metadata": {"annotations": {}}, "spec": {}}, found, Finding(), RECORDS)
 
 
 @hypothesis.given(said=SAID | VALUES, kind=KINDS, is_signed=st.booleans(), is_owned=st.booleans())

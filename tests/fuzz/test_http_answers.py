@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearth.kube import salvage
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import Credentials
-from hearth.kube.http_answer import Malformed, Reader
+from hearth.kube.auth.credentials import Credentials
+from hearth.kube.client import salvage
+from hearth.kube.client.connection import Connection
+from hearth.kube.client.http_response import Malformed, Reader
 from hearth.model import errors
-from support import fuzzing
-from support.fixed_source import FixedSource
-from support.fuzzing import JSON, LONG, QUICK
+from support.units import fuzzing
+from support.units.fuzzing import JSON, LONG, QUICK
+from support.units.static_credentials import FixedSource
 
 STATUS = st.fixed_dictionaries(
     {},

@@ -12,11 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.kube import kubeconfig, wire
-from hearth.kube.credentials import KubeconfigSource, NoCredentials
-from hearth.kube.kubeconfig import Unusable
-from support import fuzzing
-from support.fuzzing import JSON, LONG, QUICK
+from hearth.kube.auth import kubeconfig
+from hearth.kube.auth.credentials import KubeconfigSource, NoCredentials
+from hearth.kube.auth.kubeconfig import Unusable
+from hearth.kube.client import http_transport
+from support.units import fuzzing
+from support.units.fuzzing import JSON, LONG, QUICK
 
 SOUND: dict[str, Any] = {
     "current-context": "c",
@@ -51,7 +52,7 @@ def load(raw: bytes) -> None:
         with contextlib.suppress(NoCredentials):
             credentials = KubeconfigSource(paths=(str(file),), context=None, environ={}).load()
             assert credentials.server
-            wire.make_context(credentials)
+            http_transport.make_context(credentials)
 
 
 def test_any_file_is_survived() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hearth.template import json_schema_check, parameters
-from hearth.template.effort import Effort
+from hearth.template.schema import json_schema_check, parameters
+from hearth.template.schema.effort import Effort
 
 QUICK = settings(
     max_examples=200, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from hearth.engine import recording, verified_revisions
+from hearth.engine import verified_revisions
+from hearth.engine.definition import stored_definition
 from hearth.engine.ports import Revision, StackObject
-from hearth.kube import hash_key, lease, revision_cache, revisions
+from hearth.kube.cache import revision_cache
+from hearth.kube.objects import controller_revision, hash_key, lease
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
-from hearth.plan.hashing import Hasher
+from hearth.plan.ownership.keyed_hash import Hasher
 
 HASHES = Hasher(b"k" * 32)
 QUICK = settings(
@@ -45,7 +47,7 @@ GENUINE = verified_revisions.sign(
     Revision(
         name="shop-x",
         number=3,
-        hash=recording.hash_record(DEFINITION, HASHES.of_stack("u")),
+        hash=stored_definition.hash_record(DEFINITION, HASHES.of_stack("u")),
         kinds=frozenset({"v1/ConfigMap"}),
         namespace="a",
         owner="u",
@@ -103,10 +105,10 @@ def look(data: Any, annotations: dict[str, str], changes: dict[str, Any]) -> Non
     changed = dataclasses.replace(GENUINE, **changes)
     assert load(changed).verified == ((changed,) if changed == GENUINE else ())
     try:
-        read = revisions.parse_definition({"metadata": metadata, "data": data})
+        read = controller_revision.parse_definition({"metadata": metadata, "data": data})
     except errors.TamperedRevision:
         return
-    assert recording.is_as_stored(read, GENUINE.hash, HASHES.of_stack("u")) == (read == DEFINITION)
+    assert stored_definition.is_as_stored(read, GENUINE.hash, HASHES.of_stack("u")) == (read == DEFINITION)
 
 
 @hypothesis.given(data=DATA, annotations=ANNOTATIONS, changes=CHANGES)
@@ -129,12 +131,14 @@ def test_a_genuine_revision_counts(*, is_large: bool) -> None:
     """As it comes back from the API server."""
     definition = {**DEFINITION, "parameters": {"text": "ä" * 100_000}} if is_large else DEFINITION
     hashes = HASHES.of_stack("u")
-    revision = dataclasses.replace(GENUINE, hash=recording.hash_record(definition, hashes))
+    revision = dataclasses.replace(GENUINE, hash=stored_definition.hash_record(definition, hashes))
     stored = orjson.loads(
-        orjson.dumps(revisions.make_revision(STACK, verified_revisions.sign(revision, STACK, HASHES), definition))
+        orjson.dumps(
+            controller_revision.make_revision(STACK, verified_revisions.sign(revision, STACK, HASHES), definition)
+        )
     )
     assert len(load(revision_cache.parse_revision(stored["metadata"])).verified) == 1
-    assert recording.is_as_stored(revisions.parse_definition(stored), revision.hash, hashes)
+    assert stored_definition.is_as_stored(controller_revision.parse_definition(stored), revision.hash, hashes)
 
 
 @hypothesis.given(

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from hearth.engine.wishes import Wishes
-from hearth.kube import stack_cache
+from hearth.engine.definition.target_tracker import Wishes
+from hearth.kube.cache import stack_cache
 from hearth.model import status_fields, times
 from hearth.model.child import Object
-from hearth.plan import check, conditions, report, status_signature, wish_record
-from hearth.plan.hashing import Hasher
+from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.status import check_result, conditions, status_builder
+from hearth.plan.target import status_signature, target_status
 
 HASHES = Hasher(b"k" * 32)
 QUICK = settings(
@@ -105,12 +106,12 @@ def look(status: Any, *, is_signed: bool) -> None:
     wishes = Wishes()
     wishes.recall(stack, hashes=HASHES, count_revisions=lambda: 1)
     wish = wishes.wish
-    written: Object = wish_record.write_completed(wishes.completed)
+    written: Object = target_status.write_completed(wishes.completed)
     if wish is not None:
         assert is_signed
-        written["wish"] = wish_record.write(wish)
-        assert wish_record.read(written["wish"]) == wish
-    written.update(check.write(wishes.check))
+        written["wish"] = target_status.write(wish)
+        assert target_status.read(written["wish"]) == wish
+    written.update(check_result.write(wishes.check))
     written.update({"handled": wishes.handled, "lastFailedRevision": wishes.last_failed})
     assert status_signature.read_memory(
         status_signature.sign(written, uid="u", hashes=HASHES), uid="u", hashes=HASHES
@@ -118,10 +119,10 @@ def look(status: Any, *, is_signed: bool) -> None:
     orjson.dumps(written)
     before = stack.status
     after: Object = {**written, "phase": "UpdateComplete", "conditions": []}
-    report.is_progress(before, after)
-    report.is_setback(before, after)
-    report.find_changes(before, after)
-    check.announce(before, after)
+    status_builder.is_progress(before, after)
+    status_builder.is_setback(before, after)
+    status_builder.find_changes(before, after)
+    check_result.announce(before, after)
     conditions.find(before, "Ready")
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hearth.engine import acceptance
+from hearth.engine.definition import revision_builder
 from hearth.model.errors import InvalidDefinition, MissingSource
-from hearth.plan.hashing import Hasher
-from hearth.template import compiler
-from support import blueprints
+from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.template.compiler import compiler
+from support.units import blueprints
 
 QUICK = settings(
     max_examples=300, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -115,7 +115,7 @@ class NoSources:
 
 def check(template: Any, given_: Any) -> None:
     """As an operator does it: read, hash, find the kinds, compile, evaluate."""
-    acceptor = acceptance.Acceptor(home=NoSources(), cluster=None, hashes=Hasher(b"k" * 32))  # type: ignore[arg-type]
+    acceptor = revision_builder.Acceptor(home=NoSources(), cluster=None, hashes=Hasher(b"k" * 32))  # type: ignore[arg-type]
     try:
         definition = asyncio.run(acceptor.get_definition("shop", {"template": template, "parameters": given_}))
         compiler.find_kinds(definition)

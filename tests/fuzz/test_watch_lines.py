@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearth.kube.cache import Caches
-from hearth.kube.stack_cache import StackCache
+from hearth.kube.cache.child_cache import Caches
+from hearth.kube.cache.stack_cache import StackCache
 from hearth.model import names
 from hearth.model.kinds import Kind
-from support import fuzzing, scripted_api, virtual_time
-from support.fuzzing import JSON, LONG, QUICK
-from support.scripted_api import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream
+from support import virtual_time
+from support.units import fuzzing, scripted_watch
+from support.units.fuzzing import JSON, LONG, QUICK
+from support.units.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream
 
 METADATA: dict[str, Any] = {
     "name": "a",
@@ -64,13 +65,13 @@ class Deaf:
 
 def survive(pieces: list[bytes]) -> None:
     """After all that a healthy object is known, and nothing happened that nobody expected."""
-    end = [scripted_api.added("z", 3, generation=1), scripted_api.list_end(5)]
+    end = [scripted_watch.added("z", 3, generation=1), scripted_watch.list_end(5)]
     script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
 
     async def test() -> None:
-        children = Caches(ScriptedConnection(streams=list(script)), ServedKinds(), Deaf(), rules=scripted_api.RULES)
+        children = Caches(ScriptedConnection(streams=list(script)), ServedKinds(), Deaf(), rules=scripted_watch.RULES)
         children.follow(CONFIG_MAP, [("data",), ("status", "phase")])
-        await scripted_api.elapse(100.0)
+        await scripted_watch.elapse(100.0)
         known = {child.name for resource in children.children("s1").values() for child in resource}
         assert "z" in known
         assert not [health.restarts for health in children.health() if health.restarts.get("unexpected")]
@@ -81,13 +82,13 @@ def survive(pieces: list[bytes]) -> None:
 
 def survive_stacks(pieces: list[bytes]) -> None:
     """The same with Stacks."""
-    end = [scripted_api.added("z", 3, generation=1), scripted_api.list_end(5)]
+    end = [scripted_watch.added("z", 3, generation=1), scripted_watch.list_end(5)]
     script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
 
     async def test() -> None:
-        stacks = StackCache(ScriptedConnection(streams=list(script)), Deaf(), rules=scripted_api.RULES)
+        stacks = StackCache(ScriptedConnection(streams=list(script)), Deaf(), rules=scripted_watch.RULES)
         stacks.start()
-        await scripted_api.elapse(100.0)
+        await scripted_watch.elapse(100.0)
         assert "z" in stacks.stacks()
         assert not [health.restarts for health in stacks.health() if health.restarts.get("unexpected")]
         for uid in stacks.stacks():

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hearth.model.errors import InvalidDefinition
-from hearth.template import bounds, plain_yaml, source, yaml_values
+from hearth.template.text import bounds, kubectl_yaml, template_source, yaml_values
 
 QUICK = settings(
     max_examples=300, derandomize=True, deadline=2000, database=None, suppress_health_check=list(HealthCheck)
@@ -42,26 +42,26 @@ TOKENS = st.sampled_from(
     ]
 )
 TEXTS = st.lists(TOKENS, max_size=30).map("".join) | st.text(max_size=60)
-SMALL = plain_yaml.Bounds(nodes=50, depth=6, size=500)
+SMALL = kubectl_yaml.Bounds(nodes=50, depth=6, size=500)
 
 
 def check(text: str) -> None:
     """Read it with usual and with small bounds."""
-    for limits in (plain_yaml.BOUNDS, SMALL):
+    for limits in (kubectl_yaml.BOUNDS, SMALL):
         try:
-            for document in plain_yaml.parse_documents(text, limits):
+            for document in kubectl_yaml.parse_documents(text, limits):
                 assert bounds.find_excess(document.value, depth=limits.depth, nodes=limits.nodes) == ""
                 orjson.dumps(document.value)
         except yaml.YAMLError as error:
-            plain_yaml.describe(error).encode()
+            kubectl_yaml.describe(error).encode()
     with contextlib.suppress(InvalidDefinition):
-        assert isinstance(source.parse_template(text, place="(x)"), dict)
+        assert isinstance(template_source.parse_template(text, place="(x)"), dict)
 
 
 def check_agrees(text: str) -> None:
     """PyYAML reads the same structure of what we read."""
     try:
-        ours = [document.number for document in plain_yaml.parse_documents(text)]
+        ours = [document.number for document in kubectl_yaml.parse_documents(text)]
     except yaml.YAMLError:
         return
     assert len(ours) <= len(list(yaml.compose_all(text, Loader=yaml.CSafeLoader)))
@@ -85,5 +85,5 @@ def test_any_text_is_read_or_refused_for_long(text: str) -> None:
 
 def test_the_key_of_a_merge_is_no_value() -> None:
     """Nothing but the builder knows it."""
-    (document,) = plain_yaml.parse_documents("a: &a {b: 1}\nc: {<<: *a}")
+    (document,) = kubectl_yaml.parse_documents("a: &a {b: 1}\nc: {<<: *a}")
     assert yaml_values.Document(value={"a": {"b": 1}, "c": {"b": 1}}, number=1, line=1) == document

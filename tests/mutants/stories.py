@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from support import fake_world, story, story_runner
-from support.story import Story
+from support.fake_world import fake_world
+from support.stories import story, story_runner
+from support.stories.story import Story
 
 
 def find_failure(told: Story) -> str:

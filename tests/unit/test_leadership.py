@@ -6,8 +6,8 @@ import asyncio
 import threading
 
 from hearth import leadership
-from hearth.kube.credentials import Credentials, NoCredentials
-from hearth.kube.election import Terms
+from hearth.kube.auth.credentials import Credentials, NoCredentials
+from hearth.kube.leader_election.leader_elector import Terms
 from hearth.leadership import Elected, Sole
 from hearth.serve.metrics import Metrics
 from hearth.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hearth import settings
-from hearth.model.shards import WHOLE, Share
+from hearth.model.sharding import WHOLE, Share
 from hearth.settings import Address, Settings
 
 

@@ -23,7 +23,7 @@ STARTERS = frozenset({"create_task", "ensure_future", "TaskGroup", "call_later",
 ALLOWED = {
     "supervision.py": {"create_task", "call_later"},
     # A timer that can only settle a future; it is made for every request, where each microsecond counts.
-    "kube/http_pool.py": {"call_at"},
+    "kube/client/connection_pool.py": {"call_at"},
 }
 
 

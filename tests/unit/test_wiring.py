@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).resolve().parent.parent / "support" / "process.py"
+PROGRAM = Path(__file__).resolve().parent.parent / "support" / "real" / "idle_operator.py"
 
 # Nothing listens there: the frame goes on trying, which is no reason not to start, nor not to end.
 KUBECONFIG = """\

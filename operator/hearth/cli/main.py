@@ -40,11 +40,13 @@ class Entry:
 
 
 COMMANDS: Mapping[str, Entry] = {
-    "run": Entry(module="hearth.cli.run", attribute="run", summary="Run the operator."),
-    "crds": Entry(module="hearth.cli.crds", attribute="crds", summary="Print the CustomResourceDefinitions."),
-    "demo": Entry(module="hearth.cli.demo", attribute="demo", summary="Show a Stack converging, live."),
-    "import": Entry(module="hearth.cli.import_", attribute="import_", summary="Turn plain manifests into one Stack."),
-    "version": Entry(module="hearth.cli.version", attribute="version", summary="Print the version."),
+    "run": Entry(module="hearth.cli.commands.run", attribute="run", summary="Run the operator."),
+    "crds": Entry(module="hearth.cli.commands.crds", attribute="crds", summary="Print the CustomResourceDefinitions."),
+    "demo": Entry(module="hearth.cli.commands.demo", attribute="demo", summary="Show a Stack converging, live."),
+    "import": Entry(
+        module="hearth.cli.commands.import_", attribute="import_", summary="Turn plain manifests into one Stack."
+    ),
+    "version": Entry(module="hearth.cli.commands.version", attribute="version", summary="Print the version."),
 }
 
 

@@ -16,8 +16,8 @@ import orjson
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.stack_tree import StackTree
-from hearth.plan.causes import Cause
-from hearth.template.evaluation import Evaluator
+from hearth.plan.retry.retry_triggers import Cause
+from hearth.template.cel.evaluation import Evaluator
 
 
 class Listener(Protocol):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hearth.engine.inbox import Inbox
 from hearth.engine.ports import Clock, Cluster, Evaluations, Home, Marks
 from hearth.engine.unassisted import Unassisted
+from hearth.engine.work_queue import Inbox
 from hearth.model.child import Child
-from hearth.model.shards import WHOLE, Share
-from hearth.plan.attempts import Patience
-from hearth.plan.desired import Hashes
-from hearth.plan.health import Rulebook
+from hearth.model.sharding import WHOLE, Share
+from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.retry.backoff import Patience
+from hearth.plan.state.desired import Hashes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.template.evaluation import Alone
+from hearth.template.cel.evaluation import Alone
 
 
 class Unassisted(Alone):

@@ -13,7 +13,7 @@ from typing import Any
 
 from hearth.engine.ports import Home, Revision, StackObject
 from hearth.model import limits
-from hearth.plan.desired import Hashes
+from hearth.plan.state.desired import Hashes
 
 PURPOSE = "revision"
 NAMED = 5

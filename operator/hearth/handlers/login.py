@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import kopf
 
 if TYPE_CHECKING:
-    from hearth.kube.credentials import Credentials
+    from hearth.kube.auth.credentials import Credentials
 
 LIFETIME = timedelta(minutes=15)
 """After which kopf asks again, so that rotated tokens are taken up; its streams then go on where they were."""

@@ -14,8 +14,8 @@ import kopf
 from hearth.handlers import login
 
 if TYPE_CHECKING:
-    from hearth.handlers.wakes import Wakes
-    from hearth.kube.credentials import CredentialSource
+    from hearth.handlers.callbacks import Wakes
+    from hearth.kube.auth.credentials import CredentialSource
 
 CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 LOGIN_PAUSE = 5.0

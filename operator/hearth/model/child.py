@@ -33,7 +33,7 @@ UNSAID = f"marked by the annotation {names.ANNOTATION_UNHEALTHY}, which gives no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """Our entry in `managedFields`, and what judging it will need (kept small; see `hearth.plan.ownership`)."""
+    """Our entry in `managedFields`, and what judging it will need (kept small; see `hearth.plan.ownership.field_ownership`)."""
 
     fields: bytes
     """The entry's `fieldsV1` as JSON."""

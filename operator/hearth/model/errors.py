@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hearth.model import limits
-from hearth.model.problems import Mistake
+from hearth.model.mistakes import Mistake
 
 
 class HearthError(Exception):
@@ -34,7 +34,7 @@ class ImpossibleOrder(HearthError):
 
 
 class Refused(HearthError):
-    """The API server answered a request with anything but 2xx; `hearth.plan.refusals` says what that means."""
+    """The API server answered a request with anything but 2xx; `hearth.plan.retry.api_errors` says what that means."""
 
     def __init__(self, *, code: int, status: Mapping[str, Any] | None, retry_after: float | None = None) -> None:
         """Keep the answer.

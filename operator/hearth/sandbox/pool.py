@@ -21,9 +21,9 @@ from hearth.model import limits
 from hearth.sandbox import process
 from hearth.sandbox.process import Lost, Process
 from hearth.sandbox.results import Results
-from hearth.template import evaluation
-from hearth.template.cost import Cost
-from hearth.template.evaluation import Answer, Excess, Unwritable
+from hearth.template.cel import evaluation
+from hearth.template.cel.cost import Cost
+from hearth.template.cel.evaluation import Answer, Excess, Unwritable
 
 LIMIT = "evaluations"
 """The label of the metric for expressions that exceed a limit."""

@@ -17,7 +17,7 @@ from typing import Final
 import hearth
 from hearth.model import limits
 from hearth.sandbox import frames
-from hearth.template.evaluation import Answer, Excess, Failure, Unwritable, Value
+from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, Value
 
 COMMAND: Final = (sys.executable, "-m", "hearth.sandbox.worker")
 START_SECONDS = 30.0

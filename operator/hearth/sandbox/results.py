@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from hearth.model import limits
-from hearth.template.evaluation import Answer, Excess, Value
+from hearth.template.cel.evaluation import Answer, Excess, Value
 
 ENTRY_BYTES = 512
 """What an answer takes besides its value."""

@@ -18,7 +18,7 @@ import orjson
 
 from hearth.model import limits
 from hearth.sandbox import frames
-from hearth.template import expressions, values
+from hearth.template.cel import cel_values, expressions
 
 NICENESS = 10
 """The operator and its watches go first."""
@@ -86,8 +86,8 @@ def evaluate(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
     if isinstance(found, expressions.Failed):
         return frames.FAILURE, found.message.encode(errors="replace")[:MESSAGE_BYTES]
     try:
-        content = orjson.dumps(values.convert(found))
-    except values.Unwritable as error:
+        content = orjson.dumps(cel_values.convert(found))
+    except cel_values.Unwritable as error:
         return frames.UNWRITABLE, str(error).encode(errors="replace")[:MESSAGE_BYTES]
     except (TypeError, RecursionError):
         return frames.UNWRITABLE, expressions.UNWRITABLE.encode()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from hearth.model.child import Object, Path
-from hearth.model.fields import Pattern
+from hearth.model.field_paths import Pattern
 
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 """By resource name the fields of its child, or None where there is no child (yet)."""

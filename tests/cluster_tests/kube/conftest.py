@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube import credentials
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import CredentialSource
+from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
+from hearth.kube.client.connection import Connection
 
 
 @pytest.fixture

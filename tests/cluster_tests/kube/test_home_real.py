@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hearth.engine.ports import Revision, StackObject
-from hearth.kube import hash_key, requests
-from hearth.kube.connection import Connection
-from hearth.kube.home import KubeHome
-from hearth.kube.revision_cache import CONTROLLER_REVISION, RevisionCache
-from hearth.kube.source_cache import SourceCache
-from hearth.kube.stack_cache import STACK, StackCache
-from hearth.model import crd, errors, names
+from hearth.kube.cache.revision_cache import CONTROLLER_REVISION, RevisionCache
+from hearth.kube.cache.source_cache import SourceCache
+from hearth.kube.cache.stack_cache import STACK, StackCache
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.kube.management_cluster import KubeHome
+from hearth.kube.objects import hash_key
+from hearth.model import errors, names
+from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 
@@ -63,8 +65,8 @@ async def install(connection: Connection) -> None:
     """Let Stacks be served."""
     definition = crd.make_stack_crd()
     path = f"{CRDS}/{definition['metadata']['name']}"
-    query = requests.apply_query(manager="test", force=True)
-    await connection.request("PATCH", path, query=query, body=definition, content_type=requests.APPLY)
+    query = api_requests.apply_query(manager="test", force=True)
+    await connection.request("PATCH", path, query=query, body=definition, content_type=api_requests.APPLY)
     async with asyncio.timeout(30):
         while not await is_served(connection):
             pass
@@ -73,7 +75,7 @@ async def install(connection: Connection) -> None:
 async def is_served(connection: Connection) -> bool:
     """Whether Stacks can be listed."""
     try:
-        await connection.request("GET", requests.collection_path(STACK))
+        await connection.request("GET", api_requests.collection_path(STACK))
     except errors.Refused:
         return False
     return True
@@ -87,7 +89,7 @@ async def create_stack(connection: Connection, home: KubeHome, namespace: str) -
         "metadata": {"name": "shop", "namespace": namespace},
         "spec": {"template": DEFINITION["template"]},
     }
-    raw = await connection.request("POST", requests.collection_path(STACK, namespace), body=body)
+    raw = await connection.request("POST", api_requests.collection_path(STACK, namespace), body=body)
     return await wait_for_stack(home, raw["metadata"]["uid"])
 
 
@@ -108,7 +110,7 @@ async def get(connection: Connection, path: str) -> Object | None:
 
 def path_of(stack: StackObject) -> str:
     """Where the Stack is."""
-    return requests.object_path(STACK, stack.namespace, stack.name)
+    return api_requests.object_path(STACK, stack.namespace, stack.name)
 
 
 async def test_a_finalizer_holds_the_stack_until_it_is_taken_away(
@@ -137,7 +139,7 @@ async def test_finalizers_of_others_that_came_meanwhile_are_kept(
     """409, and the caller looks again."""
     stack = await create_stack(connection, home, namespace)
     patch = {"metadata": {"finalizers": ["a.test/other"]}}
-    await connection.request("PATCH", path_of(stack), body=patch, content_type=requests.MERGE_PATCH)
+    await connection.request("PATCH", path_of(stack), body=patch, content_type=api_requests.MERGE_PATCH)
     with pytest.raises(errors.Refused) as caught:
         await home.put_finalizer(stack)
     assert caught.value.code == 409
@@ -145,7 +147,7 @@ async def test_finalizers_of_others_that_came_meanwhile_are_kept(
     assert live is not None
     assert live["metadata"]["finalizers"] == ["a.test/other"]
     await connection.request(
-        "PATCH", path_of(stack), body={"metadata": {"finalizers": []}}, content_type=requests.MERGE_PATCH
+        "PATCH", path_of(stack), body={"metadata": {"finalizers": []}}, content_type=api_requests.MERGE_PATCH
     )
 
 
@@ -184,7 +186,7 @@ async def test_a_revision_is_stored_read_and_collected_with_its_stack(
     assert await home.get_definition(stack, revision) == DEFINITION
 
     await connection.request("DELETE", path_of(stack))
-    path = requests.object_path(CONTROLLER_REVISION, namespace, "shop-abc")
+    path = api_requests.object_path(CONTROLLER_REVISION, namespace, "shop-abc")
     async with asyncio.timeout(30):
         while await get(connection, path) is not None:
             pass

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from hearth.kube import requests
-from hearth.kube.cluster import KubeCluster
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import Credentials, CredentialSource
+from hearth.kube.auth.credentials import Credentials, CredentialSource
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.kube.workload_cluster import KubeCluster
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.causes import Cause
-from support import signing
+from hearth.plan.retry.retry_triggers import Cause
+from support.units import signing
 
 MANAGER = "hearth:test/shop"
 
@@ -231,7 +231,7 @@ async def test_a_kind_comes_changes_its_schema_and_goes(
 
         generation = cluster.kinds.generation
         patch = {"spec": {"versions": custom_kind(group, size={"type": "integer"})["spec"]["versions"]}}
-        await connection.request("PATCH", path, body=patch, content_type=requests.MERGE_PATCH)
+        await connection.request("PATCH", path, body=patch, content_type=api_requests.MERGE_PATCH)
         await until_refreshed(cluster, lambda: type_of_size(cluster, widget) == "integer")
         assert cluster.kinds.generation > generation
 
@@ -371,8 +371,8 @@ async def test_a_live_list_goes_on_over_pages_and_over_namespaces(
 ) -> None:
     """Only children of that Stack; a kind that is not served has none."""
     kind = find(cluster, "v1", "ConfigMap")
-    path = requests.collection_path(kind, namespace)
-    count = requests.PAGE_SIZE + 1
+    path = api_requests.collection_path(kind, namespace)
+    count = api_requests.PAGE_SIZE + 1
     await asyncio.gather(
         *(connection.request("POST", path, body=config_map(namespace, f"n{number}")) for number in range(count))
     )

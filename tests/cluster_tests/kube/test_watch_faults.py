@@ -15,18 +15,18 @@ from pathlib import Path
 import orjson
 import pytest
 
-from hearth.kube import requests
-from hearth.kube.cache import Caches
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import Credentials, KubeconfigSource
-from hearth.kube.watch import Rules
+from hearth.kube.auth.credentials import Credentials, KubeconfigSource
+from hearth.kube.cache.child_cache import Caches
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.kube.watch.reflector import Rules
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import proxy as proxy_module
-from support.proxy import FaultProxy
-from support.pulse import Pulse
-from support.scripted_api import CONFIG_MAP, ServedKinds
+from support.change_signal import Pulse
+from support.real import fault_proxy as proxy_module
+from support.real.fault_proxy import FaultProxy
+from support.units.scripted_watch import CONFIG_MAP, ServedKinds
 
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 STACK_UID = "fault-stack"
@@ -86,15 +86,15 @@ class World:
         }
         return await self.direct.request(
             "PATCH",
-            requests.object_path(kind, self.namespace, name),
+            api_requests.object_path(kind, self.namespace, name),
             query={"fieldManager": "test", "force": "true"},
             body=manifest,
-            content_type=requests.APPLY,
+            content_type=api_requests.APPLY,
         )
 
     async def delete(self, name: str, *, kind: Kind = CONFIG_MAP) -> None:
         """Delete an object, past the proxy."""
-        await self.direct.request("DELETE", requests.object_path(kind, self.namespace, name))
+        await self.direct.request("DELETE", api_requests.object_path(kind, self.namespace, name))
 
     async def settle(self, *, kind: Kind = CONFIG_MAP) -> None:
         """Wait for a fresh marker; then the cache must hold exactly what the server holds."""
@@ -112,7 +112,7 @@ class World:
 
     async def stored(self, kind: Kind) -> dict[str, int]:
         """The versions that the server has, by name."""
-        path = requests.collection_path(kind, self.namespace)
+        path = api_requests.collection_path(kind, self.namespace)
         answer = await self.direct.request("GET", path, query={"labelSelector": names.LABEL_STACK_UID})
         metadata = [raw["metadata"] for raw in answer["items"]]
         return {each["name"]: int(each["resourceVersion"]) for each in metadata}

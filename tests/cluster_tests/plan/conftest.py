@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from support import raw_api, shapes_of_kinds
-from support.raw_api import RawApi
+from support.real import raw_api
+from support.real.raw_api import RawApi
+from support.units import sample_manifests
 
 
 @pytest.fixture(scope="session")
 def api(api_client: Any) -> RawApi:
     """Raw requests, on a server that serves the kind of the shapes."""
     server = RawApi(api_client)
-    definition = shapes_of_kinds.DEFINITION
-    answer = server.apply(definition, kind=shapes_of_kinds.DEFINITIONS)
+    definition = sample_manifests.DEFINITION
+    answer = server.apply(definition, kind=sample_manifests.DEFINITIONS)
     assert answer.is_accepted, answer.body
-    kind = shapes_of_kinds.CUSTOM
+    kind = sample_manifests.CUSTOM
     # Served a moment after it is accepted; every request is a look, so that nobody sleeps.
     collection = raw_api.collection_of({"metadata": {"namespace": "default"}}, kind=kind)
     assert any(server.send("GET", collection).is_accepted for _ in range(1000))

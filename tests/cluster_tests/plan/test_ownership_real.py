@@ -18,9 +18,10 @@ import pytest
 from hearth.model import child
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan import ownership
-from support import raw_api, shapes_of_kinds
-from support.raw_api import Answer, RawApi
+from hearth.plan.ownership import field_ownership
+from support.real import raw_api
+from support.real.raw_api import Answer, RawApi
+from support.units import sample_manifests
 
 Node: TypeAlias = tuple[str | int, ...]
 """A way into a manifest, with indexes into its lists."""
@@ -115,7 +116,7 @@ class Bench:
 
     def find_lost(self, manifest: Object, live: Object) -> str | None:
         """The verdict under test."""
-        return ownership.find_lost(manifest, child.find_ownership(live))
+        return field_ownership.find_lost(manifest, child.find_ownership(live))
 
     def judge(self, how: str, where: Node, *, manifest: Object, before: Object, answer: Answer) -> bool:
         """Compare the verdict with the object itself; whether the object is as good as new."""
@@ -229,12 +230,12 @@ def bench(api: RawApi, namespace: str, request: pytest.FixtureRequest) -> Bench:
     if kind.namespaced:
         body["metadata"]["namespace"] = namespace
     else:
-        body["metadata"]["name"] = shapes_of_kinds.scoped_name(body, namespace)
+        body["metadata"]["name"] = sample_manifests.scoped_name(body, namespace)
     return Bench(api=api, kind=kind, manifest=body)
 
 
 of_every_kind = pytest.mark.parametrize(
-    "bench", [pytest.param(row, id=row[0].name) for row in shapes_of_kinds.SHAPES], indirect=True
+    "bench", [pytest.param(row, id=row[0].name) for row in sample_manifests.SHAPES], indirect=True
 )
 
 
@@ -306,7 +307,7 @@ ADDITIONS: Mapping[str, list[Object]] = {
 
 @pytest.mark.parametrize(
     "bench",
-    [pytest.param(row, id=row[0].name) for row in shapes_of_kinds.SHAPES if row[0].name in ADDITIONS],
+    [pytest.param(row, id=row[0].name) for row in sample_manifests.SHAPES if row[0].name in ADDITIONS],
     indirect=True,
 )
 def test_additions_beside_ours_are_no_drift(bench: Bench) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan import refusals, wording
-from hearth.plan.refusals import (
+from hearth.plan.retry import api_errors, error_message
+from hearth.plan.retry.api_errors import (
     AskAccess,
     AskDryRun,
     Denied,
@@ -25,14 +25,15 @@ from hearth.plan.refusals import (
     SomebodyElse,
     UserEdits,
 )
-from support import raw_api, shapes_of_kinds
-from support.raw_api import Answer, RawApi
-from support.shapes_of_kinds import kind
+from support.real import raw_api
+from support.real.raw_api import Answer, RawApi
+from support.units import sample_manifests
+from support.units.sample_manifests import kind
 
 CONFIG_MAP, SECRET, JOB = kind("", "v1", "ConfigMap"), kind("", "v1", "Secret"), kind("batch", "v1", "Job")
 DEPLOYMENT, SERVICE = kind("apps", "v1", "Deployment"), kind("", "v1", "Service")
 CLAIM, QUOTA = kind("", "v1", "PersistentVolumeClaim"), kind("", "v1", "ResourceQuota")
-ROLE_BINDING = kind(shapes_of_kinds.RBAC, "v1", "RoleBinding")
+ROLE_BINDING = kind(sample_manifests.RBAC, "v1", "RoleBinding")
 NAMESPACE = kind("", "v1", "Namespace", namespaced=False)
 POLICY = Kind(
     group="admissionregistration.k8s.io",
@@ -117,7 +118,7 @@ def immutable_data(site: Site) -> tuple[Kind, Answer]:
 
 
 def immutable_role(site: Site) -> tuple[Kind, Answer]:
-    before = site.manifest(ROLE_BINDING, roleRef={"apiGroup": shapes_of_kinds.RBAC, "kind": "Role", "name": "a"})
+    before = site.manifest(ROLE_BINDING, roleRef={"apiGroup": sample_manifests.RBAC, "kind": "Role", "name": "a"})
     return changed(ROLE_BINDING, before, {**before, "roleRef": {**before["roleRef"], "name": "b"}}, site)
 
 
@@ -235,8 +236,8 @@ def too_large(site: Site) -> tuple[Kind, Answer]:
 
 
 def too_large_to_store(site: Site) -> tuple[Kind, Answer]:
-    manifest = site.manifest(shapes_of_kinds.CUSTOM, spec={"free": {"a": "x" * 1_650_000}})
-    return shapes_of_kinds.CUSTOM, site.api.apply(manifest, kind=shapes_of_kinds.CUSTOM)
+    manifest = site.manifest(sample_manifests.CUSTOM, spec={"free": {"a": "x" * 1_650_000}})
+    return sample_manifests.CUSTOM, site.api.apply(manifest, kind=sample_manifests.CUSTOM)
 
 
 def too_large_to_read(site: Site) -> tuple[Kind, Answer]:
@@ -252,7 +253,7 @@ def long_label(site: Site) -> tuple[Kind, Answer]:
 
 
 def emptied_map(site: Site) -> tuple[Kind, Answer]:
-    of = shapes_of_kinds.CUSTOM
+    of = sample_manifests.CUSTOM
     return changed(of, site.manifest(of, spec={"size": 1}), site.manifest(of, spec={}), site)
 
 
@@ -311,7 +312,7 @@ def site(api: RawApi, namespace: str) -> Site:
 
 def classify(of: Kind, answer: Answer) -> Reaction:
     """The reaction to an answer."""
-    return refusals.classify(answer.code, answer.status, kind=of, body_size=answer.sent)
+    return api_errors.classify(answer.code, answer.status, kind=of, body_size=answer.sent)
 
 
 @pytest.mark.parametrize(("provoke", "expected"), ROWS, ids=[row.__name__ for row, _ in ROWS])
@@ -321,8 +322,8 @@ def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: typ
     assert not answer.is_accepted
     assert type(classify(of, answer)) is expected, answer.body
     ref = ObjectRef(group=of.group, kind=of.name, namespace=site.namespace, name="a")
-    told = wording.explain(answer.code, answer.status, ref=ref)
-    assert len(told) <= wording.LONGEST_MESSAGE
+    told = error_message.explain(answer.code, answer.status, ref=ref)
+    assert len(told) <= error_message.LONGEST_MESSAGE
     assert "hunter2" not in told
 
 
@@ -347,7 +348,7 @@ def test_a_dry_run_create_tells_what_was_meant(site: Site, provoke: Row, expecte
     metadata = {"namespace": site.namespace, "generateName": "a-"}
     probe = site.api.create({**sent[-1], "metadata": metadata}, kind=of, dryRun="All")
     verdict = None if probe.is_accepted else classify(of, probe)
-    assert type(refusals.after_dry_run(refused, verdict)) is expected
+    assert type(api_errors.after_dry_run(refused, verdict)) is expected
 
 
 class Eavesdropper(RawApi):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from hearth.model import names
-from support.machine import mallory
+from support.stateful import hostile_tenant
 from support.threats.api import MERGE, Api, find_path
 from support.threats.world import CONFIG_MAPS, READ, STACKS, WRITE, Rule, ThreatWorld, make_config_map, make_stack
 
@@ -49,7 +49,7 @@ def test_twenty_ordinary_stacks_hardly_notice_a_hostile_one(threats: ThreatWorld
     slow, usual = find_percentile(beside), find_percentile(alone)
     print(f"p99 {usual:.2f} s alone, {slow:.2f} s beside {attacked} hostile writes; ", end="")
     print(f"medians {statistics.median(alone):.2f} s and {statistics.median(beside):.2f} s")
-    assert attacked > len(mallory.SPECS)
+    assert attacked > len(hostile_tenant.SPECS)
     assert slow < WORSE * usual + SLACK
     assert threats.operator.get("/healthz").is_ok
 
@@ -102,13 +102,17 @@ def attacking(account: Api, namespace: str, *, victim: str, threats: ThreatWorld
 
 def write_stack(account: Api, namespace: str, number: int, **_: object) -> int:
     """One nonsense or bomb after the other, in the place of what was there."""
-    name, spec = list(mallory.SPECS.items())[number % len(mallory.SPECS)]
-    data = {"template": mallory.BOMB % (mallory.STACK_VERSION, '{"name": "bomb", "key": "template"}')}
+    name, spec = list(hostile_tenant.SPECS.items())[number % len(hostile_tenant.SPECS)]
+    data = {"template": hostile_tenant.BOMB % (hostile_tenant.STACK_VERSION, '{"name": "bomb", "key": "template"}')}
     metadata = {"name": "bomb", "namespace": namespace}
     account.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-    stack = {"apiVersion": mallory.STACK_VERSION, "kind": "Stack", "metadata": {"name": name, "namespace": namespace}}
-    if number // len(mallory.SPECS) % 2:
-        spec = mallory.spec_of({"r": mallory.config(data={"round": str(number)})})
+    stack = {
+        "apiVersion": hostile_tenant.STACK_VERSION,
+        "kind": "Stack",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    if number // len(hostile_tenant.SPECS) % 2:
+        spec = hostile_tenant.spec_of({"r": hostile_tenant.config(data={"round": str(number)})})
     return account.apply({**stack, "spec": spec}).code
 
 
@@ -116,8 +120,8 @@ def annotate(account: Api, namespace: str, number: int, **_: object) -> int:
     """An annotation of ours on an own child says something else."""
     found = account.list("ConfigMap", namespace, labelSelector=names.LABEL_RESOURCE)
     assert found
-    text = mallory.TEXTS[number % len(mallory.TEXTS)]
-    key = mallory.ANNOTATIONS[number % len(mallory.ANNOTATIONS)]
+    text = hostile_tenant.TEXTS[number % len(hostile_tenant.TEXTS)]
+    key = hostile_tenant.ANNOTATIONS[number % len(hostile_tenant.ANNOTATIONS)]
     return account.annotate("ConfigMap", namespace, found[number % len(found)]["metadata"]["name"], {key: text}).code
 
 
@@ -126,7 +130,7 @@ def patch_status(account: Api, namespace: str, number: int, **_: object) -> int:
     found = account.list("Stack", namespace)
     assert found
     path = find_path("Stack", namespace, found[number % len(found)]["metadata"]["name"])
-    status = mallory.STATUSES[number % len(mallory.STATUSES)]
+    status = hostile_tenant.STATUSES[number % len(hostile_tenant.STATUSES)]
     return account.send("PATCH", f"{path}/status", body={"status": status}, content_type=MERGE).code
 
 
@@ -136,7 +140,7 @@ def forge(account: Api, namespace: str, number: int, *, victim: str, threats: Th
     assert found
     raw = found[number % len(found)]
     said = {key: raw["metadata"].get(key) or {} for key in ("labels", "annotations")}
-    metadata = {"name": f"forged-{number}", "namespace": namespace, "finalizers": [mallory.FINALIZER], **said}
+    metadata = {"name": f"forged-{number}", "namespace": namespace, "finalizers": [hostile_tenant.FINALIZER], **said}
     return account.try_create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": raw["data"]}).code
 
 

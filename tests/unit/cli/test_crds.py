@@ -9,8 +9,9 @@ import click.testing
 import pytest
 import yaml
 
-from hearth.cli import crds, main
-from hearth.model import crd
+from hearth.cli import main
+from hearth.cli.commands import crds
+from hearth.model.api import crd
 
 FOLDER = Path(__file__).resolve().parents[3] / "crds"
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import click.testing
 import pytest
 
-from hearth.cli import demo, main
-from hearth.cli.demonstration import cluster
+from hearth.cli import main
+from hearth.cli.commands import demo
+from hearth.cli.demo import demo_cluster
 
 STACK = "apiVersion: hearth.dev/v1alpha1\nkind: Stack\nmetadata: {name: shop}\nspec: {}\n"
 OTHER = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
@@ -64,4 +65,4 @@ def test_the_stack_goes_where_it_says(tmp_path: Path) -> None:
 )
 def test_a_definition_is_established_when_it_says_so(status: dict[str, object], *, expected: bool) -> None:
     """Before that the API server answers 404."""
-    assert cluster.is_established({"status": status}) is expected
+    assert demo_cluster.is_established({"status": status}) is expected

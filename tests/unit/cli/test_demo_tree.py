@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import rich.console
 
-from hearth.cli.demonstration import screens, tree
-from hearth.cli.demonstration.view import Row, State, View
+from hearth.cli.demo import terminal_output, tree_view
+from hearth.cli.demo.stack_view import Row, State, View
 
 DISK = Row(resource="disk", object="persistentvolumeclaim/shop-disk", state=State.READY)
 WEB = Row(resource="webFrontend", object="deployment", state=State.WAITING, note="waits for disk")
@@ -25,7 +25,7 @@ VIEW = View(
 
 
 def write(view: View, *, seconds: float = 12.4) -> str:
-    return "\n".join("".join(text for text, _ in line) for line in tree.draw(view, seconds=seconds))
+    return "\n".join("".join(text for text, _ in line) for line in tree_view.draw(view, seconds=seconds))
 
 
 def test_the_tree_stands_in_columns() -> None:
@@ -47,22 +47,22 @@ def test_a_stack_that_is_gone_has_one_line() -> None:
 
 def test_every_state_has_a_sign_and_a_colour() -> None:
     """A new state must not be forgotten here."""
-    assert tree.SIGNS.keys() == set(State)
+    assert tree_view.SIGNS.keys() == set(State)
 
 
 def test_trouble_is_red() -> None:
     """And what is well is green."""
     failed = replace(VIEW, is_stalled=True, rows=(replace(WEB, state=State.FAILED),))
 
-    styles = [style for line in tree.draw(failed, seconds=0) for _, style in line]
+    styles = [style for line in tree_view.draw(failed, seconds=0) for _, style in line]
 
     assert styles.count("red") == 5
-    assert "green" in [style for line in tree.draw(replace(VIEW, is_ready=True), seconds=0) for _, style in line]
+    assert "green" in [style for line in tree_view.draw(replace(VIEW, is_ready=True), seconds=0) for _, style in line]
 
 
 def test_the_first_look_tells_all_that_does_not_wait() -> None:
     """What waits will be told when its time has come."""
-    assert list(tree.tell_changes(None, VIEW)) == [
+    assert list(tree_view.tell_changes(None, VIEW)) == [
         "disk  persistentvolumeclaim/shop-disk  ready",
         "stack/shop  CreateInProgress  1/2",
     ]
@@ -70,7 +70,7 @@ def test_the_first_look_tells_all_that_does_not_wait() -> None:
 
 def test_nothing_changed_nothing_said() -> None:
     """Seconds and messages go by in silence."""
-    assert list(tree.tell_changes(VIEW, replace(VIEW, message="something else"))) == []
+    assert list(tree_view.tell_changes(VIEW, replace(VIEW, message="something else"))) == []
 
 
 def test_what_changed_is_told_alone() -> None:
@@ -82,7 +82,7 @@ def test_what_changed_is_told_alone() -> None:
         rows=(DISK, Row(resource="webFrontend", object="deployment/shop-web-frontend", state=State.READY)),
     )
 
-    assert list(tree.tell_changes(VIEW, after)) == [
+    assert list(tree_view.tell_changes(VIEW, after)) == [
         "webFrontend  deployment/shop-web-frontend  ready",
         "stack/shop  CreateComplete  2/2",
     ]
@@ -92,15 +92,15 @@ def test_that_a_stack_is_gone_is_told_once() -> None:
     """However often one looks."""
     gone = View(name="shop", namespace="prod", exists=False)
 
-    assert list(tree.tell_changes(VIEW, gone)) == ["stack/shop is gone"]
-    assert list(tree.tell_changes(gone, gone)) == []
+    assert list(tree_view.tell_changes(VIEW, gone)) == ["stack/shop is gone"]
+    assert list(tree_view.tell_changes(gone, gone)) == []
 
 
 def test_without_a_terminal_lines_are_printed() -> None:
     """Each with its time, none with a colour, and none broken."""
     written = io.StringIO()
 
-    with screens.opened(rich.console.Console(file=written, width=20)) as screen:
+    with terminal_output.opened(rich.console.Console(file=written, width=20)) as screen:
         screen.say(["a sentence that is longer than the line"])
         screen.show(VIEW, seconds=1.25)
         screen.show(VIEW, seconds=2.5)
@@ -118,7 +118,7 @@ def test_on_a_terminal_the_tree_is_drawn_anew() -> None:
     written = io.StringIO()
     console = rich.console.Console(file=written, width=40, force_terminal=True, color_system=None)
 
-    with screens.opened(console) as screen:
+    with terminal_output.opened(console) as screen:
         screen.show(VIEW, seconds=1)
         screen.say(["a command that is longer than the line is never broken"])
         screen.show(replace(VIEW, phase="CreateComplete"), seconds=2)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.demonstration import view
-from hearth.cli.demonstration.view import Row, Sight, State
+from hearth.cli.demo import stack_view
+from hearth.cli.demo.stack_view import Row, Sight, State
 from hearth.model.kinds import Kind
-from hearth.template import compiler
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
-from support.typed_kinds import TypedKinds
+from hearth.template.compiler import compiler
+from support.units.typed_kinds import TypedKinds
 
 CONFIG = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 CLAIM = Kind(group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True)
@@ -58,7 +58,7 @@ WEB = make_child(CONFIG, "web")
 def find_rows(*children: tuple[Kind, dict[str, Any]], deleting: bool = False, **status: Any) -> list[tuple[str, ...]]:
     """Resource, object, state and note of each row."""
     stack = make_stack(deleting=deleting, **status)
-    seen = view.describe(Sight(stack=stack, blueprint=compile_blueprint(), children=children))
+    seen = stack_view.describe(Sight(stack=stack, blueprint=compile_blueprint(), children=children))
     return [(row.resource, row.object, str(row.state), row.note) for row in seen.rows]
 
 
@@ -157,7 +157,7 @@ def test_the_head_comes_from_the_status() -> None:
         outputs={"url": "http://a", "port": 80},
     )
 
-    seen = view.describe(Sight(stack=stack, blueprint=None, children=()))
+    seen = stack_view.describe(Sight(stack=stack, blueprint=None, children=()))
 
     assert (seen.phase, seen.summary, seen.revision, seen.message) == ("UpdateComplete", "3/3", 2, "all is well")
     assert (seen.is_ready, seen.is_stalled) == (True, False)
@@ -170,7 +170,7 @@ def test_a_status_of_an_older_generation_says_nothing_of_ready(observed: int | N
     conditions = [{"type": "Ready", "status": "True"}, {"type": "Stalled", "status": "True"}]
     stack = make_stack(observedGeneration=observed, conditions=conditions)
 
-    seen = view.describe(Sight(stack=stack, blueprint=None, children=()))
+    seen = stack_view.describe(Sight(stack=stack, blueprint=None, children=()))
 
     assert not seen.is_ready
     assert not seen.is_stalled
@@ -178,19 +178,19 @@ def test_a_status_of_an_older_generation_says_nothing_of_ready(observed: int | N
 
 def test_a_new_stack_has_no_status() -> None:
     """Then it is said who is waited for."""
-    seen = view.describe(Sight(stack=make_stack(), blueprint=None, children=()))
+    seen = stack_view.describe(Sight(stack=make_stack(), blueprint=None, children=()))
 
     assert (seen.phase, seen.message, seen.rows) == ("New", "the operator has not looked at it yet", ())
 
 
 def test_without_a_template_the_children_are_shown_all_the_same() -> None:
     """As objects that nobody is known to want."""
-    seen = view.describe(Sight(stack=make_stack(), blueprint=None, children=[WEB]))
+    seen = stack_view.describe(Sight(stack=make_stack(), blueprint=None, children=[WEB]))
 
     assert seen.rows == (Row(resource="web", object="configmap/shop-web", state=State.OBSOLETE, note="is to go"),)
 
 
 def test_long_lists_of_names_are_cut() -> None:
     """A note has one line."""
-    assert view.enumerate_names(["a", "b", "c"]) == "a, b, c"
-    assert view.enumerate_names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert stack_view.enumerate_names(["a", "b", "c"]) == "a, b, c"
+    assert stack_view.enumerate_names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"

@@ -8,7 +8,7 @@ import click.testing
 import pytest
 
 from hearth.cli import main
-from hearth.template import plain_yaml
+from hearth.template.text import kubectl_yaml
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
@@ -31,7 +31,7 @@ def test_the_stack_is_printed(file: Path) -> None:
 
     assert result.exit_code == 0
     assert result.stderr == ""
-    (document,) = plain_yaml.parse_documents(result.stdout)
+    (document,) = kubectl_yaml.parse_documents(result.stdout)
     assert document.value == {
         "apiVersion": "hearth.dev/v1alpha1",
         "kind": "Stack",
@@ -48,7 +48,7 @@ def test_standard_input_is_read(file: Path) -> None:
     """Beside files, and the Stack may be called anything."""
     result = run("-", str(file), "--name", "shop", "--namespace", "prod", text=CONFIG.replace("a}", "b}"))
 
-    (document,) = plain_yaml.parse_documents(result.stdout)
+    (document,) = kubectl_yaml.parse_documents(result.stdout)
     assert list(document.value["spec"]["template"]["resources"]) == ["b", "a"]
     assert document.value["metadata"] == {"name": "shop", "namespace": "prod"}
 
@@ -118,7 +118,7 @@ def test_a_file_name_cannot_leave_the_comment(tmp_path: Path) -> None:
 
     result = run(str(path), "--name", "shop")
 
-    (document,) = plain_yaml.parse_documents(result.stdout)
+    (document,) = kubectl_yaml.parse_documents(result.stdout)
     assert document.value["kind"] == "Stack"
     assert "a\\n---\\nkind: Evil" in result.stdout.splitlines()[0]
 

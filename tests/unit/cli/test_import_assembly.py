@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.importing import assembly
-from hearth.cli.importing.assembly import Import
-from hearth.cli.importing.documents import Text
+from hearth.cli.importer import stack_assembly
+from hearth.cli.importer.manifest_documents import Text
+from hearth.cli.importer.stack_assembly import Import
 from hearth.model import errors
 
 CLAIM = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {storageClassName: %s}}\n"
@@ -20,7 +20,9 @@ STORAGE_CLASS = "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {
 
 
 def assemble(*documents: str, name: str = "shop", namespace: str | None = None) -> Import:
-    return assembly.assemble([Text(source="a.yaml", content="---\n".join(documents))], name=name, namespace=namespace)
+    return stack_assembly.assemble(
+        [Text(source="a.yaml", content="---\n".join(documents))], name=name, namespace=namespace
+    )
 
 
 def find_resources(*documents: str) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.cli.importing import documents
-from hearth.cli.importing.documents import Document, Text
+from hearth.cli.importer import manifest_documents
+from hearth.cli.importer.manifest_documents import Document, Text
 from hearth.model import errors
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
@@ -13,7 +13,7 @@ CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 def read(*contents: str, namespace: str = "default") -> list[Document]:
     texts = [Text(source=f"{number}.yaml", content=content) for number, content in enumerate(contents, start=1)]
-    return documents.read_all(texts, default_namespace=namespace)
+    return manifest_documents.read_all(texts, default_namespace=namespace)
 
 
 def find_mistakes(*contents: str) -> list[str]:

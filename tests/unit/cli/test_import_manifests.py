@@ -7,10 +7,10 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies
 
-from hearth.cli.importing import manifests
-from hearth.template import compiler
+from hearth.cli.importer import manifest_cleanup
 from hearth.template.blueprint import Definition, Known, StackIdentity
-from support.typed_kinds import TypedKinds
+from hearth.template.compiler import compiler
+from support.units.typed_kinds import TypedKinds
 
 TEXT = strategies.text(alphabet="${}ab \n'\"")
 VALUES = strategies.recursive(
@@ -46,7 +46,7 @@ def test_what_the_server_added_is_left_out() -> None:
         status={"phase": "Running"},
     )
 
-    assert manifests.clean(exported) == make(
+    assert manifest_cleanup.clean(exported) == make(
         metadata={
             "name": "a",
             "namespace": "b",
@@ -62,7 +62,7 @@ def test_the_original_is_left_as_it_is() -> None:
     """Its reader may need it whole."""
     original = make(status={"a": "${b}"})
 
-    manifests.clean(original)
+    manifest_cleanup.clean(original)
 
     assert original == make(status={"a": "${b}"})
 
@@ -76,14 +76,14 @@ def test_a_template_within_is_left_to_its_own_stack() -> None:
         "spec": {"template": inner, "parameters": {"a": "${b}"}},
     }
 
-    assert manifests.clean(nested)["spec"] == {"template": inner, "parameters": {"a": "$${b}"}}
+    assert manifest_cleanup.clean(nested)["spec"] == {"template": inner, "parameters": {"a": "$${b}"}}
 
 
 @hypothesis.given(VALUES)
 def test_the_template_gives_the_manifest_back(value: Any) -> None:
     """Shell variables, braces, quotes: nothing in it is taken for an expression."""
     original = make(data=value)
-    template = {"resources": {"thing": {"manifest": manifests.clean(original)}}}
+    template = {"resources": {"thing": {"manifest": manifest_cleanup.clean(original)}}}
     identity = StackIdentity(name="shop", namespace="prod", uid="u-1")
 
     blueprint = compiler.compile_template(

@@ -6,14 +6,15 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from hearth.cli.importing import naming
-from hearth.cli.importing.documents import Document
-from hearth.model import names, stack
+from hearth.cli.importer import resource_naming
+from hearth.cli.importer.manifest_documents import Document
+from hearth.model import names
+from hearth.model.api import stack
 
 
 def name_all(*objects: str) -> list[str]:
     """The names of objects written as `Kind/name` or `Kind/namespace/name`."""
-    return naming.name_all([make_document(*written.split("/")) for written in objects])
+    return resource_naming.name_all([make_document(*written.split("/")) for written in objects])
 
 
 def make_document(kind: str, *where: str) -> Document:
@@ -79,7 +80,7 @@ def test_names(objects: list[str], expected: list[str]) -> None:
 )
 def test_names_are_unique_and_keep_to_the_rule(objects: list[tuple[str, str, str]]) -> None:
     """Whatever people call their objects."""
-    found = naming.name_all([make_document(*written) for written in objects])
+    found = resource_naming.name_all([make_document(*written) for written in objects])
 
     assert len(found) == len(objects)
     assert len(set(found)) == len(found)

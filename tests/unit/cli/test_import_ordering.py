@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.cli.importing import assembly, ordering
-from hearth.cli.importing.documents import Document, Text
+from hearth.cli.importer import dependencies, stack_assembly
+from hearth.cli.importer.manifest_documents import Document, Text
 
 SHOP = Path(__file__).resolve().parents[2] / "data" / "shop.yaml"
 
@@ -18,7 +18,7 @@ def find_required(dependent: str, *others: str) -> list[str]:
     """Which of the others the dependent waits for, as `Kind/name`. Each is a manifest without `apiVersion: v1`."""
     manifests = [{"apiVersion": "v1", **yaml.safe_load(text)} for text in (dependent, *others)]
     documents = [Document(manifest=manifest, place="") for manifest in manifests]
-    required = ordering.find_dependencies(documents, default_namespace="default")[0]
+    required = dependencies.find_dependencies(documents, default_namespace="default")[0]
     return [f"{documents[position].kind}/{documents[position].name}" for position in required]
 
 
@@ -268,7 +268,7 @@ def test_a_manifest_of_any_shape_is_read(manifest: str) -> None:
 
 def test_a_whole_shop_is_put_in_order() -> None:
     """All of it together, as one file."""
-    result = assembly.assemble([Text(source="shop.yaml", content=SHOP.read_text())], name="shop", namespace=None)
+    result = stack_assembly.assemble([Text(source="shop.yaml", content=SHOP.read_text())], name="shop", namespace=None)
 
     resources = result.stack["spec"]["template"]["resources"]
     assert result.warnings == ()

@@ -8,8 +8,9 @@ from pathlib import Path
 import click.testing
 import pytest
 
-from hearth.cli import main, run
-from hearth.model.shards import Share
+from hearth.cli import main
+from hearth.cli.commands import run
+from hearth.model.sharding import Share
 from hearth.settings import Address, Settings
 
 FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "http-address", "log-format", "log-level"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from hearth.engine import acceptance
+from hearth.engine.definition import revision_builder
 from hearth.model.kinds import Kind
-from support.blueprints import CONFIG_MAP, ServedKinds
+from support.units.blueprints import CONFIG_MAP, ServedKinds
 
 NEW = Kind(group="example.org", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 
@@ -16,4 +16,4 @@ def test_a_kind_is_found_under_whatever_version_is_served() -> None:
     """Objects outlive the version that they were applied in; a kind that is gone has none."""
     cluster: Any = SimpleNamespace(kinds=ServedKinds(CONFIG_MAP, NEW))
     kinds = ["v1/ConfigMap", "example.org/v1beta1/Gadget", "example.org/v1/Gadget", "other.org/v1/Gadget"]
-    assert acceptance.served(cluster, kinds) == [NEW, CONFIG_MAP]
+    assert revision_builder.served(cluster, kinds) == [NEW, CONFIG_MAP]

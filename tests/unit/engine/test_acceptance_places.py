@@ -6,16 +6,16 @@ import asyncio
 import itertools
 from collections.abc import Iterator
 
-from hearth.engine import turns as turns_module
-from hearth.engine.acceptance import ACCEPTED_AT_ONCE
-from hearth.engine.turns import PIECES_IN_A_ROW
+from hearth.engine import cooperative_work as turns_module
+from hearth.engine.cooperative_work import PIECES_IN_A_ROW
+from hearth.engine.definition.revision_builder import ACCEPTED_AT_ONCE
 from hearth.model import names
 from hearth.model.child import Object
-from support import fake_world
-from support.desk import Desk
-from support.fake_world import FakeWorld
-from support.traffic import Request
-from support.world import Address
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server.request_faults import Request
+from support.server.request_queue import Desk
+from support.stories.world import Address
 
 SECONDS = 0.1
 """Of the server, for each of many requests at once."""

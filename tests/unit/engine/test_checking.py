@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from hearth.model import names
 from hearth.model.child import Object
-from support import expectations, fake_kinds, fake_world
-from support.fake_world import FakeWorld
-from support.traffic import Request
-from support.world import Address
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.server.request_faults import Request
+from support.stories.world import Address
 
 STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 MANY = 300

@@ -9,15 +9,17 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Object
-from support import expectations, fake_world, probe_player
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories import probe_controller
+from support.stories.world import Address
 
 STACK: Object = {
     "apiVersion": f"{names.GROUP}/{names.VERSION}",
     "kind": "Stack",
     "metadata": {"name": "shop", "namespace": "default"},
-    "spec": {"template": {"resources": {"a": {"manifest": probe_player.manifest({"value": 1})}}}},
+    "spec": {"template": {"resources": {"a": {"manifest": probe_controller.manifest({"value": 1})}}}},
 }
 PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name="shop-a")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.engine import continuing
-from hearth.plan import environment
-from hearth.plan.gates import Gates
-from support import blueprints
-from support.blueprints import World
+from hearth.engine.stack import continue_requests
+from hearth.plan.environment import environment_rules
+from hearth.plan.environment.active_environment import Gates
+from support.units import blueprints
+from support.units.blueprints import World
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from support.blueprints import World
 )
 def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
     """As it was written."""
-    assert continuing.parse(order) == meant
+    assert continue_requests.parse(order) == meant
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
 def test_who_goes_on(order: str, passed: tuple[str, str] | None) -> None:
     """And the answer says who waits, and is bounded."""
     board = blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}))
-    board.heed(Gates(rules=environment.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]})))
+    board.heed(Gates(rules=environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]})))
     World().refresh(board)
-    answer = continuing.answer(order, board)
+    answer = continue_requests.answer(order, board)
     assert answer.passed == passed
     assert len(answer.message) < 300
     if passed is None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hearth.model.child import Object
-from hearth.plan import conditions
-from support import fake_world
-from support.fake_world import FakeWorld
-from support.world import Address
+from hearth.plan.status import conditions
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories.world import Address
 
 NAMESPACE = "default"
 STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=NAMESPACE, name="shop")

@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from hearth.engine.inbox import EVALUATED, Inbox
+from hearth.engine.work_queue import EVALUATED, Inbox
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.sandbox import worker
 from hearth.sandbox.pool import Pool
 from hearth.sandbox.process import CPU, Process, interpret
-from hearth.template.cost import Cost
-from hearth.template.evaluation import Answer
-from support import fake_kinds, fake_world
-from support.fake_world import FakeWorld
+from hearth.template.cel.cost import Cost
+from hearth.template.cel.evaluation import Answer
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.stories.world import Address
 from support.virtual_time import VirtualClock
-from support.world import Address
 
 STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 SECONDS = 5.0

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from hearth.engine.executor import Executor
-from hearth.machine import LoopClock
+from hearth.engine.writes.fair_executor import Executor
+from hearth.runtime import LoopClock
 
 
 class Steps:

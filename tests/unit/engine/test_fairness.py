@@ -6,13 +6,14 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 
-from hearth.engine.limiter import FEWEST_BY_TIME
+from hearth.engine.writes.concurrency_limiter import FEWEST_BY_TIME
 from hearth.model import names
 from hearth.model.child import Object
-from support import expectations, fake_world
-from support.desk import Desk
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server.request_queue import Desk
+from support.stories.world import Address
 
 LARGE = 280
 """Resources: work for the server for longer than everything else here takes."""

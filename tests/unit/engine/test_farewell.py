@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from hearth.model import names
-from support import fake_world, traffic
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import request_faults
+from support.stories.world import Address
 
 
 @pytest.mark.parametrize(
@@ -26,8 +27,8 @@ def test_a_finalizer_that_could_not_be_taken_away(word: str, slowest: float) -> 
         template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
         address = Address.of(await world.user.create({**kind, "metadata": metadata, "spec": {"template": template}}))
         await asyncio.sleep(5)
-        refusal = traffic.REFUSALS[word]
-        world.traffic.troubles.append(traffic.Trouble(refusal=refusal, verbs=frozenset({"finalizer"}), times=1))
+        refusal = request_faults.REFUSALS[word]
+        world.traffic.troubles.append(request_faults.Trouble(refusal=refusal, verbs=frozenset({"finalizer"}), times=1))
         begun = asyncio.get_running_loop().time()
         await world.user.delete(address)
         while await world.user.find(address) is not None:  # noqa: ASYNC110 -- in virtual time

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from hearth.kube import revisions
+from hearth.kube.objects import controller_revision
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.plan import conditions
-from support import fake_kinds, fake_world
-from support.fake_world import FakeWorld
-from support.world import Address
+from hearth.plan.status import conditions
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.stories.world import Address
 
 STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
@@ -75,7 +76,7 @@ def without_signature(raw: Object) -> None:
 
 def with_bomb(raw: Object) -> None:
     """What would take all memory."""
-    raw["data"] = revisions.encode_definition({"template": "0" * 20_000_000, "parameters": {}})
+    raw["data"] = controller_revision.encode_definition({"template": "0" * 20_000_000, "parameters": {}})
 
 
 def make_evil() -> Object:

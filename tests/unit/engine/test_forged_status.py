@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hearth.model.child import Object
-from support import fake_kinds, fake_world
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.stories.world import Address
 
 STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")

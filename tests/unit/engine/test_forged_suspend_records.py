@@ -6,10 +6,10 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.plan import conditions
-from support import fake_world
-from support.fake_world import FakeWorld
-from support.world import Address
+from hearth.plan.status import conditions
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories.world import Address
 
 STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="apps/v1", kind="Deployment", namespace="default", name="shop-web")

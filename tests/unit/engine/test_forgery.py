@@ -9,19 +9,21 @@ from typing import Any
 import orjson
 import pytest
 
-from hearth.engine import execution
-from hearth.engine.inbox import Inbox
+from hearth.engine.work_queue import Inbox
+from hearth.engine.writes import step_execution
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.attempts import Trouble
-from hearth.plan.steps import Apply
-from support import blueprints, fake_kinds, fake_world
-from support.blueprints import HASHER
-from support.fake_cluster import FakeCluster
-from support.fake_wire import FakeWire
-from support.fake_world import FakeWorld
-from support.world import Address
+from hearth.plan.retry.backoff import Trouble
+from hearth.plan.state.steps import Apply
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.ports.fake_connection import FakeWire
+from support.ports.fake_workload_cluster import FakeCluster
+from support.server import fake_kinds
+from support.stories.world import Address
+from support.units import blueprints
+from support.units.blueprints import HASHER
 
 DATA = Path(__file__).parents[2] / "data"
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
@@ -187,7 +189,7 @@ def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, 
         metadata = {**step.manifest["metadata"], "annotations": {}}
         live = world.server.apply({**step.manifest, "metadata": metadata}, kind=CONFIG_MAP, manager=manager, force=True)
         step = dataclasses.replace(step, takes_up=live["metadata"]["uid"] if is_meant else "another")
-        result = await execution.take(
+        result = await step_execution.take(
             step,
             cluster=FakeCluster(FakeWire(world.server, world.traffic), Inbox(), signatures=HASHER),
             manager=blueprints.MANAGER,
@@ -195,7 +197,7 @@ def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, 
             ours=HASHER,
         )
         if is_taken:
-            assert isinstance(result, execution.Done)
+            assert isinstance(result, step_execution.Done)
             assert result.child is not None
             assert (result.child.uid, result.child.is_identified) == (live["metadata"]["uid"], True)
         else:

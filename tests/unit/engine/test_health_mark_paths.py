@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from hearth.model.child import Object
-from support import expectations, fake_world
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories.world import Address
 
 PROBE = {"manifest": {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "spec": {"value": 1}}}
 STACK = "hearth.dev/v1alpha1"

@@ -9,9 +9,11 @@ import pytest
 
 from hearth.model import limits, names
 from hearth.model.child import Object
-from support import expectations, fake_world, probe_player
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories import probe_controller
+from support.stories.world import Address
 
 API = f"{names.GROUP}/{names.VERSION}"
 PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name="shop-a")
@@ -19,7 +21,7 @@ PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="de
 
 def stack(name: str = "shop", **spec: Any) -> Object:
     """A Stack of one probe."""
-    resources = {"a": {"manifest": probe_player.manifest({"value": 1})}}
+    resources = {"a": {"manifest": probe_controller.manifest({"value": 1})}}
     metadata = {"name": name, "namespace": "default"}
     return {
         "apiVersion": API,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from hearth.engine.inbox import STACK, Inbox
-from support.blueprints import CONFIG_MAP
+from hearth.engine.work_queue import STACK, Inbox
+from support.units.blueprints import CONFIG_MAP
 
 
 def test_marks_of_one_stack_are_one_pass() -> None:

@@ -8,20 +8,23 @@ from typing import Any
 
 import pytest
 
-from hearth.engine import execution, health_marks
-from hearth.engine.acceptance import Acceptor
-from hearth.engine.intake import Intake
-from hearth.engine.runner import Runner
+from hearth.engine.definition.definition_sync import Intake
+from hearth.engine.definition.revision_builder import Acceptor
+from hearth.engine.health_marks import health_mark_controller
+from hearth.engine.stack.stack_reconciler import Runner
+from hearth.engine.writes import step_execution
 from hearth.model.child import Object
-from hearth.plan import conditions, departure, internal_errors, report
-from hearth.plan.board import Board
-from hearth.plan.health import Change
-from hearth.plan.resolve import Resolver
-from hearth.plan.suspension import Suspension
-from support import fake_world
-from support.fake_home import FakeHome
-from support.fake_world import FakeWorld
-from support.world import Address
+from hearth.plan.health.health_rules import Change
+from hearth.plan.resource import removal
+from hearth.plan.resource.resource_planner import Resolver
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.stack.suspend_planner import Suspension
+from hearth.plan.state import internal_errors
+from hearth.plan.status import conditions, status_builder
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.ports.fake_management_cluster import FakeHome
+from support.stories.world import Address
 
 SECRET = "tagsecret99"
 NAMESPACE = "default"
@@ -132,7 +135,7 @@ def is_shop(stack: Any) -> bool:
 
 
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
-    "a step": (execution, "take", is_bad),
+    "a step": (step_execution, "take", is_bad),
     "what comes of a step": (Runner, "finish", lambda _self, _key, step, _result: is_bad(step)),
     "the judgement of a resource": (
         Resolver,
@@ -142,7 +145,7 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "a pass": (Board, "refresh", lambda self, *_, **__: self._resolver._stack.name == STACK.name),
     "accepting": (Acceptor, "compile", lambda _self, _definition, stack: is_shop(stack)),
     "building a status": (
-        report,
+        status_builder,
         "build",
         lambda subject, board, **_: board is not None and board._resolver._stack.name == STACK.name,
     ),
@@ -175,7 +178,7 @@ def test_error_is_told_and_ends_nothing_else(place: str, monkeypatch: pytest.Mon
 DELETED = "the deletion of an object"
 SUSPENDED = "the suspension of an object"
 LATER: dict[str, tuple[Any, str, Callable[..., bool]]] = {
-    DELETED: (departure, "leave", lambda child, _blueprint: child.resource == "bad"),
+    DELETED: (removal, "leave", lambda child, _blueprint: child.resource == "bad"),
     SUSPENDED: (Suspension, "_view", lambda _self, name, _children, **_: name == "bad"),
 }
 
@@ -264,7 +267,7 @@ async def nothing_of_a_stack(_self: Intake) -> None:
 def test_bad_health_mark_keeps_no_other_from_being_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is looked at again, more and more slowly."""
     fault = Fault()
-    fault.put(monkeypatch, health_marks, "read", lambda mark: mark.name == "bad")
+    fault.put(monkeypatch, health_mark_controller, "read", lambda mark: mark.name == "bad")
     ends: dict[str, Object] = {}
 
     async def test(world: FakeWorld) -> None:

@@ -7,9 +7,11 @@ import random
 
 from hearth.model import names
 from hearth.model.child import Object
-from support import expectations, fake_world, probe_player
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories import probe_controller
+from support.stories.world import Address
 
 LAYERS, WIDTH, EDITS = 10, 8, 20
 STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
@@ -19,7 +21,7 @@ def make_spec(values: list[int]) -> Object:
     """Layers of probes, each of which waits for one of the layer before; every one takes a while to be ready."""
     resources: Object = {}
     for index, value in enumerate(values):
-        resources[f"r{index}"] = {"manifest": probe_player.manifest({"value": value, "readyAfter": 3})}
+        resources[f"r{index}"] = {"manifest": probe_controller.manifest({"value": value, "readyAfter": 3})}
         if index >= WIDTH:
             resources[f"r{index}"]["dependsOn"] = [f"r{index - WIDTH}"]
     return {"template": {"resources": resources}}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hearth.engine.limiter import FEWEST_BY_TIME, Limiter
+from hearth.engine.writes.concurrency_limiter import FEWEST_BY_TIME, Limiter
 
 MOST = 32
 

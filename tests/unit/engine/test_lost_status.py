@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hearth.model.child import Object
-from support import fake_world, traffic
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import request_faults
+from support.stories.world import Address
 
 STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
@@ -36,7 +37,7 @@ def test_phase_after_a_lost_write() -> None:
         await world.wait_rest(nothing)
         await world.user.replace_spec(STACK, make_spec("2"))
         await world.wait_rest(nothing)
-        lost = traffic.Trouble(refusal=traffic.REFUSALS["lost"], verbs=frozenset({"status"}), times=1)
+        lost = request_faults.Trouble(refusal=request_faults.REFUSALS["lost"], verbs=frozenset({"status"}), times=1)
         world.traffic.troubles.append(lost)
         await world.user.replace_spec(STACK, make_spec("3"))
         await world.user.delete(CHILD)

@@ -9,9 +9,11 @@ import yaml
 
 from hearth.model import limits, names
 from hearth.model.child import Object
-from support import expectations, fake_kinds, fake_world
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.stories.world import Address
 
 STACK = "hearth.dev/v1alpha1"
 SOURCE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bomb", "namespace": "default"}}

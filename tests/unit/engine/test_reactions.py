@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.engine.reactions import Reactions
-from support import fake_world, story, story_runner
-from support.fake_world import SilentObserver
+from hearth.engine.writes.write_latency import Reactions
+from support.fake_world import fake_world
+from support.fake_world.fake_world import SilentObserver
+from support.stories import story, story_runner
 
 
 def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:

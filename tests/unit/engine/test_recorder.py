@@ -9,15 +9,15 @@ from typing import Any
 
 import orjson
 
-from hearth.engine import pacing
 from hearth.engine.ports import StackObject
-from hearth.engine.recorder import Recorder
+from hearth.engine.status import status_rate_limiter
+from hearth.engine.status.status_writer import Recorder
 from hearth.engine.unassisted import Unassisted
 from hearth.model.child import Object
-from hearth.model.shards import WHOLE, Share
-from hearth.plan.hashing import Hasher
-from hearth.plan.headline import Refusal, Subject
-from hearth.plan.world import Memory
+from hearth.model.sharding import WHOLE, Share
+from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.state.memory import Memory
+from hearth.plan.status.ready_condition import Refusal, Subject
 from support import virtual_time
 from support.virtual_time import VirtualClock
 
@@ -124,7 +124,7 @@ def test_of_a_large_stack_progress_is_told_less_often_and_news_as_soon_as_ever()
     """As the server looks at all of it at every write."""
 
     async def story() -> None:
-        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * pacing.PACE)
+        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_rate_limiter.PACE)
         home, told = SlowHome(large), Told("one")
         home.gate.set()
         recorder = await begin(home, told)
@@ -181,12 +181,12 @@ def test_among_many_progress_is_told_less_often_and_in_the_end_all_of_it() -> No
             for uid in home.stacks:
                 recorder.touch(uid)
             await asyncio.sleep(1.01)
-        await asyncio.sleep(count * share.count / pacing.TURNS + 1)
+        await asyncio.sleep(count * share.count / status_rate_limiter.TURNS + 1)
         assert {stack.status["conditions"][0]["message"] for stack in home.stacks.values()} == {told.message}
         await recorder.stop()
         return home
 
     assert virtual_time.run(lambda: story(2, 30)).writes == 2 * 30
-    assert virtual_time.run(lambda: story(300, 30)).writes <= 300 * (1 + 1) + 30 * pacing.TURNS
+    assert virtual_time.run(lambda: story(300, 30)).writes <= 300 * (1 + 1) + 30 * status_rate_limiter.TURNS
     third = Share(index=0, count=3)
-    assert virtual_time.run(lambda: story(300, 30, third)).writes <= 300 * (1 + 1) + 30 * pacing.TURNS / 3
+    assert virtual_time.run(lambda: story(300, 30, third)).writes <= 300 * (1 + 1) + 30 * status_rate_limiter.TURNS / 3

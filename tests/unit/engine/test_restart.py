@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hearth.engine.runner import Runner
+from hearth.engine.stack.stack_reconciler import Runner
 from hearth.model import names
 from hearth.model.child import Object
-from support import fake_world
-from support.fake_world import FakeWorld
-from support.traffic import WRITES
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server.request_faults import WRITES
 
 STACKS = 40
 """More than there are passes in a row, so that writers of statuses get their turns between the passes."""

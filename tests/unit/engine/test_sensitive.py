@@ -6,10 +6,12 @@ import base64
 
 from hearth.model import names
 from hearth.model.child import Object
-from support import fake_world, probe_player, traffic
-from support.fake_world import FakeWorld
-from support.traffic import Trouble
-from support.world import Address
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import request_faults
+from support.server.request_faults import Trouble
+from support.stories import probe_controller
+from support.stories.world import Address
 
 SECRET: Object = {
     "apiVersion": "v1",
@@ -24,7 +26,7 @@ STACK: Object = {
     "spec": {
         "template": {
             "parameters": {"password": {"sensitive": True}},
-            "resources": {"login": {"manifest": probe_player.manifest({"value": "${params.password}"})}},
+            "resources": {"login": {"manifest": probe_controller.manifest({"value": "${params.password}"})}},
             "outputs": {"seen": {"value": "${login.status.value}"}},
         },
         "parametersFrom": [{"secretRef": {"name": "account"}}],
@@ -45,7 +47,7 @@ def test_a_replaced_value_stays_hidden() -> None:
         await world.user.create(SECRET)
         await world.user.create(STACK)
         await world.wait_rest(find_nothing)
-        world.traffic.troubles.append(Trouble(refusal=traffic.REFUSALS["policy"], resource="login"))
+        world.traffic.troubles.append(Trouble(refusal=request_faults.REFUSALS["policy"], resource="login"))
         second = base64.b64encode(b"the-second-word").decode()
         await world.user.patch(Address.of(SECRET), {"data": {"password": second}})
         await world.wait_rest(find_nothing)

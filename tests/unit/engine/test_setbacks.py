@@ -6,16 +6,17 @@ import asyncio
 
 import pytest
 
-from hearth.engine import pacing
+from hearth.engine.status import status_rate_limiter
 from hearth.model.child import Object
-from support import expectations, fake_world
-from support.desk import Desk
-from support.fake_world import FakeWorld
-from support.world import Address
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server.request_queue import Desk
+from support.stories.world import Address
 
 STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
-SMALL, LARGE = 10, 2 * pacing.PACE
+SMALL, LARGE = 10, 2 * status_rate_limiter.PACE
 
 
 def make_stack(size: int) -> Object:

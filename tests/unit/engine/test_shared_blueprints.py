@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.acceptance import Acceptor
+from hearth.engine.definition.revision_builder import Acceptor
 from hearth.engine.ports import StackObject
 from hearth.model import packing
 from hearth.model.errors import InvalidDefinition
 from hearth.model.kinds import Kind
 from hearth.template.blueprint import Blueprint, Definition, Known, Origin
-from support.blueprints import CONFIG_MAP, HASHER, ServedKinds
+from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds
 
 FREE: dict[str, Any] = {"data": {"a": "${params.x}"}}
 

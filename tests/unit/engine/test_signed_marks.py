@@ -9,10 +9,10 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from hearth.engine.health_marks.signed_marks import SignedMarks
 from hearth.engine.ports import MarkObject
-from hearth.engine.signed_marks import SignedMarks
 from hearth.model.child import Object
-from hearth.plan.hashing import Hasher
+from hearth.plan.ownership.keyed_hash import Hasher
 
 CONDITIONS = [
     {"type": "Ready", "status": "True", "reason": "Marked", "message": "m"},

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from hearth.engine import acceptance, recording, sources
-from hearth.kube import stack_cache
+from hearth.engine.definition import parameter_sources, revision_builder, stored_definition
+from hearth.kube.cache import stack_cache
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from hearth.template import secrecy
 from hearth.template.blueprint import Definition
-from support.blueprints import HASHER
+from hearth.template.compiler import sensitivity
+from support.units.blueprints import HASHER
 
 SPEC: Object = {
     "parametersFrom": [{"configMapRef": {"name": "a"}}, {"secretRef": {"name": "b"}}, {"configMapRef": {"name": "c"}}]
@@ -47,7 +47,7 @@ def encode(text: str | bytes) -> str:
 def define(shelf: Shelf, parameters: Object | None = None, given: Object | None = None, **spec: Any) -> Definition:
     """The definition that these sources give."""
     template = {"parameters": parameters or PARAMETERS, "resources": {}}
-    acceptor = acceptance.Acceptor(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    acceptor = revision_builder.Acceptor(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
     return asyncio.run(
         acceptor.get_definition("shop", {"template": template, "parameters": given or {}, **(spec or SPEC)})
     )
@@ -176,7 +176,7 @@ def test_a_spec_that_is_nested_too_deeply_is_a_mistake(word: str) -> None:
     deep: Any = 1
     for _ in range(300):
         deep = [deep]
-    acceptor = acceptance.Acceptor(home=Shelf(), cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    acceptor = revision_builder.Acceptor(home=Shelf(), cluster=None, hashes=HASHER)  # type: ignore[arg-type]
     spec = {"template": {"resources": {}}, "parameters": {}} | {word: {"x": deep}}
     with pytest.raises(errors.InvalidDefinition) as caught:
         asyncio.run(acceptor.get_definition("shop", spec))
@@ -197,22 +197,22 @@ def stack(**parameters: Any) -> Any:
 def restore(recorded: Object, shelf: Shelf, **live: Any) -> Definition:
     """The definition of a revision, years later."""
     return asyncio.run(
-        recording.restore(recorded, home=shelf, stack=stack(**live), number=3, hashes=HASHER)  # type: ignore[arg-type]
+        stored_definition.restore(recorded, home=shelf, stack=stack(**live), number=3, hashes=HASHER)  # type: ignore[arg-type]
     )
 
 
 def test_a_definition_without_secrets_is_kept_whole() -> None:
     """As it was before there were any, so that earlier hashes stay good."""
     definition = Definition(template={"resources": {}}, parameters={"a": 1})
-    recorded = recording.record(definition, HASHER)
+    recorded = stored_definition.record(definition, HASHER)
     assert recorded == {"template": {"resources": {}}, "parameters": {"a": 1}}
-    assert recording.hash_record(recorded, HASHER) == HASHER.hash([{"resources": {}}, {"a": 1}])
+    assert stored_definition.hash_record(recorded, HASHER) == HASHER.hash([{"resources": {}}, {"a": 1}])
 
 
 def test_of_a_secret_its_place_is_kept() -> None:
     """And what tells a change."""
     shelf = Shelf(a={"n": "2"}, b={"x": encode("sesame")}, c={})
-    recorded = recording.record(define(shelf, SENSITIVE, {"y": "sesame"}), HASHER)
+    recorded = stored_definition.record(define(shelf, SENSITIVE, {"y": "sesame"}), HASHER)
     kept = recorded["sensitive"]
     assert recorded["parameters"] == {"n": "2"}
     assert {name: entry["from"] for name, entry in kept.items()} == {"x": "Secret/b", "y": "spec.parameters"}
@@ -224,7 +224,7 @@ def test_a_changed_secret_is_another_definition() -> None:
     """So is one that comes from elsewhere; one that went back is the same again."""
 
     def hash_of(shelf: Shelf, **given: Any) -> str:
-        acceptor = acceptance.Acceptor(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+        acceptor = revision_builder.Acceptor(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
         return acceptor.hash(define(shelf, SENSITIVE, {"y": "1", **given}), stack())
 
     one = hash_of(Shelf(a={}, b={"x": encode("one")}, c={}))
@@ -237,11 +237,11 @@ def test_a_changed_secret_is_another_definition() -> None:
 def test_equal_secrets_of_two_stacks_have_different_hashes() -> None:
     """So the hash that one tenant reads off a revision tests no guess at another tenant's secret."""
     definition = define(Shelf(a={}, b={"x": encode("one")}, c={}), SENSITIVE, {"y": "1"})
-    acceptor = acceptance.Acceptor(home=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    acceptor = revision_builder.Acceptor(home=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
     ours, theirs = stack(), dataclasses.replace(stack(), uid="other")
     assert acceptor.hash(definition, ours) == acceptor.hash(definition, ours)
     assert acceptor.hash(definition, ours) != acceptor.hash(definition, theirs)
-    recorded = [recording.record(definition, HASHER.of_stack(each.uid)) for each in (ours, theirs)]
+    recorded = [stored_definition.record(definition, HASHER.of_stack(each.uid)) for each in (ours, theirs)]
     assert recorded[0]["sensitive"]["x"]["hash"] != recorded[1]["sensitive"]["x"]["hash"]
 
 
@@ -249,13 +249,13 @@ def test_going_back_takes_the_secret_as_it_is_now() -> None:
     """And tells that it is another one."""
     shelf = Shelf(a={}, b={"x": encode("then")}, c={})
     definition = define(shelf, SENSITIVE, {"y": "own"})
-    recorded = recording.record(definition, HASHER)
+    recorded = stored_definition.record(definition, HASHER)
     same = restore(recorded, shelf, y="own")
     assert (same.parameters, same.renewed) == (definition.parameters, ())
-    assert recording.record(same, HASHER) == recorded
+    assert stored_definition.record(same, HASHER) == recorded
     renewed = restore(recorded, Shelf(b={"x": encode("now")}), y="other")
     assert (renewed.parameters, renewed.renewed) == ({"x": "now", "y": "other"}, ("x", "y"))
-    assert secrecy.find_sensitive(renewed) == {"x", "y"}
+    assert sensitivity.find_sensitive(renewed) == {"x", "y"}
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,9 @@ def test_going_back_takes_the_secret_as_it_is_now() -> None:
 )
 def test_going_back_without_the_secret(shelf: Shelf, live: Object, expected: str) -> None:
     """Is refused, with the place and what to do."""
-    recorded = recording.record(define(Shelf(a={}, b={"x": encode("then")}, c={}), SENSITIVE, {"y": "own"}), HASHER)
+    recorded = stored_definition.record(
+        define(Shelf(a={}, b={"x": encode("then")}, c={}), SENSITIVE, {"y": "own"}), HASHER
+    )
     with pytest.raises(errors.MissingSource) as caught:
         restore(recorded, shelf, **live)
     assert str(caught.value) == expected
@@ -284,5 +286,5 @@ def test_going_back_without_the_secret(shelf: Shelf, live: Object, expected: str
 def test_sources_are_all_that_a_definition_is_read_from() -> None:
     """Each once."""
     spec = {**SPEC, "templateRef": {"name": "a"}}
-    assert sorted(map(str, acceptance.find_sources("shop", spec))) == ["configmap/a", "configmap/c", "secret/b"]
-    assert sources.find_references("shop", {}) == ()
+    assert sorted(map(str, revision_builder.find_sources("shop", spec))) == ["configmap/a", "configmap/c", "secret/b"]
+    assert parameter_sources.find_references("shop", {}) == ()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hearth.engine.tasks import Tasks
+from hearth.engine.named_tasks import Tasks
 
 
 async def test_what_is_asked_for_after_the_end_is_done_even_before_the_end_is_told() -> None:

@@ -6,17 +6,20 @@ import asyncio
 
 import pytest
 
-from hearth.engine.throttle import Throttle
+from hearth.engine.writes.write_throttle import Throttle
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from hearth.plan.attempts import Server, Trouble
-from hearth.plan.steps import Apply
-from support import expectations, fake_kinds, fake_world, traffic, virtual_time
-from support.fake_world import FakeWorld
-from support.traffic import Request
+from hearth.plan.retry.backoff import Server, Trouble
+from hearth.plan.state.steps import Apply
+from support import virtual_time
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds, request_faults
+from support.server.request_faults import Request
+from support.stories.world import Address
 from support.virtual_time import VirtualClock
-from support.world import Address
 
 STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 SIZE = 100
@@ -81,7 +84,7 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_asks_for() -> None:
     async def story(world: FakeWorld) -> None:
         log = Log(world)
         await world.start_controller()
-        world.traffic.troubles.append(traffic.Trouble(refusal=traffic.REFUSALS["busy"], times=4))
+        world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS["busy"], times=4))
         await world.user.create(make_stack({"ConfigMap": SIZE}))
         seconds = await wait_complete(world)
 
@@ -100,7 +103,7 @@ def test_a_server_that_is_busy_for_long_is_asked_once_in_a_while() -> None:
     async def story(world: FakeWorld) -> None:
         log = Log(world)
         await world.start_controller()
-        busy = traffic.Trouble(refusal=traffic.REFUSALS["busy"])
+        busy = request_faults.Trouble(refusal=request_faults.REFUSALS["busy"])
         world.traffic.troubles.append(busy)
         await world.user.create(make_stack({"ConfigMap": SIZE}))
         await asyncio.sleep(60)
@@ -118,7 +121,9 @@ def test_what_one_kind_is_refused_for_holds_nothing_else_back(word: str) -> None
     async def story(world: FakeWorld) -> None:
         log = Log(world)
         await world.start_controller()
-        world.traffic.troubles.append(traffic.Trouble(refusal=traffic.REFUSALS[word], kind="Secret", times=8))
+        world.traffic.troubles.append(
+            request_faults.Trouble(refusal=request_faults.REFUSALS[word], kind="Secret", times=8)
+        )
         await world.user.create(make_stack({"Secret": 8, "ConfigMap": SIZE}))
         await wait_complete(world)
 
@@ -152,7 +157,7 @@ def test_what_waits_is_told() -> None:
         await world.start_controller()
         engine = world.controllers[0].engine
         assert engine.count_writes() == {"allowed": 4, "in_flight": 0, "queued": 0}
-        world.traffic.troubles.append(traffic.Trouble(refusal=traffic.REFUSALS["busy"], times=4))
+        world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS["busy"], times=4))
         await world.user.create(make_stack({"ConfigMap": SIZE}))
         await asyncio.sleep(1)
         assert engine.count_writes() == {"allowed": 2, "in_flight": 0, "queued": SIZE - 4}

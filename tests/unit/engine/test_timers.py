@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from support import fake_world, story, story_runner
+from support.fake_world import fake_world
+from support.stories import story, story_runner
 from support.virtual_time import VirtualClock
 
 EARLY = 0.0005

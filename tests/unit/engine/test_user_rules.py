@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from hearth.engine import user_rules
-from hearth.engine.inbox import Inbox
+from hearth.engine import health_rule_loader
+from hearth.engine.health_rule_loader import UserRules
 from hearth.engine.services import Services
-from hearth.engine.user_rules import UserRules
+from hearth.engine.work_queue import Inbox
 from hearth.model import errors
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.attempts import Patience
-from hearth.plan.health import Change, Rulebook
-from support.blueprints import HASHER
+from hearth.plan.health.health_rules import Change, Rulebook
+from hearth.plan.retry.backoff import Patience
+from support.units.blueprints import HASHER
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 REF = ObjectRef(group="", kind="ConfigMap", namespace="hearth-system", name="hearth-health-rules")
@@ -53,7 +53,7 @@ class Clock:
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
         """As the port says."""
-        assert delay == user_rules.RETRY
+        assert delay == health_rule_loader.RETRY
         self.later.append(action)
         return lambda: None
 

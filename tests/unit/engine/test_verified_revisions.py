@@ -10,7 +10,7 @@ import pytest
 from hearth.engine import verified_revisions
 from hearth.engine.ports import Revision, StackObject
 from hearth.model import limits
-from hearth.plan.hashing import Hasher
+from hearth.plan.ownership.keyed_hash import Hasher
 
 HASHES = Hasher(b"k" * 32)
 OTHER_KEY = Hasher(b"o" * 32)

@@ -10,19 +10,21 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from hearth.engine import intake as intake_module
-from hearth.engine import yielding
-from hearth.engine.inbox import Inbox
-from hearth.engine.yielding import Yielding
+from hearth.engine.definition import definition_sync as intake_module
+from hearth.engine.stack import supersession
+from hearth.engine.stack.supersession import Yielding
+from hearth.engine.work_queue import Inbox
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.plan.headline import Refusal
-from support import fake_kinds, fake_world, traffic, virtual_time
-from support.desk import Desk
-from support.fake_world import FakeWorld
-from support.traffic import Trouble
+from hearth.plan.status.ready_condition import Refusal
+from support import virtual_time
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds, request_faults
+from support.server.request_faults import Trouble
+from support.server.request_queue import Desk
+from support.stories.world import Address
 from support.virtual_time import VirtualClock
-from support.world import Address
 from unit.engine.test_recorder import STACK as SEEN
 
 STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
@@ -121,14 +123,16 @@ def test_a_newer_wish_that_comes_to_nothing_stops_no_rollout(spec: Object) -> No
 
     async def story(world: FakeWorld) -> None:
         await begin(world)
-        world.traffic.troubles.append(Trouble(refusal=traffic.REFUSALS["server-error"], verbs=frozenset({"revision"})))
+        world.traffic.troubles.append(
+            Trouble(refusal=request_faults.REFUSALS["server-error"], verbs=frozenset({"revision"}))
+        )
         asked = sum(request.verb == "revision" for request in world.traffic.requests)
         begun = asyncio.get_running_loop().time()
         await world.user.replace_spec(STACK, spec)
         await wait_for(lambda: count(world, "two") == SIZE)
         seconds = asyncio.get_running_loop().time() - begun
         asked = sum(request.verb == "revision" for request in world.traffic.requests) - asked
-        assert seconds < yielding.PATIENCE
+        assert seconds < supersession.PATIENCE
         assert asked <= 2 + seconds / intake_module.RETRY
 
     fake_world.run(story)
@@ -151,7 +155,7 @@ def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
         seen = dataclasses.replace(SEEN, generation=2)
         held.look(seen)
         assert held.is_holding
-        await asyncio.sleep(yielding.PATIENCE + 1)
+        await asyncio.sleep(supersession.PATIENCE + 1)
         assert inbox.take() is not None
         held.look(dataclasses.replace(SEEN, generation=3))
         assert not held.is_holding

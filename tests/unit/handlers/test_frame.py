@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from hearth.handlers import frame
-from hearth.handlers.frame import Ears, KopfFrame, Life, Patience
-from hearth.handlers.wakes import Wakes
+from hearth.handlers import kopf_supervisor
+from hearth.handlers.callbacks import Wakes
+from hearth.handlers.kopf_supervisor import Ears, KopfFrame, Life, Patience
 
 QUICK = Patience(first_pause=0.0, longest_pause=0.0, stop=2.0)
 
@@ -157,14 +157,14 @@ async def test_a_frame_that_never_started_can_be_stopped() -> None:
 
 def test_patience_fits_into_the_five_seconds_that_the_process_has() -> None:
     """Between the signal and the end."""
-    assert frame.Patience().stop < 4.5
+    assert kopf_supervisor.Patience().stop < 4.5
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
     """And begin anew after a life that lasted."""
     patience = Patience(first_pause=1.0, longest_pause=5.0, settled_after=60.0)
 
-    assert frame.find_pause(None, lasted=0.0, patience=patience) == 1.0
-    assert frame.find_pause(1.0, lasted=2.0, patience=patience) == 2.0
-    assert frame.find_pause(4.0, lasted=2.0, patience=patience) == 5.0
-    assert frame.find_pause(5.0, lasted=61.0, patience=patience) == 1.0
+    assert kopf_supervisor.find_pause(None, lasted=0.0, patience=patience) == 1.0
+    assert kopf_supervisor.find_pause(1.0, lasted=2.0, patience=patience) == 2.0
+    assert kopf_supervisor.find_pause(4.0, lasted=2.0, patience=patience) == 5.0
+    assert kopf_supervisor.find_pause(5.0, lasted=61.0, patience=patience) == 1.0

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import pytest
 from aiohttp import web
 
-from hearth.handlers.frame import Ears, KopfFrame, Patience, make_life
-from hearth.kube.credentials import Credentials
-from support.stub_server import run_stub
+from hearth.handlers.kopf_supervisor import Ears, KopfFrame, Patience, make_life
+from hearth.kube.auth.credentials import Credentials
+from support.real.stub_server import run_stub
 
 Item = TypeVar("Item")
 PATIENCE = 20.0

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hearth.handlers import login
-from hearth.kube.credentials import Credentials
+from hearth.kube.auth.credentials import Credentials
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"

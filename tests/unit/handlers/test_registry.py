@@ -10,8 +10,8 @@ import kopf
 import pytest
 
 from hearth.handlers import configuration, registry
-from hearth.handlers.wakes import Wakes
-from hearth.kube.credentials import Credentials, NoCredentials
+from hearth.handlers.callbacks import Wakes
+from hearth.kube.auth.credentials import Credentials, NoCredentials
 
 LINES_AT_MOST = 15
 

@@ -6,14 +6,14 @@ import dataclasses
 
 import pytest
 
-from hearth.kube import child_index
-from hearth.kube.cache import Caches
-from hearth.kube.watch import METADATA, Rules
+from hearth.kube.cache import child_index
+from hearth.kube.cache.child_cache import Caches
+from hearth.kube.watch.reflector import METADATA, Rules
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support import scripted_api, signing
-from support.scripted_api import (
+from support.units import scripted_watch, signing
+from support.units.scripted_watch import (
     CONFIG_MAP,
     ScriptedConnection,
     ServedKinds,
@@ -48,7 +48,7 @@ class Listener:
 class Bench:
     """Caches on a scripted connection, in virtual time."""
 
-    def __init__(self, *streams: Stream | Exception, namespace: str = "", rules: Rules = scripted_api.RULES) -> None:
+    def __init__(self, *streams: Stream | Exception, namespace: str = "", rules: Rules = scripted_watch.RULES) -> None:
         self.connection = ScriptedConnection(streams=list(streams))
         self.kinds = ServedKinds()
         self.listener = Listener()
@@ -72,7 +72,7 @@ def labelled(name: str, version: int, *, stack: str = "s1", resource: str, **par
     return make_object(name, version, labels={names.LABEL_STACK_UID: stack, names.LABEL_RESOURCE: resource}, **parts)
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_followed_kind_is_there_once_it_was_listed() -> None:
     """Until then `follow` says no."""
     bench = Bench(Stream(added("a", 3), list_end(5)))
@@ -83,12 +83,12 @@ async def test_a_followed_kind_is_there_once_it_was_listed() -> None:
     assert bench.connection.asked[0].query["labelSelector"] == "hearth.dev/stack-uid"
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
     """Both of one resource, where an old incarnation is still there."""
     secret = dataclasses.replace(CONFIG_MAP, name="Secret", plural="secrets")
-    second = scripted_api.event("ADDED", labelled("a2", 4, resource="a"))
-    other = scripted_api.event("ADDED", labelled("z", 5, stack="s2", resource="a"))
+    second = scripted_watch.event("ADDED", labelled("a2", 4, resource="a"))
+    other = scripted_watch.event("ADDED", labelled("z", 5, stack="s2", resource="a"))
     bench = Bench(Stream(added("a", 3), second, other, list_end(5)), Stream(added("b", 3), list_end(6)))
     bench.caches.follow(CONFIG_MAP, [])
     await bench.hear()
@@ -100,7 +100,7 @@ async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
     assert bench.caches.children("nobody") == {}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_metadata_alone_is_watched_where_nothing_else_is_read() -> None:
     """No data of a Secret is loaded for nothing."""
     bench = Bench(Stream(list_end(5)))
@@ -109,7 +109,7 @@ async def test_metadata_alone_is_watched_where_nothing_else_is_read() -> None:
     assert [question.accept for question in bench.connection.asked] == [METADATA]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_wish_for_more_fields_lists_afresh_and_keeps_the_old_ones_meanwhile() -> None:
     """And wakes nobody by itself: what others read of the object is as it was."""
     whole = added("a", 3, data={"greeting": "hello", "secret": "x"})
@@ -125,7 +125,7 @@ async def test_a_wish_for_more_fields_lists_afresh_and_keeps_the_old_ones_meanwh
     assert bench.connection.asked[-1].accept == "application/json"
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_wishes_of_one_moment_cost_one_list() -> None:
     """A hundred Stacks start at once."""
     bench = Bench(Stream(list_end(5)), Stream(list_end(6)), Stream(list_end(7)))
@@ -139,7 +139,7 @@ async def test_wishes_of_one_moment_cost_one_list() -> None:
     assert len(bench.connection.asked) == 2
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_trickle_of_wishes_does_not_starve_a_list() -> None:
     """The one under way comes to its end, then one serves all further wishes."""
     slow = Stream()
@@ -155,7 +155,7 @@ async def test_a_trickle_of_wishes_does_not_starve_a_list() -> None:
     assert len(bench.connection.asked) == 2
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_what_is_covered_already_costs_nothing() -> None:
     """A path below one that is kept, and what is kept of every object."""
     bench = Bench(Stream(list_end(5)))
@@ -166,7 +166,7 @@ async def test_what_is_covered_already_costs_nothing() -> None:
     assert len(bench.connection.asked) == 1
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_change_wakes_and_a_mere_version_does_not() -> None:
     """The version is kept all the same."""
     stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
@@ -180,7 +180,7 @@ async def test_a_change_wakes_and_a_mere_version_does_not() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_the_beginning_of_a_deletion_and_a_finalizer_wake() -> None:
     """Neither is among the fields."""
     stream = Stream(added("a", 3), list_end(5))
@@ -193,7 +193,7 @@ async def test_the_beginning_of_a_deletion_and_a_finalizer_wake() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_lost_ownership_wakes() -> None:
     """Drift is seen in managedFields alone."""
     entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}}}
@@ -205,7 +205,7 @@ async def test_lost_ownership_wakes() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_our_own_writes_wake_nobody() -> None:
     """Neither the answer nor its event; somebody else's next change does."""
     stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
@@ -220,7 +220,7 @@ async def test_our_own_writes_wake_nobody() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
     """Else the next event would look like a change."""
     entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {}}}
@@ -233,7 +233,7 @@ async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
     assert await bench.hear() == []
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_our_own_deletion_is_done_at_once_and_wakes_nobody() -> None:
     """Late events of the old object do not bring it back; its successor comes."""
     stream = Stream(added("a", 3), list_end(5))
@@ -248,30 +248,30 @@ async def test_our_own_deletion_is_done_at_once_and_wakes_nobody() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_label_that_names_another_resource_wakes_both() -> None:
     """The one that lost the object, and the one that has it now."""
     stream = Stream(added("a", 3), list_end(5))
     bench = Bench(stream)
     bench.caches.follow(CONFIG_MAP, [])
     await bench.hear()
-    stream.say(scripted_api.event("MODIFIED", labelled("a", 6, stack="s2", resource="b")))
+    stream.say(scripted_watch.event("MODIFIED", labelled("a", 6, stack="s2", resource="b")))
     assert sorted(await bench.hear()) == ["s1/a", "s2/b"]
     assert bench.caches.children("s1") is child_index.NOTHING
     assert len(bench.caches.children_of("s2", "b")) == 1
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_what_went_while_nobody_looked_wakes() -> None:
     """Seen by the next list alone."""
-    expired = scripted_api.error(410)
+    expired = scripted_watch.error(410)
     bench = Bench(Stream(added("a", 3), added("b", 4), list_end(5), expired), Stream(added("b", 4), list_end(9)))
     bench.caches.follow(CONFIG_MAP, [])
     assert await bench.hear() == ["s1/a", "s1/b", "synced v1", "s1/a"]
     assert bench.versions() == {"b": 4}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_kind_that_vanished_takes_its_objects_along_and_comes_back_at_once() -> None:
     """Its definition was deleted, and made again much later."""
     gone = [errors.Refused(code=404, status=None) for _ in range(10)]
@@ -289,7 +289,7 @@ async def test_a_kind_that_vanished_takes_its_objects_along_and_comes_back_at_on
     assert bench.versions() == {"a": 30}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_kind_served_under_two_versions_is_watched_once() -> None:
     """Under the first one that was asked for, until only the other is served."""
     newer = dataclasses.replace(CONFIG_MAP, version="v2")
@@ -306,7 +306,7 @@ async def test_a_kind_served_under_two_versions_is_watched_once() -> None:
     assert bench.caches.children_of("s1", "a")[0].kind == newer
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_kind_that_moved_is_watched_where_it_is_now() -> None:
     """A definition made again with another plural."""
     moved = dataclasses.replace(CONFIG_MAP, plural="configs")
@@ -319,7 +319,7 @@ async def test_a_kind_that_moved_is_watched_where_it_is_now() -> None:
     assert bench.connection.asked[-1].path == "/api/v1/configs"
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_one_namespace_alone_can_be_watched() -> None:
     """Where the operator may see no other; kinds of cluster scope have none."""
     role = Kind(
@@ -333,7 +333,7 @@ async def test_one_namespace_alone_can_be_watched() -> None:
     assert paths == ["/api/v1/namespaces/shop/configmaps", "/apis/rbac.authorization.k8s.io/v1/clusterroles"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_health_tells_of_each_watch() -> None:
     """For readiness and metrics."""
     bench = Bench(Stream(added("a", 3), list_end(5)).end())
@@ -358,7 +358,7 @@ async def test_health_tells_of_each_watch() -> None:
 def test_a_watch_that_goes_on_asking_is_not_silent(error: Exception) -> None:
     """Restarting the process for it would not bring anything back."""
 
-    @scripted_api.in_virtual_time
+    @scripted_watch.in_virtual_time
     async def look() -> None:
         bench = Bench(Stream(added("a", 3), list_end(5)).end(), *[error] * 1000)
         bench.caches.follow(CONFIG_MAP, [])
@@ -370,7 +370,7 @@ def test_a_watch_that_goes_on_asking_is_not_silent(error: Exception) -> None:
     look()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_closing_before_the_first_list_asks_for_nothing() -> None:
     """However many wishes there were."""
     bench = Bench()
@@ -381,7 +381,7 @@ async def test_closing_before_the_first_list_asks_for_nothing() -> None:
     assert bench.connection.asked == []
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_after_closing_no_stream_is_left() -> None:
     """Nor any task."""
     stream = Stream(list_end(5))
@@ -392,10 +392,10 @@ async def test_after_closing_no_stream_is_left() -> None:
     assert not stream.is_open
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
     """What it shows newer is taken in, what it does not show is gone, and nobody is told; other Stacks are not meant."""
-    other = scripted_api.event("ADDED", labelled("z", 3, stack="s2", resource="a"))
+    other = scripted_watch.event("ADDED", labelled("z", 3, stack="s2", resource="a"))
     bench = Bench(Stream(added("a", 2), added("b", 3), added("c", 4), other, list_end(5)))
     bench.caches.follow(CONFIG_MAP, [DATA])
     await bench.hear()
@@ -407,7 +407,7 @@ async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
     assert await bench.hear() == []
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_list_of_our_own_says_nothing_of_what_is_newer() -> None:
     """A write since, and a deletion that the watch has seen since."""
     stream = Stream(added("a", 2), added("b", 3), list_end(5))
@@ -422,7 +422,7 @@ async def test_a_list_of_our_own_says_nothing_of_what_is_newer() -> None:
     assert bench.versions() == {"a": 2, "c": 10}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_late_event_brings_nothing_back_that_a_list_did_not_show() -> None:
     """The watch is behind; its word of the end comes in the end."""
     stream = Stream(added("a", 2), list_end(5))
@@ -437,7 +437,7 @@ async def test_a_late_event_brings_nothing_back_that_a_list_did_not_show() -> No
     assert bench.versions() == {}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_list_of_a_kind_that_nobody_follows_is_not_kept() -> None:
     """No watch would look after it."""
     bench = Bench()

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from hearth.kube.cache import Caches
+from hearth.kube.cache.child_cache import Caches
 from hearth.model import limits, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
-from support import scripted_api, signing
-from support.scripted_api import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, elapse, list_end, make_object
+from support.units import scripted_watch, signing
+from support.units.scripted_watch import (
+    CONFIG_MAP,
+    ScriptedConnection,
+    ServedKinds,
+    Stream,
+    elapse,
+    list_end,
+    make_object,
+)
 
 BIG = limits.OBJECT_KEPT_BYTES
 UNPROVEN = "?"
@@ -44,18 +52,20 @@ class Bench:
         self.stream = Stream()
         self._paths = paths
         connection = ScriptedConnection(streams=[self.stream])
-        self.caches = Caches(connection, ServedKinds(), self.observer, rules=scripted_api.RULES, observer=self.observer)
+        self.caches = Caches(
+            connection, ServedKinds(), self.observer, rules=scripted_watch.RULES, observer=self.observer
+        )
         self.caches.trust(signing.Trusting())
 
     async def show(self, *objects: Object) -> None:
         """The first list."""
-        self.stream.say(*(scripted_api.event("ADDED", raw) for raw in objects), list_end(1000))
+        self.stream.say(*(scripted_watch.event("ADDED", raw) for raw in objects), list_end(1000))
         self.caches.follow(CONFIG_MAP, self._paths)
         await self.caches.wait_synced()
 
     async def change(self, raw: Object) -> None:
         """An event."""
-        self.stream.say(scripted_api.event("MODIFIED", raw))
+        self.stream.say(scripted_watch.event("MODIFIED", raw))
         await elapse(0.1)
 
     def find(self, name: str, resource: str | None = None) -> Child:
@@ -79,7 +89,7 @@ def forged(name: str, version: int, **parts: object) -> Object:
     return {**raw, "metadata": {**raw["metadata"], "annotations": {}}}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_large_field_is_left_out_and_the_others_stay() -> None:
     """Until it is small again; and it is counted once, not at every event."""
     bench = Bench(("data", "a"), ("data", "b"))
@@ -93,7 +103,7 @@ async def test_a_large_field_is_left_out_and_the_others_stay() -> None:
     assert (child.omitted, child.fields["data"]) == ((), {"a": "x", "b": "z"})
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_ours_among_large_annotations_and_labels_stay() -> None:
     """They say whose the object is; anyone may add others."""
     annotations = {
@@ -112,7 +122,7 @@ async def test_ours_among_large_annotations_and_labels_stay() -> None:
     assert len(child.finalizers) == limits.FINALIZERS_KEPT
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_objects_that_prove_nothing_fill_no_memory() -> None:
     """However many there are: what is beyond the budget keeps no field that anybody reads."""
     count = 400
@@ -131,7 +141,7 @@ async def test_objects_that_prove_nothing_fill_no_memory() -> None:
     assert bench.find("real").omitted == ()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
     """Nothing is counted twice, whatever becomes of an object."""
     bench = Bench(("data",))
@@ -150,7 +160,7 @@ async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
     assert [child.omitted for child in bench.caches.children_of("s1", UNPROVEN)] == [()] * whole
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_one_stack_has_a_share_and_no_more() -> None:
     """Other Stacks keep theirs."""
     bench = Bench(("data",))

@@ -5,15 +5,24 @@ from __future__ import annotations
 import pytest
 
 from hearth.engine.ports import Revision
-from hearth.kube.revision_cache import RevisionCache
-from hearth.kube.source_cache import SourceCache
-from hearth.kube.stack_cache import StackCache
-from hearth.kube.watch import METADATA
+from hearth.kube.cache.revision_cache import RevisionCache
+from hearth.kube.cache.source_cache import SourceCache
+from hearth.kube.cache.stack_cache import StackCache
+from hearth.kube.watch.reflector import METADATA
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from support import scripted_api
-from support.scripted_api import ScriptedConnection, Stream, added, deleted, elapse, list_end, make_object, modified
+from support.units import scripted_watch
+from support.units.scripted_watch import (
+    ScriptedConnection,
+    Stream,
+    added,
+    deleted,
+    elapse,
+    list_end,
+    make_object,
+    modified,
+)
 
 SOURCE = ObjectRef(group="", kind="ConfigMap", namespace="default", name="template")
 
@@ -53,18 +62,18 @@ def stack(name: str, version: int, *, phase: str = "", **metadata: object) -> Ob
 async def follow_stacks(stream: Stream, *, namespace: str = "") -> tuple[StackCache, Listener, ScriptedConnection]:
     """A cache that has had its first list."""
     connection, listener = ScriptedConnection(streams=[stream]), Listener()
-    cache = StackCache(connection, listener, namespace=namespace, rules=scripted_api.RULES)
+    cache = StackCache(connection, listener, namespace=namespace, rules=scripted_watch.RULES)
     cache.start()
     await cache.wait_synced()
     listener.heard.clear()
     return cache, listener, connection
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_stack_is_found_with_all_that_a_pass_needs() -> None:
     """And is None once it is gone."""
     raw = stack("shop", 3, phase="CreateComplete", annotations={"hearth.dev/retry": "1"}, finalizers=["x/y"])
-    stream = Stream(scripted_api.event("ADDED", raw), list_end(5))
+    stream = Stream(scripted_watch.event("ADDED", raw), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
     found = cache.find_stack("shop")
     assert found is not None
@@ -77,10 +86,10 @@ async def test_a_stack_is_found_with_all_that_a_pass_needs() -> None:
     assert (cache.find_stack("shop"), listener.heard) == (None, ["shop"])
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_stack_that_is_handed_out_may_be_changed() -> None:
     """It is the caller's own copy."""
-    cache, _, _ = await follow_stacks(Stream(scripted_api.event("ADDED", stack("shop", 3)), list_end(5)))
+    cache, _, _ = await follow_stacks(Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5)))
     first = cache.find_stack("shop")
     assert first is not None
     first.spec.clear()
@@ -89,16 +98,16 @@ async def test_a_stack_that_is_handed_out_may_be_changed() -> None:
     assert second.spec == {"parameters": {"n": 1}}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_our_own_status_writes_wake_nobody() -> None:
     """Somebody else's do, and so does an edit."""
-    stream = Stream(scripted_api.event("ADDED", stack("shop", 3)), list_end(5))
+    stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
     cache.put(stack("shop", 6, phase="UpdateComplete"))
-    stream.say(scripted_api.event("MODIFIED", stack("shop", 6, phase="UpdateComplete")))
+    stream.say(scripted_watch.event("MODIFIED", stack("shop", 6, phase="UpdateComplete")))
     await elapse(0.1)
     assert listener.heard == []
-    stream.say(scripted_api.event("MODIFIED", stack("shop", 7, phase="Spoilt")))
+    stream.say(scripted_watch.event("MODIFIED", stack("shop", 7, phase="Spoilt")))
     await elapse(0.1)
     assert listener.heard == ["shop"]
 
@@ -114,9 +123,9 @@ async def test_our_own_status_writes_wake_nobody() -> None:
 def test_what_our_own_answer_shows_of_others_is_told(changed: Object) -> None:
     """It came a moment before our write, and its event will be no news."""
 
-    @scripted_api.in_virtual_time
+    @scripted_watch.in_virtual_time
     async def put() -> None:
-        stream = Stream(scripted_api.event("ADDED", stack("shop", 3)), list_end(5))
+        stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
         cache, listener, _ = await follow_stacks(stream)
         answer = stack("shop", 7, phase="UpdateComplete")
         answer["metadata"].update(changed)
@@ -126,19 +135,19 @@ def test_what_our_own_answer_shows_of_others_is_told(changed: Object) -> None:
     put()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_version_alone_wakes_nobody_and_is_kept() -> None:
     """Field owners changed, which is not kept; the next write states the version."""
-    stream = Stream(scripted_api.event("ADDED", stack("shop", 3)), list_end(5))
+    stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
-    stream.say(scripted_api.event("MODIFIED", stack("shop", 6)))
+    stream.say(scripted_watch.event("MODIFIED", stack("shop", 6)))
     await elapse(0.1)
     found = cache.find_stack("shop")
     assert found is not None
     assert (found.resource_version, listener.heard) == (6, [])
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_stacks_of_one_namespace_alone_can_be_watched() -> None:
     """All stacks there, whatever their labels."""
     _, _, connection = await follow_stacks(Stream(list_end(5)), namespace="shop")
@@ -152,13 +161,13 @@ def revision(name: str, version: int, *, number: int, kinds: str = "") -> Object
     return make_object(name, version, annotations={**annotations, names.ANNOTATION_KINDS: kinds})
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_revisions_are_read_off_their_metadata_in_order() -> None:
     """Their definitions are not loaded."""
     second = revision("r2", 4, number=2, kinds="v1/ConfigMap,apps/v1/Deployment")
-    stream = Stream(scripted_api.event("ADDED", second), list_end(5))
+    stream = Stream(scripted_watch.event("ADDED", second), list_end(5))
     connection = ScriptedConnection(streams=[stream])
-    cache = RevisionCache(connection, rules=scripted_api.RULES)
+    cache = RevisionCache(connection, rules=scripted_watch.RULES)
     cache.start()
     await cache.wait_synced()
     cache.put(revision("r1", 6, number=1))
@@ -173,19 +182,19 @@ async def test_revisions_are_read_off_their_metadata_in_order() -> None:
         ),
     )
     assert connection.asked[0].accept == METADATA
-    stream.say(scripted_api.event("DELETED", revision("r2", 7, number=2)))
+    stream.say(scripted_watch.event("DELETED", revision("r2", 7, number=2)))
     await elapse(0.1)
     assert [each.name for each in cache.revisions("s1")] == ["r1"]
     assert cache.revisions("nobody") == ()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
     """What was read already wakes nobody when the watch shows it."""
     raw = make_object("template", 3, data={"stack.yaml": "a"})
     stream = Stream()
     connection, listener = ScriptedConnection(streams=[stream], pages=[raw]), Listener()
-    cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache = SourceCache(connection, listener, rules=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     assert await cache.get_source(SOURCE) == {"stack.yaml": "a"}
     stream.say(added("template", 3, data={"stack.yaml": "a"}), list_end(5))
@@ -201,7 +210,7 @@ async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
     assert (listener.heard, await cache.get_source(SOURCE)) == (["configmap/template"], {"stack.yaml": "b"})
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_source_that_is_missing_is_told_of_when_it_comes() -> None:
     """Until then asking says 404, from the server as from memory."""
     stream = Stream(list_end(5))
@@ -209,7 +218,7 @@ async def test_a_source_that_is_missing_is_told_of_when_it_comes() -> None:
         ScriptedConnection(streams=[stream], pages=[errors.Refused(code=404, status=None)]),
         Listener(),
     )
-    cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache = SourceCache(connection, listener, rules=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     for _ in range(2):
         with pytest.raises(errors.Refused, match=r"404|not found"):
@@ -220,12 +229,12 @@ async def test_a_source_that_is_missing_is_told_of_when_it_comes() -> None:
     assert (listener.heard, await cache.get_source(SOURCE)) == (["configmap/template"], {"stack.yaml": "a"})
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_source_that_is_made_anew_under_its_name_is_the_new_one() -> None:
     """Its predecessor's deletion comes as an event of its own."""
     stream = Stream(added("template", 3, uid="old", data={"a": "1"}), list_end(5))
     connection = ScriptedConnection(streams=[stream], pages=[make_object("template", 3, uid="old", data={"a": "1"})])
-    cache = SourceCache(connection, Listener(), rules=scripted_api.RULES)
+    cache = SourceCache(connection, Listener(), rules=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     await cache.get_source(SOURCE)
     stream.say(deleted("template", 6, uid="old"), added("template", 7, uid="new", data={"a": "2"}))
@@ -233,14 +242,14 @@ async def test_a_source_that_is_made_anew_under_its_name_is_the_new_one() -> Non
     assert await cache.get_source(SOURCE) == {"a": "2"}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_source_is_watched_for_as_long_as_somebody_follows_it() -> None:
     """Whoever reads it without following it only reads it."""
     page = make_object("template", 3, data={"a": "1"})
     connection = ScriptedConnection(
         streams=[Stream(added("template", 3, data={"a": "1"}), list_end(5))], pages=[page] * 2
     )
-    cache = SourceCache(connection, Listener(), rules=scripted_api.RULES)
+    cache = SourceCache(connection, Listener(), rules=scripted_watch.RULES)
     await cache.get_source(SOURCE)
     assert cache.health() == []
     for uid in ("s1", "s2"):
@@ -254,14 +263,14 @@ async def test_a_source_is_watched_for_as_long_as_somebody_follows_it() -> None:
     await cache.close()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_of_a_secret_nothing_is_kept_but_what_tells_a_change() -> None:
     """It is read anew each time."""
     ref = ObjectRef(group="", kind="Secret", namespace="default", name="template")
     page = make_object("template", 3, data={"a": "c2VzYW1l"})
     stream = Stream(added("template", 3, data={"a": "c2VzYW1l"}), list_end(5))
     connection, listener = ScriptedConnection(streams=[stream], pages=[page, page]), Listener()
-    cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache = SourceCache(connection, listener, rules=scripted_watch.RULES)
     cache.follow_sources("s1", [ref])
     for _ in range(2):
         assert await cache.get_source(ref) == {"a": "c2VzYW1l"}
@@ -284,7 +293,7 @@ async def follow_many(
     own = [Stream(added(ref.name, 3, data={"a": "1"}), list_end(5)) for ref in watched]
     first = [make_object(ref.name, 3, data={"a": "1"}) for ref in refs]
     connection, listener = ScriptedConnection(streams=[*own, *streams], pages=[*first, *(pages or [])]), Listener()
-    cache = SourceCache(connection, listener, rules=scripted_api.RULES, observer=listener)
+    cache = SourceCache(connection, listener, rules=scripted_watch.RULES, observer=listener)
     cache.follow_sources("s1", refs)
     for ref in refs:
         assert await cache.get_source(ref) == {"a": "1"}
@@ -293,7 +302,7 @@ async def follow_many(
     return cache, listener, connection, refs
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_many_sources_share_one_watch() -> None:
     """Of metadata, over all namespaces; it shows changes as fast as one of their own, and is told of as a limit."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
@@ -315,7 +324,7 @@ async def test_many_sources_share_one_watch() -> None:
     await cache.close()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_the_watch_that_sources_share_ends_with_the_last_of_them() -> None:
     """And begins anew for the next one."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
@@ -334,7 +343,7 @@ async def test_the_watch_that_sources_share_ends_with_the_last_of_them() -> None
     await cache.close()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_source_that_is_followed_again_at_once_stays_watched() -> None:
     """The end of the shared watch, which is under way, must not win."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
@@ -350,7 +359,7 @@ async def test_a_source_that_is_followed_again_at_once_stays_watched() -> None:
     await cache.close()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_sources_of_a_kind_that_may_not_be_watched_are_polled() -> None:
     """Each by its name, which the account may be allowed where all of them are not; and the Stacks hear that it is so."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
@@ -375,7 +384,7 @@ async def test_sources_of_a_kind_that_may_not_be_watched_are_polled() -> None:
     await cache.close()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_there_is_a_cap_over_all_namespaces() -> None:
     """However few each of them has; what ends makes room."""
     refs = [
@@ -383,7 +392,7 @@ async def test_there_is_a_cap_over_all_namespaces() -> None:
         for number in range(limits.SOURCE_WATCHES + 1)
     ]
     connection, listener = ScriptedConnection(pages=[make_object("a", 3)] * len(refs)), Listener()
-    cache = SourceCache(connection, listener, rules=scripted_api.RULES, observer=listener)
+    cache = SourceCache(connection, listener, rules=scripted_watch.RULES, observer=listener)
     for ref in refs:
         cache.follow_sources(ref.namespace, [ref])
     for ref in refs[:-1]:
@@ -395,14 +404,14 @@ async def test_there_is_a_cap_over_all_namespaces() -> None:
     await cache.close()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_large_source_is_not_kept() -> None:
     """It is read anew each time, and a change is noticed all the same."""
     data = {"a": "x" * limits.SOURCE_KEPT_BYTES}
     page = make_object("template", 3, data=data)
     stream = Stream(added("template", 3, data=data), list_end(5))
     connection, listener = ScriptedConnection(streams=[stream], pages=[page, page]), Listener()
-    cache = SourceCache(connection, listener, rules=scripted_api.RULES)
+    cache = SourceCache(connection, listener, rules=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     for _ in range(2):
         assert await cache.get_source(SOURCE) == data

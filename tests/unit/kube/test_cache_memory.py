@@ -9,13 +9,14 @@ import uuid
 
 import pytest
 
-from hearth.kube.cache import Caches
-from hearth.model import names, shards
+from hearth.kube.cache.child_cache import Caches
+from hearth.model import names, sharding
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from support import scripted_api, signing, virtual_time
-from support.blueprints import HASHER
-from support.scripted_api import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
+from support import virtual_time
+from support.units import scripted_watch, signing
+from support.units.blueprints import HASHER
+from support.units.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
 CHILDREN = 500
 BYTES_PER_CHILD = 2_048
@@ -49,7 +50,7 @@ def make_child(number: int, *, has_own_keys: bool) -> Object:
         names.ANNOTATION_REQUIRES: f"settings{number % OF_A_STACK - 1}/1",
     }
     labels = {
-        names.LABEL_BUCKET: str(shards.bucket_of(stack_uid)),
+        names.LABEL_BUCKET: str(sharding.bucket_of(stack_uid)),
         names.LABEL_RESOURCE: resource,
         names.LABEL_STACK: stack,
         names.LABEL_STACK_UID: stack_uid,
@@ -83,8 +84,8 @@ def measure(*, paths: list[Path], has_own_keys: bool = False) -> float:
     if not paths:
         # Then the server is asked for the metadata alone.
         children = [{"kind": "PartialObjectMetadata", "metadata": child["metadata"]} for child in children]
-    stream = Stream(*(scripted_api.event("ADDED", child) for child in children), list_end(10_000 + CHILDREN))
-    caches = Caches(ScriptedConnection(streams=[stream]), ServedKinds(), Deaf(), rules=scripted_api.RULES)
+    stream = Stream(*(scripted_watch.event("ADDED", child) for child in children), list_end(10_000 + CHILDREN))
+    caches = Caches(ScriptedConnection(streams=[stream]), ServedKinds(), Deaf(), rules=scripted_watch.RULES)
     caches.trust(HASHER)
 
     async def load() -> int:

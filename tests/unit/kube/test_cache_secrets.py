@@ -8,16 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.kube.cache import Caches
-from hearth.kube.watch import JSON, METADATA
+from hearth.kube.cache.child_cache import Caches
+from hearth.kube.watch.reflector import JSON, METADATA
 from hearth.model import names
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from hearth.plan import health, watching
-from hearth.template import compiler
+from hearth.plan.health import health_rules, watched_fields
 from hearth.template.blueprint import Definition
-from support import blueprints, scripted_api, signing, virtual_time
-from support.scripted_api import ScriptedConnection, ServedKinds, Stream, elapse, event, list_end
+from hearth.template.compiler import compiler
+from support import virtual_time
+from support.units import blueprints, scripted_watch, signing
+from support.units.scripted_watch import ScriptedConnection, ServedKinds, Stream, elapse, event, list_end
 
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 HIDDEN = "c3dvcmRmaXNo"
@@ -68,7 +69,7 @@ def find_wanted(used: str) -> frozenset[Path]:
     template = {"resources": {"login": {"manifest": secret}, "user": {"manifest": user}}}
     definition = Definition(template=template, parameters={})
     blueprint = compiler.compile_template(definition, stack=blueprints.STACK, kinds=Served())
-    return watching.find_paths(blueprint, Served(), health.Rulebook())[SECRET]
+    return watched_fields.find_paths(blueprint, Served(), health_rules.Rulebook())[SECRET]
 
 
 def find_texts(root: object) -> Iterator[str]:
@@ -111,7 +112,7 @@ def test_what_a_secret_holds_is_kept_only_where_it_is_used(used: str, accept: st
     async def story() -> None:
         shown = make_secret(3) if is_kept else {"metadata": make_secret(3)["metadata"]}
         connection = ScriptedConnection(streams=[Stream(event("ADDED", shown), list_end(5))])
-        caches = Caches(connection, Served(), Deaf(), rules=scripted_api.RULES)
+        caches = Caches(connection, Served(), Deaf(), rules=scripted_watch.RULES)
         caches.trust(signing.Trusting())
         texts = await read(caches, used=used, way=way)
         assert [question.accept for question in connection.asked] == [accept]

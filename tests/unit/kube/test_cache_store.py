@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from hearth.kube.store import Store
+from hearth.kube.cache.object_store import Store
 from hearth.model.child import Object
-from support.scripted_api import make_object
+from support.units.scripted_watch import make_object
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import structlog
 
-from hearth.kube import cause_watches
-from hearth.kube.cause_watches import CauseWatches
-from hearth.kube.watch import METADATA, Server
+from hearth.kube.watch import retry_trigger_watches
+from hearth.kube.watch.reflector import METADATA, Server
+from hearth.kube.watch.retry_trigger_watches import CauseWatches
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan import causes
-from hearth.plan.causes import Cause, What
-from support import scripted_api
-from support.scripted_api import ScriptedConnection, ServedKinds, Stream, added, elapse, list_end, modified
+from hearth.plan.retry import retry_triggers
+from hearth.plan.retry.retry_triggers import Cause, What
+from support.units import scripted_watch
+from support.units.scripted_watch import ScriptedConnection, ServedKinds, Stream, added, elapse, list_end, modified
 
 KINDS = {
     Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True),
@@ -26,7 +26,7 @@ FORBIDDEN = errors.Refused(code=403, status={"kind": "Status", "message": "no"})
 def taken(name: str) -> Cause:
     """That ConfigMap stands in the way."""
     ref = ObjectRef(group="", kind="ConfigMap", namespace="shop", name=name)
-    return causes.of_object(scripted_api.CONFIG_MAP, ref)
+    return retry_triggers.of_object(scripted_watch.CONFIG_MAP, ref)
 
 
 class Bench:
@@ -35,7 +35,7 @@ class Bench:
     def __init__(self, *streams: Stream | Exception) -> None:
         self.heard: list[Cause] = []
         self.connection = ScriptedConnection(streams=list(streams))
-        self.server = Server(connection=self.connection, rules=scripted_api.RULES)
+        self.server = Server(connection=self.connection, rules=scripted_watch.RULES)
         self.kinds = ServedKinds()
         self.kinds.serve(*KINDS)
         self.watches = CauseWatches(self.server, self.kinds, self)
@@ -51,7 +51,7 @@ class Bench:
         return heard
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_watch_asks_for_metadata_of_that_one_object() -> None:
     """And tells once when it begins, since nobody saw what changed before."""
     bench = Bench(Stream(added("a", 3), list_end(5)))
@@ -64,7 +64,7 @@ async def test_a_watch_asks_for_metadata_of_that_one_object() -> None:
     assert "labelSelector" not in asked.query
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_hundred_changes_in_a_second_are_told_twice() -> None:
     """At once, and when the second is over."""
     stream = Stream(list_end(5))
@@ -76,7 +76,7 @@ async def test_a_hundred_changes_in_a_second_are_told_twice() -> None:
     assert await bench.hear() == [taken("a")]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_what_nobody_waits_for_is_not_watched() -> None:
     """The stream ends; what else needs it keeps it."""
     stream = Stream(list_end(5))
@@ -94,7 +94,7 @@ async def test_what_nobody_waits_for_is_not_watched() -> None:
     assert not stream.is_open
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> None:
     """Until ten minutes later somebody waits again."""
     bench = Bench(FORBIDDEN, FORBIDDEN, FORBIDDEN)
@@ -105,24 +105,24 @@ async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> 
             bench.watches.keep(())
     assert [each["kind"] for each in said if each["event"].startswith("may not watch")] == ["ConfigMap"]
     assert len(bench.connection.asked) == 2
-    await elapse(cause_watches.ASK_AGAIN)
+    await elapse(retry_trigger_watches.ASK_AGAIN)
     bench.watches.watch(taken("a"))
     await bench.hear()
     assert len(bench.connection.asked) == 3
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_right_that_came_is_noticed_while_somebody_waits_on() -> None:
     """Each refusal asks anew, ten minutes apart."""
     bench = Bench(FORBIDDEN, Stream(list_end(5)))
     bench.watches.watch(taken("a"))
     assert await bench.hear() == []
-    await elapse(cause_watches.ASK_AGAIN)
+    await elapse(retry_trigger_watches.ASK_AGAIN)
     bench.watches.watch(taken("a"))
     assert await bench.hear() == [taken("a")]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_there_are_never_more_watches_than_a_connection_can_bear() -> None:
     """What is beyond is tried again by itself."""
     bench = Bench()
@@ -133,15 +133,15 @@ async def test_there_are_never_more_watches_than_a_connection_can_bear() -> None
     await bench.watches.close()
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_the_return_of_the_server_is_told_to_those_who_wait_for_it() -> None:
     """Any watch on the connection that is heard again tells of it."""
     bench = Bench()
     bench.server.on_return()
     assert await bench.hear() == []
-    bench.watches.watch(causes.SERVER)
+    bench.watches.watch(retry_triggers.SERVER)
     bench.server.on_return()
-    assert await bench.hear() == [causes.SERVER]
+    assert await bench.hear() == [retry_triggers.SERVER]
 
 
 def configuration(service: str, policy: str = "Fail") -> Object:
@@ -150,7 +150,7 @@ def configuration(service: str, policy: str = "Fail") -> Object:
     return {"webhooks": [inside, {"clientConfig": {"url": "https://elsewhere"}, "failurePolicy": "Fail"}]}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_webhooks_that_did_not_answer_are_told_of_by_the_endpoints_of_their_services() -> None:
     """One watch for all of them; a webhook whose silence refuses nothing is left out."""
     slices = Kind(
@@ -163,12 +163,12 @@ async def test_webhooks_that_did_not_answer_are_told_of_by_the_endpoints_of_thei
     bench = Bench(Stream(list_end(5)), stream)
     bench.kinds.serve(slices, validating)
     bench.connection.pages.append({"items": [configuration("b"), configuration("a"), configuration("c", "Ignore")]})
-    bench.watches.watch(causes.WEBHOOKS)
+    bench.watches.watch(retry_triggers.WEBHOOKS)
     await bench.hear()
     (asked,) = [each for each in bench.connection.asked if each.path.endswith("endpointslices")]
     assert asked.query["labelSelector"] == "kubernetes.io/service-name in (a,b)"
     stream.say(modified("a-1", 6))
-    assert await bench.hear() == [causes.WEBHOOKS]
+    assert await bench.hear() == [retry_triggers.WEBHOOKS]
     bench.watches.keep(())
     await bench.hear()
     assert not stream.is_open

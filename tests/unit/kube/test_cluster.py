@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.cluster import KubeCluster
+from hearth.kube.workload_cluster import KubeCluster
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.causes import Cause
-from support import answers, signing, virtual_time
-from support.scripted_connection import Answer, ScriptedConnection, conflict, missing
+from hearth.plan.retry.retry_triggers import Cause
+from support import virtual_time
+from support.server import api_errors
+from support.units import signing
+from support.units.scripted_connection import Answer, ScriptedConnection, conflict, missing
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 COLLECTION = "/api/v1/namespaces/a/configmaps"
@@ -114,7 +116,7 @@ def test_an_apply_is_one_request_and_its_answer_is_in_the_cache() -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        pytest.param(answers.invalid(CONFIG_MAP, "b", []), 422, id="refused"),
+        pytest.param(api_errors.invalid(CONFIG_MAP, "b", []), 422, id="refused"),
         pytest.param(errors.Unreachable("down"), 0, id="no answer"),
     ],
 )
@@ -163,7 +165,7 @@ DELETING = config_map(version=12, deletionTimestamp="2026-01-01T00:00:00Z", fina
         pytest.param({"DELETE": config_map(version=12)}, True, id="gone at once, and shown as it was"),
         pytest.param({"DELETE": DELETING}, False, id="held by a finalizer"),
         pytest.param({"DELETE": missing()}, True, id="was gone already"),
-        pytest.param({"DELETE": answers.unknown_kind()}, True, id="its kind is gone"),
+        pytest.param({"DELETE": api_errors.unknown_kind()}, True, id="its kind is gone"),
         pytest.param({"DELETE": conflict(), "GET": config_map(uid="2")}, True, id="another incarnation is there"),
         pytest.param({"DELETE": conflict(), "GET": missing()}, True, id="a conflict, and then nothing there"),
     ],
@@ -191,8 +193,8 @@ def test_when_a_deleted_child_is_gone(script: dict[str, Answer], *, expected: bo
     ("script", "code"),
     [
         pytest.param({"DELETE": conflict(), "GET": config_map()}, 409, id="a webhook may say conflict too"),
-        pytest.param({"DELETE": conflict(), "GET": answers.unavailable()}, 503, id="nobody knows"),
-        pytest.param({"DELETE": answers.unavailable()}, 503, id="not now"),
+        pytest.param({"DELETE": conflict(), "GET": api_errors.unavailable()}, 503, id="nobody knows"),
+        pytest.param({"DELETE": api_errors.unavailable()}, 503, id="not now"),
     ],
 )
 def test_a_refused_deletion_is_no_deletion(script: dict[str, Answer], code: int) -> None:
@@ -224,11 +226,11 @@ def page(*items: Object, continued: str = "") -> Object:
     [
         pytest.param([page()], [], id="none"),
         pytest.param([page(config_map(uid="1"), continued="t"), page(config_map(uid="2"))], ["1", "2"], id="two pages"),
-        pytest.param([answers.unknown_kind()], [], id="a kind that is not served has none"),
+        pytest.param([api_errors.unknown_kind()], [], id="a kind that is not served has none"),
         pytest.param(
             [
                 page(config_map(uid="1"), continued="t"),
-                answers.refuse(410, "Expired", "too old"),
+                api_errors.refuse(410, "Expired", "too old"),
                 page(config_map(uid="2")),
             ],
             ["2"],
@@ -255,7 +257,7 @@ def test_a_list_that_is_refused_is_not_empty() -> None:
 
     async def story() -> None:
         cluster, connection, _ = make()
-        connection.script[LIST] = answers.unavailable()
+        connection.script[LIST] = api_errors.unavailable()
         with pytest.raises(errors.Refused):
             await cluster.list_children(CONFIG_MAP, "s")
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube import connection as connection_module
-from hearth.kube import salvage
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import Credentials, NoCredentials
+from hearth.kube.auth.credentials import Credentials, NoCredentials
+from hearth.kube.client import connection as connection_module
+from hearth.kube.client import salvage
+from hearth.kube.client.connection import Connection
 from hearth.model import errors, limits
-from support import stub_server
-from support.stub_server import hangs_up, run_stub, says, streams, waits
+from support.real import stub_server
+from support.real.stub_server import hangs_up, run_stub, says, streams, waits
 
 
 @dataclass

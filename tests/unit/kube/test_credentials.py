@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.kube import credentials as credentials_module
-from hearth.kube.credentials import Credentials, KubeconfigSource, NoCredentials, ServiceAccountSource
+from hearth.kube.auth import credentials as credentials_module
+from hearth.kube.auth.credentials import Credentials, KubeconfigSource, NoCredentials, ServiceAccountSource
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

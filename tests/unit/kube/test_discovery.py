@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.discovery import Discovery
-from hearth.kube.schemas import Schemas
+from hearth.kube.discovery.discovery import Discovery
+from hearth.kube.discovery.schemas import Schemas
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import virtual_time
-from support.scripted_connection import ScriptedConnection
+from support.units.scripted_connection import ScriptedConnection
 
 USABLE = ["create", "delete", "get", "list", "patch", "watch"]
 

@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
-from hearth.kube.connection import Connection
-from hearth.kube.election import Election, LostLease, Terms
+from hearth.kube.client.connection import Connection
+from hearth.kube.leader_election.leader_elector import Election, LostLease, Terms
 from support import virtual_time
-from support.fake_leases import LeaseConnection, LeaseServer
+from support.units.fake_lease_server import LeaseConnection, LeaseServer
 
 
 class Candidate:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from hearth.kube import http_answer
-from hearth.kube.connection import Connection
-from hearth.kube.credentials import Credentials
+from hearth.kube.auth.credentials import Credentials
+from hearth.kube.client import http_response
+from hearth.kube.client.connection import Connection
 from hearth.model import errors
-from support import stub_server
-from support.stub_server import StubServer, run_stub, says
+from support.real import stub_server
+from support.real.stub_server import StubServer, run_stub, says
 
 OK = "HTTP/1.1 200 OK"
 CERTIFICATE = Path(__file__).resolve().parents[2] / "data" / "loopback.pem"
@@ -52,7 +52,7 @@ class FixedSource:
 )
 def test_a_connection_on_which_more_came_serves_no_other_request(raw: bytes) -> None:
     """What stands behind an answer never counts as that of the next request."""
-    answer = http_answer.Reader().feed(f"{OK}\r\n".encode() + raw)
+    answer = http_response.Reader().feed(f"{OK}\r\n".encode() + raw)
 
     assert answer is not None
     assert not answer.may_go_on
@@ -62,15 +62,15 @@ def test_a_connection_on_which_more_came_serves_no_other_request(raw: bytes) -> 
 @pytest.mark.parametrize("length", ["+2", "-2", "0x2", " 2 2", "2,2", "2.0", "٢", "", "2_0"])
 def test_a_length_is_digits_and_nothing_else(length: str) -> None:
     """Whatever else Python would take for a number."""
-    with pytest.raises(http_answer.Malformed):
-        http_answer.Reader().feed(f"{OK}\r\nContent-Length: {length}\r\n\r\n{{}}".encode())
+    with pytest.raises(http_response.Malformed):
+        http_response.Reader().feed(f"{OK}\r\nContent-Length: {length}\r\n\r\n{{}}".encode())
 
 
 @pytest.mark.parametrize("size", ["+2", "-2", "0x2", "2 2", "2,2", "2_0", "", "zz"])
 def test_the_size_of_a_chunk_is_digits_and_nothing_else(size: str) -> None:
     """Whatever else Python would take for a number."""
-    with pytest.raises(http_answer.Malformed):
-        http_answer.Reader().feed(f"{OK}\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n{{}}\r\n0\r\n\r\n".encode())
+    with pytest.raises(http_response.Malformed):
+        http_response.Reader().feed(f"{OK}\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n{{}}\r\n0\r\n\r\n".encode())
 
 
 async def test_a_redirect_is_refused_and_not_followed() -> None:

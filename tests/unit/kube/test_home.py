@@ -10,16 +10,17 @@ import orjson
 import pytest
 
 from hearth.engine.ports import Revision, StackObject
-from hearth.kube import revisions
-from hearth.kube.home import KubeHome
-from hearth.kube.revision_cache import CONTROLLER_REVISION, RevisionCache
-from hearth.kube.source_cache import SourceCache
-from hearth.kube.stack_cache import STACK, StackCache
+from hearth.kube.cache.revision_cache import CONTROLLER_REVISION, RevisionCache
+from hearth.kube.cache.source_cache import SourceCache
+from hearth.kube.cache.stack_cache import STACK, StackCache
+from hearth.kube.management_cluster import KubeHome
+from hearth.kube.objects import controller_revision
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from support import answers, virtual_time
-from support.scripted_connection import Answer, ScriptedConnection, conflict, exists, missing
+from support import virtual_time
+from support.server import api_errors
+from support.units.scripted_connection import Answer, ScriptedConnection, conflict, exists, missing
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/stacks/shop"
 REVISIONS = "/apis/apps/v1/namespaces/a/controllerrevisions"
@@ -212,9 +213,9 @@ def test_a_status_never_meets_another_stack(live: Answer) -> None:
 @pytest.mark.parametrize(
     ("script", "code", "count"),
     [
-        pytest.param({"status": answers.unavailable()}, 503, 1, id="refused otherwise"),
+        pytest.param({"status": api_errors.unavailable()}, 503, 1, id="refused otherwise"),
         pytest.param({"status": conflict(), "stack": shown()}, 409, 5, id="somebody changes it again and again"),
-        pytest.param({"status": conflict(), "stack": answers.unavailable()}, 503, 2, id="nobody knows"),
+        pytest.param({"status": conflict(), "stack": api_errors.unavailable()}, 503, 2, id="nobody knows"),
     ],
 )
 def test_a_status_that_cannot_be_written_is_the_callers_to_try_again(
@@ -272,7 +273,7 @@ def test_a_revision_that_exists_stays_as_it_is() -> None:
     """It is immutable: what is stored is the result, whatever was to be stored now."""
 
     async def story() -> None:
-        stored = {**revisions.make_revision(stack(), REVISION, DEFINITION)}
+        stored = {**controller_revision.make_revision(stack(), REVISION, DEFINITION)}
         stored["metadata"] = {**stored["metadata"], "uid": "r", "resourceVersion": "9"}
         home, connection = make(create=exists(), get=stored)
         later = dataclasses.replace(REVISION, number=REVISION.number + 1)
@@ -286,7 +287,7 @@ def test_any_other_refusal_of_a_revision_passes_through() -> None:
     """Nothing may be applied before it is stored."""
 
     async def story() -> None:
-        home, _ = make(create=answers.unavailable())
+        home, _ = make(create=api_errors.unavailable())
         with pytest.raises(errors.Refused):
             await home.create_revision(stack(), REVISION, DEFINITION)
 
@@ -299,7 +300,7 @@ def test_a_definition_comes_back_as_it_was_stored(size: int) -> None:
 
     async def story() -> None:
         definition: Object = {"template": {"a": "ä" * size}, "parameters": {}}
-        home, _ = make(get=revisions.make_revision(stack(), REVISION, definition))
+        home, _ = make(get=controller_revision.make_revision(stack(), REVISION, definition))
         assert await home.get_definition(stack(), REVISION) == definition
 
     virtual_time.run(story)
@@ -313,7 +314,7 @@ def compress(text: bytes) -> Object:
 def test_a_large_definition_is_stored_compressed() -> None:
     """And always as the same bytes."""
     definition: Object = {"template": {"a": "b" * 100_000}, "parameters": {}}
-    data = revisions.encode_definition(definition)
+    data = controller_revision.encode_definition(definition)
     assert base64.b64decode(data["compressed"])[4:8] == bytes(4), "the time is not part of it"
     assert len(data["compressed"]) < 1000
     assert orjson.loads(gzip.decompress(base64.b64decode(data["compressed"]))) == definition
@@ -339,7 +340,7 @@ def test_a_definition_that_somebody_spoilt_is_named(data: object) -> None:
     """It is never used."""
     raw = {"metadata": {"name": "shop-x"}, "data": data}
     with pytest.raises(errors.TamperedRevision, match="shop-x"):
-        revisions.parse_definition(raw)
+        controller_revision.parse_definition(raw)
 
 
 def test_a_source_is_read() -> None:

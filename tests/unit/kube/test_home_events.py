@@ -7,12 +7,13 @@ import dataclasses
 import pytest
 
 from hearth.engine.ports import StackObject
-from hearth.kube import events
-from hearth.kube.events import EventRecorder, Occurrence
-from hearth.kube.sender import Sender
+from hearth.kube.client.api_client import Sender
+from hearth.kube.objects import event_recorder
+from hearth.kube.objects.event_recorder import EventRecorder, Occurrence
 from hearth.model import errors
-from support import answers, virtual_time
-from support.scripted_connection import ScriptedConnection, exists, missing
+from support import virtual_time
+from support.server import api_errors
+from support.units.scripted_connection import ScriptedConnection, exists, missing
 
 EVENTS = "/api/v1/namespaces/a/events"
 READY = Occurrence(type_="Normal", reason="Ready", message="all 3 resources are ready")
@@ -28,7 +29,7 @@ STACK = StackObject(
     packed_spec=b"{}",
     packed_status=b"{}",
 )
-NAME = events.event_name(STACK, READY)
+NAME = event_recorder.event_name(STACK, READY)
 
 
 def make(connection: ScriptedConnection) -> EventRecorder:
@@ -67,7 +68,7 @@ def test_in_a_namespace_on_its_way_out_the_event_is_about_that() -> None:
     """Nothing new can be made in there, and what holds it up must be said all the same."""
 
     async def story() -> None:
-        terminating = answers.namespace_terminating(events.KIND, "x", "a")
+        terminating = api_errors.namespace_terminating(event_recorder.KIND, "x", "a")
         connection = ScriptedConnection({f"POST {EVENTS}": terminating, "POST /api/v1/namespaces/default/events": {}})
         await make(connection).emit(STACK, READY)
         assert connection.sent[-1].body["involvedObject"] == {"apiVersion": "v1", "kind": "Namespace", "name": "a"}
@@ -94,7 +95,7 @@ def test_other_words_are_another_event() -> None:
     """So are the same words about another Stack of that name."""
     failed = Occurrence(type_="Warning", reason="Failed", message="no")
     again = dataclasses.replace(STACK, uid="v")
-    assert len({NAME, events.event_name(STACK, failed), events.event_name(again, READY)}) == 3
+    assert len({NAME, event_recorder.event_name(STACK, failed), event_recorder.event_name(again, READY)}) == 3
 
 
 def test_an_event_of_an_earlier_process_is_counted_on() -> None:
@@ -134,9 +135,9 @@ def test_an_event_that_the_server_forgot_begins_anew() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        pytest.param(answers.unavailable(), id="refused"),
+        pytest.param(api_errors.unavailable(), id="refused"),
         pytest.param(errors.Unreachable("down"), id="no answer"),
-        pytest.param(answers.namespace_missing("a"), id="its namespace is gone"),
+        pytest.param(api_errors.namespace_missing("a"), id="its namespace is gone"),
     ],
 )
 def test_an_event_that_cannot_be_posted_harms_nobody(error: Exception) -> None:
@@ -163,8 +164,8 @@ def test_an_event_that_cannot_be_posted_harms_nobody(error: Exception) -> None:
 )
 def test_long_messages_are_cut(message: str, expected: str) -> None:
     """By bytes, as the API counts."""
-    assert events.cut(message) == expected
-    assert len(events.cut(message).encode()) <= 1024
+    assert event_recorder.cut(message) == expected
+    assert len(event_recorder.cut(message).encode()) <= 1024
 
 
 def test_what_is_remembered_is_bounded() -> None:
@@ -173,8 +174,8 @@ def test_what_is_remembered_is_bounded() -> None:
     async def story() -> None:
         connection = ScriptedConnection({f"POST {EVENTS}": {}})
         recorder = make(connection)
-        for number in range(events.REMEMBERED + 10):
+        for number in range(event_recorder.REMEMBERED + 10):
             await recorder.emit(STACK, Occurrence(type_="Normal", reason="Ready", message=str(number)))
-        assert len(recorder._counts) == events.REMEMBERED
+        assert len(recorder._counts) == event_recorder.REMEMBERED
 
     virtual_time.run(story)

@@ -6,12 +6,13 @@ import base64
 
 import pytest
 
-from hearth.kube import hash_key
-from hearth.kube.sender import Sender
+from hearth.kube.client.api_client import Sender
+from hearth.kube.objects import hash_key
 from hearth.model import errors
 from hearth.model.child import Object
-from support import answers, virtual_time
-from support.scripted_connection import Answer, ScriptedConnection, exists, missing
+from support import virtual_time
+from support.server import api_errors
+from support.units.scripted_connection import Answer, ScriptedConnection, exists, missing
 
 SECRETS = "/api/v1/namespaces/hearth/secrets"
 GET, CREATE, CREATE_NAMESPACE = f"GET {SECRETS}/hearth-hash-key", f"POST {SECRETS}", "POST /api/v1/namespaces"
@@ -40,13 +41,13 @@ async def get_key(connection: ScriptedConnection) -> bytes:
             id="somebody else was quicker",
         ),
         pytest.param(
-            {CREATE: [answers.namespace_missing("hearth"), {}], CREATE_NAMESPACE: {}},
+            {CREATE: [api_errors.namespace_missing("hearth"), {}], CREATE_NAMESPACE: {}},
             OURS,
             [GET, CREATE, CREATE_NAMESPACE, CREATE],
             id="the namespace is made as well",
         ),
         pytest.param(
-            {CREATE: [answers.namespace_missing("hearth"), {}], CREATE_NAMESPACE: exists()},
+            {CREATE: [api_errors.namespace_missing("hearth"), {}], CREATE_NAMESPACE: exists()},
             OURS,
             [GET, CREATE, CREATE_NAMESPACE, CREATE],
             id="somebody made the namespace meanwhile",
@@ -99,8 +100,8 @@ def test_a_spoilt_key_is_never_replaced_unasked(stored: Object) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        pytest.param({GET: answers.unavailable()}, id="asking"),
-        pytest.param({CREATE: answers.unavailable()}, id="storing"),
+        pytest.param({GET: api_errors.unavailable()}, id="asking"),
+        pytest.param({CREATE: api_errors.unavailable()}, id="storing"),
     ],
 )
 def test_a_refusal_passes_through(script: dict[str, Answer | list[Answer]]) -> None:

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from hearth.kube.http_answer import Answer, Malformed, Reader, TooLong
+from hearth.kube.client.http_response import Answer, Malformed, Reader, TooLong
 from hearth.model import limits
 
 CHUNKS = b'4\r\n{"a"\r\n3;name=value\r\n:1}\r\n'

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hearth.kube.http_answer import Answer, Malformed
-from hearth.kube.http_pool import Pool, Unheard
+from hearth.kube.client.connection_pool import Pool, Unheard
+from hearth.kube.client.http_response import Answer, Malformed
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 LAST = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
@@ -107,7 +107,7 @@ async def test_a_connection_that_the_server_ends_is_not_used_again() -> None:
 
 async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server may be about to close it."""
-    monkeypatch.setattr("hearth.kube.http_pool.KEEP_ALIVE", -1.0)
+    monkeypatch.setattr("hearth.kube.client.connection_pool.KEEP_ALIVE", -1.0)
     async with run([OK, OK]) as (server, pool):
         await send(pool)
         await send(pool)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hearth.kube.others import Others
+from hearth.kube.cache.shard_filter import Others
 from hearth.model import names
-from hearth.model.shards import Share
+from hearth.model.sharding import Share
 from hearth.model.stack_tree import Node, StackTree
 
 SHARE = Share(index=0, count=2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube import program
+from hearth.kube.auth import program
 from hearth.model import limits
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hearth.kube import requests
+from hearth.kube.client import api_requests
 from hearth.model import errors
 from hearth.model.kinds import Kind
-from hearth.model.shards import WHOLE, Share
+from hearth.model.sharding import WHOLE, Share
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 ROLE = Kind(
@@ -30,7 +30,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 )
 def test_where_an_object_is(kind: Kind, namespace: str, name: str, expected: str) -> None:
     """Names come from templates, so each stays one segment of the path."""
-    assert requests.object_path(kind, namespace, name) == expected
+    assert api_requests.object_path(kind, namespace, name) == expected
 
 
 NO_NAMES: list[Any] = ["../secrets/b", "web/scale", "web%2Fscale", ".", "..", "", "a\r\nb", "a" * 254, 500, None, ["a"]]
@@ -40,7 +40,7 @@ NO_NAMES: list[Any] = ["../secrets/b", "web/scale", "web%2Fscale", ".", "..", ""
 def test_what_is_no_segment_of_a_path_is_refused_before_anything_is_sent(name: Any) -> None:
     """The API server decodes `%2F`, so that quoting alone would lead to a subresource."""
     with pytest.raises(errors.Refused) as refused:
-        requests.object_path(CONFIG_MAP, "a", name)
+        api_requests.object_path(CONFIG_MAP, "a", name)
     assert (refused.value.code, "is no name of an object" in str(refused.value)) == (422, True)
 
 
@@ -48,7 +48,7 @@ def test_what_is_no_segment_of_a_path_is_refused_before_anything_is_sent(name: A
 def test_neither_does_a_namespace_lead_elsewhere(namespace: Any) -> None:
     """Empty it means all of them."""
     with pytest.raises(errors.Refused):
-        requests.collection_path(CONFIG_MAP, namespace)
+        api_requests.collection_path(CONFIG_MAP, namespace)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_neither_does_a_namespace_lead_elsewhere(namespace: Any) -> None:
 )
 def test_where_all_objects_of_a_kind_are(namespace: str, expected: str) -> None:
     """In one namespace, or everywhere."""
-    assert requests.collection_path(CONFIG_MAP, namespace) == expected
+    assert api_requests.collection_path(CONFIG_MAP, namespace) == expected
 
 
 def test_an_apply_is_strict_and_states_its_manager() -> None:
     """Force is always said, one way or the other."""
     expected = {"fieldManager": "hearth:a/b", "force": "true", "fieldValidation": "Strict"}
-    assert requests.apply_query(manager="hearth:a/b", force=True) == expected
-    assert requests.apply_query(manager="hearth:a/b", force=False) == {**expected, "force": "false"}
+    assert api_requests.apply_query(manager="hearth:a/b", force=True) == expected
+    assert api_requests.apply_query(manager="hearth:a/b", force=False) == {**expected, "force": "false"}
 
 
 def test_a_generated_manifest_is_bound_to_no_object() -> None:
@@ -82,7 +82,7 @@ def test_a_generated_manifest_is_bound_to_no_object() -> None:
         "metadata": {"generateName": "a-", "namespace": "b", "labels": {"c": "d"}},
         "data": {"e": "f"},
     }
-    assert requests.generated(original) == expected
+    assert api_requests.generated(original) == expected
     assert original["metadata"]["name"] == "a"
 
 
@@ -95,19 +95,19 @@ def test_a_generated_manifest_is_bound_to_no_object() -> None:
 )
 def test_the_prefix_of_a_generated_name_leaves_room(name: str, expected: str) -> None:
     """The server adds five characters, and the strictest kinds allow 63."""
-    assert requests.generated({"metadata": {"name": name}})["metadata"]["generateName"] == expected
+    assert api_requests.generated({"metadata": {"name": name}})["metadata"]["generateName"] == expected
 
 
 def test_a_page_of_children_goes_on_where_the_last_ended() -> None:
     """The token is the server's own."""
-    first = requests.children_query("uid", continued="")
+    first = api_requests.children_query("uid", continued="")
     assert first == {"labelSelector": "hearth.dev/stack-uid=uid", "limit": "500"}
-    assert requests.children_query("uid", continued="token") == {**first, "continue": "token"}
+    assert api_requests.children_query("uid", continued="token") == {**first, "continue": "token"}
 
 
 def test_a_share_of_all_children_is_chosen_by_their_buckets() -> None:
     """On the server, which sends no others."""
-    whole, last = (requests.children_selector(share) for share in (WHOLE, Share(index=63, count=64)))
+    whole, last = (api_requests.children_selector(share) for share in (WHOLE, Share(index=63, count=64)))
 
     assert whole == {"labelSelector": "hearth.dev/stack-uid"}
     assert last == {"labelSelector": "hearth.dev/stack-uid,hearth.dev/bucket in (252,253,254,255)"}
@@ -132,7 +132,7 @@ def test_a_share_of_all_children_is_chosen_by_their_buckets() -> None:
 )
 def test_what_an_access_review_asks(kind: Kind, namespace: str, expected: dict[str, str]) -> None:
     """The plural of the kind, and its namespace where it has one."""
-    asked = requests.access_review("patch", kind=kind, namespace=namespace)
+    asked = api_requests.access_review("patch", kind=kind, namespace=namespace)
     assert asked["spec"] == {"resourceAttributes": expected}
 
 
@@ -144,4 +144,4 @@ def test_a_release_takes_what_is_ours_from_that_very_state_of_the_object() -> No
         "annotations": {"note": "y"},
     }
     expected = {"metadata": {"uid": "u", "resourceVersion": "7", "labels": {"hearth.dev/stack": None}}}
-    assert requests.release_patch(metadata, uid="u", version=7) == expected
+    assert api_requests.release_patch(metadata, uid="u", version=7) == expected

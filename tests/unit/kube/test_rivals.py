@@ -7,19 +7,20 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.kube import rivals
-from hearth.kube.connection import Connection
-from hearth.kube.election import Election, Terms
-from hearth.model.shards import WHOLE, Share
-from support import fake_leases, virtual_time
-from support.fake_leases import LeaseConnection, LeaseServer
+from hearth.kube.client.connection import Connection
+from hearth.kube.leader_election import overlapping_leases
+from hearth.kube.leader_election.leader_elector import Election, Terms
+from hearth.model.sharding import WHOLE, Share
+from support import virtual_time
+from support.units import fake_lease_server
+from support.units.fake_lease_server import LeaseConnection, LeaseServer
 
 HALF = Share(index=0, count=2)
 
 
 def rival(share: Share | None, *, holder: str = "old", version: str = "7") -> dict[str, Any]:
     """The Lease of a process of another division."""
-    labels = rivals.make_labels("hearth", share) if share is not None else {}
+    labels = overlapping_leases.make_labels("hearth", share) if share is not None else {}
     metadata = {"name": f"hearth-{share}", "labels": labels, "resourceVersion": version}
     return {"metadata": metadata, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}}
 
@@ -93,7 +94,7 @@ def test_a_rival_that_came_at_the_same_moment_is_noticed() -> None:
         server = LeaseServer()
         connection, election = stand(server)
         winning = asyncio.create_task(measure(election))
-        await asyncio.sleep(2.5 * fake_leases.LATENCY)
+        await asyncio.sleep(2.5 * fake_lease_server.LATENCY)
         assert connection.asked[-1] == "POST"
         server.rivals = [rival(WHOLE)]
         await asyncio.sleep(1)
@@ -108,10 +109,13 @@ def test_a_rival_that_came_at_the_same_moment_is_noticed() -> None:
 @pytest.mark.parametrize("text", ["2-of-2", "0-of-999", "a-of-b", "", "1-of-1"])
 def test_a_share_that_cannot_be_is_ignored(text: str) -> None:
     """Whoever wrote it."""
-    assert rivals.find_share({"metadata": {"labels": {rivals.LABEL_SHARD: text}}}) is None
+    assert overlapping_leases.find_share({"metadata": {"labels": {overlapping_leases.LABEL_SHARD: text}}}) is None
 
 
 def test_a_share_is_read_as_it_is_written() -> None:
     """By the label of its Lease."""
     for share in (WHOLE, Share(index=3, count=17)):
-        assert rivals.find_share({"metadata": {"labels": rivals.make_labels("hearth", share)}}) == share
+        assert (
+            overlapping_leases.find_share({"metadata": {"labels": overlapping_leases.make_labels("hearth", share)}})
+            == share
+        )

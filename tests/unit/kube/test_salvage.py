@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from hearth.kube import salvage
-from hearth.kube.salvage import Omission, Part
+from hearth.kube.client import salvage
+from hearth.kube.client.salvage import Omission, Part
 from hearth.model import limits
 from hearth.model.child import Object
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from hearth.kube import schemas as schemas_module
-from hearth.kube.schemas import Schemas
+from hearth.kube.discovery import schemas as schemas_module
+from hearth.kube.discovery.schemas import Schemas
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import virtual_time
-from support.scripted_connection import Answer, ScriptedConnection
+from support.units.scripted_connection import Answer, ScriptedConnection
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)

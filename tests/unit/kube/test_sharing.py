@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.kube.sharing import Shared
+from hearth.kube.discovery.single_flight import Shared
 from support import virtual_time
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from hearth.kube import interruptions, statuses, wire
+from hearth.kube.client import api_status, http_transport
+from hearth.kube.watch import watch_errors
 from hearth.model import limits
 from hearth.model.kinds import Kind
-from hearth.plan import refusals
+from hearth.plan.retry import api_errors
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 WHOLE = {
@@ -33,13 +34,13 @@ WHOLE = {
 
 def test_a_status_as_it_should_be_stays_as_it_is() -> None:
     """Every part that anybody reads."""
-    assert statuses.clean(WHOLE) == WHOLE
+    assert api_status.clean(WHOLE) == WHOLE
 
 
 @pytest.mark.parametrize("body", [None, 3, "Status", [], [WHOLE], True])
 def test_what_is_no_map_is_nothing(body: Any) -> None:
     """Whatever it is instead."""
-    assert statuses.clean(body) == {}
+    assert api_status.clean(body) == {}
 
 
 WRONG = [1, [], {}, [1], None, True, 1.5]
@@ -49,9 +50,9 @@ WRONG = [1, [], {}, [1], None, True, 1.5]
 @pytest.mark.parametrize("value", WRONG, ids=str)
 def test_a_part_of_a_wrong_type_reaches_nobody(part: str, value: Any) -> None:
     """Neither a watch nor a step fails because of it (D13: `details: [1]` ended a worker)."""
-    refused = wire.refused(422, "", orjson.dumps({**WHOLE, part: value}))
+    refused = http_transport.refused(422, "", orjson.dumps({**WHOLE, part: value}))
     judge(refused.code, refused.status)
-    cleaned = statuses.clean({**WHOLE, part: value})
+    cleaned = api_status.clean({**WHOLE, part: value})
     assert cleaned.get(part) in (None, {}) or (part, value) == ("code", 1)
 
 
@@ -59,7 +60,7 @@ def test_a_part_of_a_wrong_type_reaches_nobody(part: str, value: Any) -> None:
 @pytest.mark.parametrize("value", [*WRONG[1:], [None], [{"reason": 3, "message": []}]], ids=str)
 def test_neither_does_a_detail(part: str, value: Any) -> None:
     """Each is left out by itself."""
-    refused = wire.refused(409, "", orjson.dumps({**WHOLE, "details": {**WHOLE["details"], part: value}}))  # type: ignore[dict-item]
+    refused = http_transport.refused(409, "", orjson.dumps({**WHOLE, "details": {**WHOLE["details"], part: value}}))  # type: ignore[dict-item]
     judge(refused.code, refused.status)
     assert refused.status is not None
     assert refused.status["message"] == "no"
@@ -67,8 +68,8 @@ def test_neither_does_a_detail(part: str, value: Any) -> None:
 
 def judge(code: int, status: Any) -> None:
     """Let all who read a status read it."""
-    refusals.classify(code, status, kind=CONFIG_MAP, body_size=10)
-    interruptions.judge_status(status or {}, code=code)
+    api_errors.classify(code, status, kind=CONFIG_MAP, body_size=10)
+    watch_errors.judge_status(status or {}, code=code)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def judge(code: int, status: Any) -> None:
 )
 def test_a_server_cannot_ask_for_any_delay(header: str, seconds: float | None) -> None:
     """An hour at most."""
-    assert statuses.find_delay(header, None) == seconds
+    assert api_status.find_delay(header, None) == seconds
 
 
 @pytest.mark.parametrize(
@@ -98,10 +99,10 @@ def test_a_server_cannot_ask_for_any_delay(header: str, seconds: float | None) -
 )
 def test_nor_can_its_status(stated: Any, seconds: float | None) -> None:
     """By the same measure."""
-    status = statuses.clean({"details": {"retryAfterSeconds": stated}})
-    assert statuses.find_delay("", status) == seconds
+    status = api_status.clean({"details": {"retryAfterSeconds": stated}})
+    assert api_status.find_delay("", status) == seconds
 
 
 def test_a_message_without_end_is_cut() -> None:
     """Nobody shows more of it."""
-    assert len(statuses.clean({"message": "x" * 10_000_000})["message"]) == limits.MESSAGE_LENGTH
+    assert len(api_status.clean({"message": "x" * 10_000_000})["message"]) == limits.MESSAGE_LENGTH

@@ -9,12 +9,13 @@ import orjson
 import pytest
 
 from hearth.engine.ports import StackObject
-from hearth.kube.cache import Caches
-from hearth.kube.stack_cache import StackCache
+from hearth.kube.cache.child_cache import Caches
+from hearth.kube.cache.stack_cache import StackCache
 from hearth.model.child import Child
 from hearth.model.kinds import Kind
-from support import scripted_api, virtual_time
-from support.scripted_api import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
+from support import virtual_time
+from support.units import scripted_watch
+from support.units.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
 MARK = '"the deep part"'
 
@@ -39,17 +40,17 @@ def nest(levels: int, *, in_maps: bool = False) -> bytes:
 
 def write(raw: Any, levels: int, *, in_maps: bool = False) -> bytes:
     """An event of that object, with a deep value where it is marked."""
-    return scripted_api.event("ADDED", raw).replace(MARK.encode(), nest(levels, in_maps=in_maps))
+    return scripted_watch.event("ADDED", raw).replace(MARK.encode(), nest(levels, in_maps=in_maps))
 
 
 def make(name: str, **parts: Any) -> dict[str, Any]:
     """A Stack or ConfigMap."""
-    return {**scripted_api.make_object(name, 3, generation=4), **parts}
+    return {**scripted_watch.make_object(name, 3, generation=4), **parts}
 
 
 async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
     """What a cache of Stacks has after these events, by name."""
-    stacks = StackCache(ScriptedConnection(streams=[Stream(*lines, list_end(5))]), Deaf(), rules=scripted_api.RULES)
+    stacks = StackCache(ScriptedConnection(streams=[Stream(*lines, list_end(5))]), Deaf(), rules=scripted_watch.RULES)
     stacks.start()
     await stacks.wait_synced()
     found = [stacks.find_stack(uid) for uid in stacks.stacks()]
@@ -60,7 +61,7 @@ async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
 async def find_children(lines: Sequence[bytes], *, pages: Sequence[Any] = ()) -> dict[str, Child]:
     """What a cache of ConfigMaps has after these events, or pages, by name."""
     connection = ScriptedConnection(streams=[Stream(*lines, *([] if pages else [list_end(5)]))], pages=list(pages))
-    caches = Caches(connection, ServedKinds(), Deaf(), rules=scripted_api.RULES)
+    caches = Caches(connection, ServedKinds(), Deaf(), rules=scripted_watch.RULES)
     caches.server.has_watch_list = not pages
     caches.follow(CONFIG_MAP, [("data",)])
     await caches.wait_synced()
@@ -74,7 +75,7 @@ async def find_children(lines: Sequence[bytes], *, pages: Sequence[Any] = ()) ->
 def test_a_stack_whose_spec_is_too_deep_keeps_the_rest_of_it(levels: int, *, in_maps: bool) -> None:
     """So that what pauses or suspends it still does; and the others are there."""
     spec = {"paused": True, "parameters": "the deep part", "template": {"resources": {}}}
-    lines = [write(make("deep", spec=spec), levels, in_maps=in_maps), scripted_api.added("z", 4)]
+    lines = [write(make("deep", spec=spec), levels, in_maps=in_maps), scripted_watch.added("z", 4)]
     found = virtual_time.run(lambda: find_stacks(*lines))
     assert found.keys() == {"deep", "z"}
     assert found["deep"].spec == {"paused": True, "template": {"resources": {}}}
@@ -110,7 +111,7 @@ def test_a_status_that_is_too_deep_is_no_defect_of_the_spec() -> None:
 )
 def test_a_child_that_cannot_be_read_says_so(raw: Any, defect: str) -> None:
     """Its Stack finds it under its labels."""
-    found = virtual_time.run(lambda: find_children([write(raw, 1_100), scripted_api.added("z", 4)]))
+    found = virtual_time.run(lambda: find_children([write(raw, 1_100), scripted_watch.added("z", 4)]))
     assert found["bad"].defect.startswith(defect)
     assert (found["bad"].stack_uid, found["z"].defect) == ("s1", "")
 
@@ -119,8 +120,8 @@ def test_so_does_one_of_a_page() -> None:
     """Where it can be parsed, but its managed fields not be kept."""
     fields = orjson.loads(nest(300, in_maps=True))
     entry = {"manager": "hearth:n/s", "operation": "Apply", "fieldsV1": fields}
-    bad = scripted_api.make_object("bad", 3, managedFields=[entry])
-    page = scripted_api.page(9, bad, scripted_api.make_object("z", 4))
+    bad = scripted_watch.make_object("bad", 3, managedFields=[entry])
+    page = scripted_watch.page(9, bad, scripted_watch.make_object("z", 4))
     found = virtual_time.run(lambda: find_children([], pages=[page]))
     assert found["bad"].defect.startswith("metadata.managedFields is nested too deeply")
     assert found["z"].defect == ""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from hearth.kube.watch import METADATA, METADATA_LIST, Server, Watch
+from hearth.kube.watch.reflector import METADATA, METADATA_LIST, Server, Watch
 from hearth.model import errors, limits
 from hearth.model.child import Object
-from support import scripted_api, virtual_time
-from support.scripted_api import ScriptedConnection, Stream, added, bookmark, deleted, list_end, modified
+from support import virtual_time
+from support.units import scripted_watch
+from support.units.scripted_watch import ScriptedConnection, Stream, added, bookmark, deleted, list_end, modified
 
 
 class Recorder:
@@ -60,7 +61,7 @@ class Bench:
     def __init__(self, *streams: Stream | Exception, pages: list[Object | Exception] | None = None) -> None:
         self.connection = ScriptedConnection(streams=list(streams), pages=pages or [])
         self.counter = Counter()
-        self.server = Server(connection=self.connection, rules=scripted_api.RULES, observer=self.counter)
+        self.server = Server(connection=self.connection, rules=scripted_watch.RULES, observer=self.counter)
         self.recorder = Recorder()
         self.watch = Watch(self.server, "/api/v1/configmaps", self.recorder, name="ConfigMap")
 
@@ -68,7 +69,7 @@ class Bench:
         """Let it run for so long; what was heard."""
         if not self.watch.is_running:
             self.watch.start()
-        await scripted_api.elapse(seconds)
+        await scripted_watch.elapse(seconds)
         return self.recorder.heard
 
     @property
@@ -77,7 +78,7 @@ class Bench:
         return [question.is_fresh for question in self.connection.asked]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream() -> None:
     """One request where the server has WatchList."""
     bench = Bench(Stream(added("a", 3), bookmark(3), added("b", 2), list_end(5), modified("a", 6), deleted("b", 7)))
@@ -87,39 +88,39 @@ async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream(
     assert bench.watch.version == 7
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> None:
     """Its refusal is remembered for all watches of the connection."""
     refusal = errors.Refused(code=422, status=None)
-    first = scripted_api.page(9, scripted_api.make_object("a", 3), token="more")
-    pages: list[Object | Exception] = [first, scripted_api.page(9, scripted_api.make_object("b", 4))]
+    first = scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more")
+    pages: list[Object | Exception] = [first, scripted_watch.page(9, scripted_watch.make_object("b", 4))]
     bench = Bench(refusal, Stream(modified("a", 10)), pages=pages)
     assert await bench.run() == ["listing", "listing", "a@3", "b@4", "synced@9", "a@10"]
     assert not bench.server.has_watch_list
     assert bench.connection.asked[-1].query["resourceVersion"] == "9"
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_page_that_expired_begins_the_list_anew() -> None:
     """410 on continue."""
-    first = scripted_api.page(9, scripted_api.make_object("a", 3), token="more")
+    first = scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more")
     expired = errors.Refused(code=410, status=None)
-    bench = Bench(pages=[first, expired, scripted_api.page(12, scripted_api.make_object("b", 11))])
+    bench = Bench(pages=[first, expired, scripted_watch.page(12, scripted_watch.make_object("b", 11))])
     bench.server.has_watch_list = False
     assert await bench.run() == ["listing", "a@3", "listing", "b@11", "synced@12"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_metadata_alone_is_asked_for_with_plain_json_to_fall_back_on() -> None:
     """In lists and streams alike."""
-    bench = Bench(pages=[scripted_api.page(9)])
+    bench = Bench(pages=[scripted_watch.page(9)])
     bench.server.has_watch_list = False
     bench.watch.metadata_only = True
     await bench.run()
     assert [question.accept for question in bench.connection.asked] == [METADATA_LIST, METADATA]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_stream_that_ends_goes_on_where_it_was() -> None:
     """The server ends each stream after some minutes; a bookmark counts as progress."""
     bench = Bench(Stream(list_end(5), bookmark(8)).end(), Stream(added("a", 9)))
@@ -130,19 +131,19 @@ async def test_a_stream_that_ends_goes_on_where_it_was() -> None:
 
 INTERRUPTED = [
     pytest.param(errors.Unreachable("reset"), False, "unreachable", id="connection reset: nothing is lost, go on"),
-    pytest.param(scripted_api.error(500), False, "error", id="etcd leader changed: go on"),
+    pytest.param(scripted_watch.error(500), False, "error", id="etcd leader changed: go on"),
     pytest.param(b"<html>bad gateway</html>\n", False, "broken", id="a proxy's page: go on"),
     pytest.param(b'{"type":3,"object":{}}\n', False, "broken", id="a type that is no text"),
     pytest.param(
         b'{"type":"NEWS","object":{"metadata":{"resourceVersion":"9"}}}\n', False, "broken", id="unknown type"
     ),
-    pytest.param(scripted_api.error(410), True, "expired", id="version compacted: list"),
+    pytest.param(scripted_watch.error(410), True, "expired", id="version compacted: list"),
     pytest.param(added("a", 3), True, "backwards", id="version went backwards: list"),
 ]
 
 
 @pytest.mark.parametrize(("piece", "is_fresh", "reason"), INTERRUPTED)
-def test_an_interruption_within_a_stream_is_survived(piece: scripted_api.Piece, is_fresh: bool, reason: str) -> None:
+def test_an_interruption_within_a_stream_is_survived(piece: scripted_watch.Piece, is_fresh: bool, reason: str) -> None:
     """By going on where that is safe, else by a fresh list."""
 
     async def test() -> None:
@@ -203,7 +204,7 @@ def test_an_object_that_cannot_be_read_is_one_object(line: bytes, heard: list[st
     virtual_time.run(test)
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_an_unreadable_object_of_the_first_set_holds_nothing_up() -> None:
     """As events, which are how a restarted operator lists."""
     bench = Bench(Stream(added("a", 2), deep(added("bad", 3)), added("b", 4), list_end(5)))
@@ -211,18 +212,18 @@ async def test_an_unreadable_object_of_the_first_set_holds_nothing_up() -> None:
     assert bench.freshness == [True]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
     """However large the objects are."""
     large = errors.AnswerTooLarge("the answer has more bytes than may be read")
-    last = scripted_api.page(9, scripted_api.make_object("b", 4))
-    bench = Bench(pages=[large, large, scripted_api.page(9, scripted_api.make_object("a", 3), token="more"), last])
+    last = scripted_watch.page(9, scripted_watch.make_object("b", 4))
+    bench = Bench(pages=[large, large, scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more"), last])
     bench.server.has_watch_list = False
     assert await bench.run() == ["listing", "a@3", "b@4", "synced@9"]
     assert [question.query.get("limit") for question in bench.connection.asked[:4]] == ["500", "62", "7", "7"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_half_a_line_at_the_end_is_no_event() -> None:
     """The stream was cut; its rest comes again on the next one."""
     line = added("a", 6)
@@ -231,7 +232,7 @@ async def test_half_a_line_at_the_end_is_no_event() -> None:
     assert dict(bench.watch.restarts) == {"broken": 1}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_line_may_come_in_any_pieces() -> None:
     """Chunks know nothing of lines."""
     line = added("a", 6) + added("b", 7)
@@ -264,7 +265,7 @@ def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
     virtual_time.run(test)
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_after_a_silence_it_goes_on_where_it_was() -> None:
     """However often, as long as something comes in between: a list of everything would be dear."""
     bench = Bench(Stream(list_end(5)), Stream(added("a", 6)), Stream(added("b", 7)))
@@ -275,7 +276,7 @@ async def test_after_a_silence_it_goes_on_where_it_was() -> None:
     assert bench.freshness == [True, False, False]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_server_that_stays_silent_is_asked_for_a_fresh_list() -> None:
     """A restored one is silent about versions that it has not reached."""
     bench = Bench(Stream(list_end(5)), Stream(), Stream(list_end(4)))
@@ -283,7 +284,7 @@ async def test_a_server_that_stays_silent_is_asked_for_a_fresh_list() -> None:
     assert bench.freshness == [True, False, True]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_bookmarks_keep_a_quiet_stream() -> None:
     """Each puts the limit off."""
     stream = Stream(list_end(5))
@@ -297,24 +298,24 @@ async def test_bookmarks_keep_a_quiet_stream() -> None:
     assert len(bench.connection.asked) == 1
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_silent_first_list_is_tried_in_pages() -> None:
     """Some extension servers take the parameters of WatchList and ignore them."""
-    bench = Bench(Stream(added("a", 3)).end(), pages=[scripted_api.page(9, scripted_api.make_object("a", 3))])
+    bench = Bench(Stream(added("a", 3)).end(), pages=[scripted_watch.page(9, scripted_watch.make_object("a", 3))])
     assert await bench.run() == ["listing", "a@3", "listing", "a@3", "synced@9"]
     assert bench.server.has_watch_list
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_version_that_nobody_can_answer_to_is_given_up() -> None:
     """The same failure at the same version, three times."""
-    broken = [Stream(scripted_api.error(500)) for _ in range(3)]
+    broken = [Stream(scripted_watch.error(500)) for _ in range(3)]
     bench = Bench(Stream(list_end(5)).end(), *broken, Stream(list_end(7)))
     assert (await bench.run())[-1] == "synced@7"
     assert bench.freshness[-1]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_restored_store_voids_all_versions() -> None:
     """The fresh list is older than what was seen: nothing known counts any more."""
     bench = Bench(Stream(list_end(50), added("a", 501), added("b", 90)), Stream(added("b", 90), list_end(100)))
@@ -322,7 +323,7 @@ async def test_a_restored_store_voids_all_versions() -> None:
     assert bench.watch.version == 100
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_kind_that_is_not_served_twice_in_a_row_has_no_objects() -> None:
     """Once may be a kind that was only just made."""
     gone = errors.Refused(code=404, status=None)
@@ -332,7 +333,7 @@ async def test_a_kind_that_is_not_served_twice_in_a_row_has_no_objects() -> None
     assert heard.index("synced@None") > heard.index("synced@6")
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_pauses_grow_to_a_limit_and_no_further() -> None:
     """503 for minutes."""
     unavailable = [errors.Refused(code=503, status=None) for _ in range(20)]
@@ -340,11 +341,11 @@ async def test_pauses_grow_to_a_limit_and_no_further() -> None:
     loop = virtual_time.get_loop()
     bench.watch.start()
     while bench.connection.streams:
-        await scripted_api.elapse(1.0)
+        await scripted_watch.elapse(1.0)
     assert 10.0 * 30 <= loop.time() <= 12.0 * 30
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_after_a_stream_that_lasted_pauses_are_short_again() -> None:
     """Failures count only in a row."""
     lasting = Stream(list_end(5))
@@ -356,7 +357,7 @@ async def test_after_a_stream_that_lasted_pauses_are_short_again() -> None:
     assert (await bench.run(0.2))[-1] == "a@6"
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_server_that_names_a_pause_gets_it() -> None:
     """429 with Retry-After."""
     bench = Bench(errors.Refused(code=429, status=None, retry_after=7.0), Stream(list_end(5)))
@@ -364,28 +365,28 @@ async def test_a_server_that_names_a_pause_gets_it() -> None:
     assert (await bench.run(3.0))[-1] == "synced@5"
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_nudge_ends_a_pause_at_once() -> None:
     """When the set of kinds changes."""
     bench = Bench(*[errors.Refused(code=403, status=None) for _ in range(12)], Stream(list_end(5)))
     bench.watch.start()
     loop = virtual_time.get_loop()
     while len(bench.connection.streams) > 1:
-        await scripted_api.elapse(1.0)
+        await scripted_watch.elapse(1.0)
     before = loop.time()
     bench.watch.nudge()
     await bench.watch.wait_synced()
     assert loop.time() == before
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_an_object_that_cannot_be_taken_does_not_keep_the_others_out() -> None:
     """A bug in reading one object must not make a kind deaf."""
     bench = Bench(Stream(added("poison", 3), added("b", 4), list_end(5), modified("b", 6)))
     assert await bench.run() == ["listing", "b@4", "synced@5", "b@6"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_even_an_unknown_error_is_survived() -> None:
     """Whatever it is, the watch goes on."""
     bench = Bench(RuntimeError("nobody thought of this"), Stream(list_end(5)))
@@ -393,7 +394,7 @@ async def test_even_an_unknown_error_is_survived() -> None:
     assert dict(bench.watch.restarts) == {"unexpected": 1}
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_a_restart_asks_for_everything_elsewhere_and_leaves_the_old_stream() -> None:
     """Nothing of the old one is delivered any more."""
     old = Stream(list_end(5))
@@ -406,7 +407,7 @@ async def test_a_restart_asks_for_everything_elsewhere_and_leaves_the_old_stream
     assert bench.connection.asked[-1].path == "/api/v2/configmaps"
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_after_closing_nothing_more_is_heard() -> None:
     """Its stream is closed as well."""
     stream = Stream(list_end(5))
@@ -414,12 +415,12 @@ async def test_after_closing_nothing_more_is_heard() -> None:
     await bench.run()
     await bench.watch.close()
     stream.say(added("late", 9))
-    await scripted_api.elapse(1.0)
+    await scripted_watch.elapse(1.0)
     assert bench.recorder.heard[-1] == "synced@5"
     assert not stream.is_open
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_collection_that_may_not_be_watched_is_answered_and_told_once() -> None:
     """In the server's words, until a list comes."""
     status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}
@@ -428,14 +429,14 @@ async def test_collection_that_may_not_be_watched_is_answered_and_told_once() ->
     told: list[str] = []
     bench.watch.on_denied = lambda: told.append(bench.watch.denial)
     bench.watch.start()
-    await scripted_api.elapse(0.01)
+    await scripted_watch.elapse(0.01)
     assert (bench.watch.denial, bench.watch.is_answered, bench.watch.is_synced) == ("leases is forbidden", True, False)
     await bench.run()
     assert (bench.watch.denial, bench.watch.is_answered, bench.watch.is_synced) == ("", True, True)
     assert told == ["leases is forbidden"]
 
 
-@scripted_api.in_virtual_time
+@scripted_watch.in_virtual_time
 async def test_server_that_is_away_has_answered_nothing() -> None:
     """Whether the kind may be watched is not known."""
     bench = Bench(errors.Unreachable("refused"), errors.Refused(code=429, status=None))

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from hearth.kube import interruptions
-from hearth.kube.interruptions import Interruption, Reason
+from hearth.kube.watch import watch_errors
+from hearth.kube.watch.watch_errors import Interruption, Reason
 from hearth.model import errors
 
 TOO_LARGE = {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}
@@ -27,13 +27,13 @@ TOO_LARGE = {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}
 )
 def test_each_error_has_its_reason(error: Exception, reason: Reason) -> None:
     """Never told by its text."""
-    assert interruptions.judge(error).reason == reason
+    assert watch_errors.judge(error).reason == reason
 
 
 def test_a_status_tells_how_long_to_wait_where_no_header_did() -> None:
     """As lists do that are too many."""
     status = {"details": {"retryAfterSeconds": 2}}
-    assert interruptions.judge(errors.Refused(code=429, status=status)).retry_after == 2
+    assert watch_errors.judge(errors.Refused(code=429, status=status)).retry_after == 2
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_pauses_are_drawn_from_a_range(
     """So that a thousand watches do not come back in one instant."""
     chance = random.Random(failures)
     interruption = Interruption(reason=Reason.REFUSED, retry_after=retry_after)
-    drawn = [interruptions.pause(interruption, failures=failures, uniform=chance.uniform) for _ in range(100)]
+    drawn = [watch_errors.pause(interruption, failures=failures, uniform=chance.uniform) for _ in range(100)]
     assert shortest <= min(drawn)
     assert max(drawn) <= longest
     assert len(set(drawn)) > 1 or shortest == longest

@@ -9,7 +9,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from hearth.model import crd
+from hearth.model.api import crd
 
 UNDESCRIBED = {"apiVersion", "kind", "metadata"}
 """The header of the whole object, which the API server itself describes."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.model import fields
-from hearth.model.fields import Item, Pattern, Place
+from hearth.model import field_paths
+from hearth.model.field_paths import Item, Pattern, Place
 
 MANIFEST = {
     "metadata": {"annotations": {"example.com/owner": "me"}},
@@ -28,7 +28,7 @@ MANIFEST = {
 )
 def test_what_messages_say_can_be_read(text: str, expected: Pattern) -> None:
     """With or without quotes around the values of keys."""
-    assert fields.parse(text) == expected
+    assert field_paths.parse(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_what_messages_say_can_be_read(text: str, expected: Pattern) -> None:
 )
 def test_what_is_no_path_is_none(text: str) -> None:
     """Nothing is guessed."""
-    assert fields.parse(text) is None
+    assert field_paths.parse(text) is None
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_what_is_no_path_is_none(text: str) -> None:
 )
 def test_a_pattern_covers_what_lies_at_and_below_it(text: str, place: Place, expected: bool) -> None:
     """Not what holds it."""
-    pattern = fields.parse(text)
+    pattern = field_paths.parse(text)
     assert pattern is not None
-    assert fields.covers(pattern, place, MANIFEST) is expected
+    assert field_paths.covers(pattern, place, MANIFEST) is expected
 
 
 @pytest.mark.parametrize(
@@ -71,5 +71,5 @@ def test_a_pattern_covers_what_lies_at_and_below_it(text: str, place: Place, exp
 def test_fields_are_left_out(places: list[Place], expected: Any) -> None:
     """The manifest itself stays as it is, and no map or list is left empty by it."""
     before = repr(MANIFEST)
-    assert fields.without(MANIFEST["spec"], places) == expected
+    assert field_paths.without(MANIFEST["spec"], places) == expected
     assert repr(MANIFEST) == before

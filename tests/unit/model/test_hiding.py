@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.model import hiding
+from hearth.model import redaction
 
 
 @pytest.mark.parametrize(
@@ -22,16 +22,16 @@ from hearth.model import hiding
 )
 def test_texts(text: str, hidden: list[str], expected: str) -> None:
     """However they are quoted."""
-    assert hiding.hide(text, hidden) == expected
+    assert redaction.hide(text, hidden) == expected
 
 
 def test_values() -> None:
     """A text that holds one is not shown at all."""
     value: Any = {"a": ["x sesame", "y"], "n": 4711, "t": True, "sesame": None}
     shown = {"a": ["(sensitive)", "y"], "n": "(sensitive)", "t": True, "…": None}
-    assert hiding.hide_within(value, {"sesame", "4711"}) == shown
+    assert redaction.hide_within(value, {"sesame", "4711"}) == shown
 
 
 def test_texts_of_a_value() -> None:
     """Numbers as they are written; what says nothing is left out."""
-    assert set(hiding.find_texts({"a": ["x", 5, 1.5, True, None], "b": "y\n"})) == {"x", "5", "1.5", "y\n", "y"}
+    assert set(redaction.find_texts({"a": ["x", 5, 1.5, True, None], "b": "y\n"})) == {"x", "5", "1.5", "y\n", "y"}

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from hearth.model import shards
-from hearth.model.shards import BUCKETS, WHOLE, Share
+from hearth.model import sharding
+from hearth.model.sharding import BUCKETS, WHOLE, Share
 
 UIDS = [str(uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128)) for number in range(20_000)]
 
@@ -24,8 +24,8 @@ UIDS = [str(uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128))
 )
 def test_a_bucket_is_the_beginning_of_a_published_hash(uid: str, expected: int) -> None:
     """It is written on objects that live longer than any version of ours."""
-    assert shards.bucket_of(uid) == expected
-    assert shards.label_of(uid) == str(expected)
+    assert sharding.bucket_of(uid) == expected
+    assert sharding.label_of(uid) == str(expected)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 64, 255, 256])
@@ -36,7 +36,7 @@ def test_every_stack_is_in_exactly_one_share(count: int) -> None:
     assert sorted(bucket for share in shares for bucket in share.list_buckets()) == list(range(BUCKETS))
     for uid in UIDS[:200]:
         (share,) = [share for share in shares if share.has(uid)]
-        assert shards.bucket_of(uid) in share.list_buckets()
+        assert sharding.bucket_of(uid) in share.list_buckets()
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 8])

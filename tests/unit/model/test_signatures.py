@@ -9,12 +9,12 @@ import pytest
 
 from hearth.model import child, limits, names, signatures
 from hearth.model.child import Child, Object
-from hearth.plan import hashing
-from support.blueprints import CONFIG_MAP, GADGET, HASHER
+from hearth.plan.ownership import keyed_hash
+from support.units.blueprints import CONFIG_MAP, GADGET, HASHER
 
 IDENTITY = names.identity(stack_uid="stack-1", group="", kind="ConfigMap", namespace="default", name="shop-web")
 REQUIRES = "db/1,cache/2"
-ANOTHER_KEY = hashing.Hasher(b"another key, long enough")
+ANOTHER_KEY = keyed_hash.Hasher(b"another key, long enough")
 NINES = "9" * 5000
 
 

@@ -7,7 +7,8 @@ import re
 import pydantic
 import pytest
 
-from hearth.model import names, stack
+from hearth.model import names
+from hearth.model.api import stack
 
 SMALLEST = {"template": {"resources": {"web": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}}
 

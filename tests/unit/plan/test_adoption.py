@@ -8,8 +8,8 @@ import pytest
 
 from hearth.model import names, signatures
 from hearth.model.kinds import ObjectRef
-from hearth.plan import adoption
-from support import blueprints
+from hearth.plan.ownership import adoption
+from support.units import blueprints
 
 REF = ObjectRef(group="", kind="ConfigMap", namespace="default", name="web")
 LIVING = "uid-1"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.plan import altered
+from hearth.plan.state import altered_values
 
 MANIFEST: dict[str, Any] = {
     "apiVersion": "apps/v1",
@@ -50,7 +50,7 @@ def change(**spec: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_what_looks_changed(live: dict[str, Any], found: list[str]) -> None:
     """Each stated field by its path; what is not stated is nobody's business."""
-    assert [altered.write_path(place) for place in altered.find_candidates(MANIFEST, live)] == found
+    assert [altered_values.write_path(place) for place in altered_values.find_candidates(MANIFEST, live)] == found
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_what_looks_changed(live: dict[str, Any], found: list[str]) -> None:
 )
 def test_texts_of_a_secret_are_compared_as_they_are_kept(data: Any, found: list[str]) -> None:
     """The server turns `stringData` into `data`."""
-    places = altered.find_candidates({"kind": "Secret", "stringData": {"password": "swordfish"}}, {"data": data})
-    assert [altered.write_path(place) for place in places] == found
+    places = altered_values.find_candidates({"kind": "Secret", "stringData": {"password": "swordfish"}}, {"data": data})
+    assert [altered_values.write_path(place) for place in places] == found
 
 
 def test_what_every_apply_changes_is_no_change() -> None:
@@ -75,6 +75,6 @@ def test_what_every_apply_changes_is_no_change() -> None:
         "data": {},
     }
     applied = {"metadata": {"name": "a", "resourceVersion": "2", "managedFields": []}, "data": {}, "status": {}}
-    assert not altered.is_changed_by(applied, live)
-    assert altered.is_changed_by({**applied, "data": {"a": "b"}}, live)
-    assert altered.is_changed_by({**applied, "metadata": {"labels": {"app": "x"}}}, live)
+    assert not altered_values.is_changed_by(applied, live)
+    assert altered_values.is_changed_by({**applied, "data": {"a": "b"}}, live)
+    assert altered_values.is_changed_by({**applied, "metadata": {"labels": {"app": "x"}}}, live)

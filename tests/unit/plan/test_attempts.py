@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.plan import attempts
-from hearth.plan.attempts import Attempt, Patience, Trouble
+from hearth.plan.retry import backoff
+from hearth.plan.retry.backoff import Attempt, Patience, Trouble
 
 STEADY = Patience(max_backoff=300.0, chance=lambda: 0.0)
 TROUBLE = Trouble(reason="Refused", message="no")
@@ -15,7 +15,7 @@ def fail(times: int, *, patience: Patience = STEADY, trouble: Trouble = TROUBLE)
     """What is remembered after that many failures at one thing, all at the time 0."""
     attempt = None
     for _ in range(times):
-        attempt = attempts.after_failure(attempt, trouble, subject="s", now=0.0, patience=patience)
+        attempt = backoff.after_failure(attempt, trouble, subject="s", now=0.0, patience=patience)
     assert attempt is not None
     return attempt
 
@@ -42,15 +42,15 @@ def test_the_servers_wish_to_wait_is_kept() -> None:
 
 def test_another_subject_starts_from_nothing() -> None:
     """A new definition is not punished for the failures of the old one."""
-    after = attempts.after_failure(fail(8), TROUBLE, subject="other", now=100.0, patience=STEADY)
+    after = backoff.after_failure(fail(8), TROUBLE, subject="other", now=100.0, patience=STEADY)
     assert (after.failures, after.next_try) == (1, 101.0)
 
 
 @pytest.mark.parametrize(
     ("times", "trouble", "expected"),
     [
-        (attempts.LIMIT - 1, TROUBLE, False),
-        (attempts.LIMIT, TROUBLE, True),
+        (backoff.LIMIT - 1, TROUBLE, False),
+        (backoff.LIMIT, TROUBLE, True),
         (1, Trouble(reason="Invalid", message="no", is_final=True), True),
     ],
     ids=["below the limit", "at the limit", "a mistake counts as the limit at once"],

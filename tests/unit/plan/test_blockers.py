@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from hearth.model.child import Child
-from hearth.plan import blockers
-from hearth.plan.attempts import Attempt
-from hearth.plan.board import Board
-from support import blueprints
-from support.blueprints import World
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.status import deletion_blockers
+from support.units import blueprints
+from support.units.blueprints import World
 
 DENIED = Attempt(
     subject="uid-1", failures=1, next_try=9.0, reason="Denied", message="cannot delete configmap/shop-a", is_final=False
@@ -31,13 +31,13 @@ def test_nothing_holds_up_what_only_takes_time() -> None:
     """Neither what is still to be deleted nor what ends by itself."""
     for change in ({}, {"finalizers": ("x/y",)}, {"deleting": True}):
         world, board, _ = leaving(**change)
-        assert blockers.find_blockage(board, world.memory, beyond="") is None
+        assert deletion_blockers.find_blockage(board, world.memory, beyond="") is None
 
 
 def test_finalizers_are_named_with_the_object_that_they_hold() -> None:
     """Whoever put them there can be found."""
     world, board, _ = leaving(deleting=True, finalizers=("x/y", "x/z"))
-    found = blockers.find_blockage(board, world.memory, beyond="")
+    found = deletion_blockers.find_blockage(board, world.memory, beyond="")
     assert found is not None
     assert (found.type, found.reason, found.message) == (
         "DeletionBlocked",
@@ -50,7 +50,7 @@ def test_a_refused_deletion_comes_first() -> None:
     """It is tried again, and needs somebody all the same."""
     world, board, child = leaving()
     world.memory.attempts[child.uid] = DENIED
-    found = blockers.find_blockage(board, world.memory, beyond="waits for probe/x")
+    found = deletion_blockers.find_blockage(board, world.memory, beyond="waits for probe/x")
     assert found is not None
     assert (found.reason, found.message) == ("Denied", "cannot delete configmap/shop-a")
 
@@ -67,7 +67,7 @@ def test_a_refusal_is_forgotten_once_the_object_goes() -> None:
 def test_what_only_the_server_knows_is_told_where_nothing_else_is() -> None:
     """All that is known is gone, and yet there is something."""
     board = blueprints.make_board(blueprints.make_blueprint({}))
-    found = blockers.find_blockage(board, World().memory, beyond="waits for probe/x")
+    found = deletion_blockers.find_blockage(board, World().memory, beyond="waits for probe/x")
     assert found is not None
     assert (found.reason, found.message) == ("NotGone", "waits for probe/x")
 
@@ -75,4 +75,4 @@ def test_what_only_the_server_knows_is_told_where_nothing_else_is() -> None:
 def test_no_more_are_named_than_a_person_reads() -> None:
     """The rest is a number."""
     _, _, child = leaving()
-    assert blockers.describe_all(iter([child] * 7), count=7).endswith("configmap/shop-a and 2 more")
+    assert deletion_blockers.describe_all(iter([child] * 7), count=7).endswith("configmap/shop-a and 2 more")

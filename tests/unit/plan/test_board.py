@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Child, Ownership, Path
-from hearth.plan.attempts import Attempt
-from hearth.plan.board import Board
-from hearth.plan.standing import State
-from hearth.plan.steps import Apply, Delete, touches
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.resource_status import State
+from hearth.plan.state.steps import Apply, Delete, touches
 from hearth.template.blueprint import Blueprint
-from support import blueprints
-from support.blueprints import Constant, Reading, ServedKinds, World
+from support.units import blueprints
+from support.units.blueprints import Constant, Reading, ServedKinds, World
 
 CHAIN = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["b"]})
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import pytest
 
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan import attempts, causes, refusals
-from hearth.plan.attempts import Attempt, Patience, Trouble
-from hearth.plan.causes import Cause, What
-from hearth.plan.steps import Apply
-from hearth.plan.world import Memory
+from hearth.plan.retry import api_errors, backoff, retry_triggers
+from hearth.plan.retry.backoff import Attempt, Patience, Trouble
+from hearth.plan.retry.retry_triggers import Cause, What
+from hearth.plan.state.memory import Memory
+from hearth.plan.state.steps import Apply
 
 WEB = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
-ROLE = Kind(group=causes.RBAC, version="v1", name="Role", plural="roles", namespaced=True)
-CLUSTER_ROLE = Kind(group=causes.RBAC, version="v1", name="ClusterRole", plural="clusterroles", namespaced=False)
+ROLE = Kind(group=retry_triggers.RBAC, version="v1", name="Role", plural="roles", namespaced=True)
+CLUSTER_ROLE = Kind(
+    group=retry_triggers.RBAC, version="v1", name="ClusterRole", plural="clusterroles", namespaced=False
+)
 LIMITS, RIGHTS = (Cause(what=what, namespace="shop") for what in (What.LIMITS, What.RIGHTS))
-ASKED, DENIED, LATER = (each(message="") for each in (refusals.AskAccess, refusals.Denied, refusals.TryLater))
+ASKED, DENIED, LATER = (each(message="") for each in (api_errors.AskAccess, api_errors.Denied, api_errors.TryLater))
 STEADY = Patience(chance=lambda: 0.0)
 
 
@@ -27,53 +29,60 @@ def ref_of(kind: Kind) -> ObjectRef:
 @pytest.mark.parametrize(
     ("first", "last", "code", "kind", "expected"),
     [
-        pytest.param(ASKED, LATER, 403, WEB, {LIMITS, causes.KINDS}, id="something is full, or its kind goes"),
-        pytest.param(ASKED, LATER, 403, ROLE, {LIMITS, RIGHTS, causes.KINDS}, id="rights that nobody may pass on"),
+        pytest.param(ASKED, LATER, 403, WEB, {LIMITS, retry_triggers.KINDS}, id="something is full, or its kind goes"),
+        pytest.param(
+            ASKED, LATER, 403, ROLE, {LIMITS, RIGHTS, retry_triggers.KINDS}, id="rights that nobody may pass on"
+        ),
         pytest.param(ASKED, DENIED, 403, WEB, {RIGHTS}, id="no right"),
         pytest.param(
-            ASKED, LATER, 403, CLUSTER_ROLE, {Cause(what=What.RIGHTS), causes.KINDS}, id="no namespace, no quota"
+            ASKED,
+            LATER,
+            403,
+            CLUSTER_ROLE,
+            {Cause(what=What.RIGHTS), retry_triggers.KINDS},
+            id="no namespace, no quota",
         ),
-        pytest.param(DENIED, DENIED, 400, WEB, {causes.ADMISSION}, id="a webhook or a policy"),
-        pytest.param(LATER, LATER, 500, WEB, {causes.WEBHOOKS}, id="a webhook that does not answer"),
-        pytest.param(LATER, LATER, 503, WEB, {causes.SERVER}, id="a server that is away"),
+        pytest.param(DENIED, DENIED, 400, WEB, {retry_triggers.ADMISSION}, id="a webhook or a policy"),
+        pytest.param(LATER, LATER, 500, WEB, {retry_triggers.WEBHOOKS}, id="a webhook that does not answer"),
+        pytest.param(LATER, LATER, 503, WEB, {retry_triggers.SERVER}, id="a server that is away"),
         pytest.param(LATER, LATER, 429, WEB, set(), id="a server that is busy says when"),
         pytest.param(
-            refusals.NamespaceMissing(message=""),
-            refusals.NamespaceMissing(message=""),
+            api_errors.NamespaceMissing(message=""),
+            api_errors.NamespaceMissing(message=""),
             404,
             WEB,
             {Cause(what=What.NAMESPACE, name="shop")},
             id="no namespace",
         ),
         pytest.param(
-            refusals.MaybeImmutable(message="", fields=()),
+            api_errors.MaybeImmutable(message="", fields=()),
             DENIED,
             422,
             WEB,
-            {causes.ADMISSION, causes.of_object(WEB, ref_of(WEB))},
+            {retry_triggers.ADMISSION, retry_triggers.of_object(WEB, ref_of(WEB))},
             id="what others made of the object",
         ),
     ],
 )
 def test_a_refusal_names_what_it_hangs_on(
-    first: refusals.Reaction, last: refusals.Reaction, code: int, kind: Kind, expected: set[Cause]
+    first: api_errors.Reaction, last: api_errors.Reaction, code: int, kind: Kind, expected: set[Cause]
 ) -> None:
     """As far as its code and causes tell."""
-    assert set(causes.find(first, last, code=code, kind=kind, ref=ref_of(kind))) == expected
+    assert set(retry_triggers.find(first, last, code=code, kind=kind, ref=ref_of(kind))) == expected
 
 
 def test_nothing_is_watched_in_all_namespaces_but_what_lies_in_none() -> None:
     """A watch over every Role of a large cluster is not worth one refusal."""
     for what in What:
         cause = Cause(what=what, namespace="shop", name="web", kind=WEB)
-        for source in causes.find_sources(cause):
+        for source in retry_triggers.find_sources(cause):
             assert source.namespace or source.kind.startswith(("Cluster", "Validating", "Mutating")) or source.name
 
 
 def refuse(memory: Memory, times: int, *, trouble: Trouble, now: float = 0.0) -> Attempt:
     """Let one resource be refused so often."""
     for _ in range(times):
-        memory.attempts["web"] = attempts.after_failure(
+        memory.attempts["web"] = backoff.after_failure(
             memory.attempts.get("web"), trouble, subject="s", now=now, patience=STEADY
         )
     return memory.attempts["web"]

@@ -9,15 +9,15 @@ import pytest
 from hearth.model import names, phases
 from hearth.model.child import Object
 from hearth.model.phases import Phase
-from hearth.plan import check, conditions, problems, report
-from hearth.plan.board import Board
-from hearth.plan.check import Outcome
-from hearth.plan.headline import Refusal, Subject
-from hearth.plan.steps import Apply
-from hearth.plan.wish import Motive, Wish
-from hearth.plan.world import Memory
-from support import blueprints
-from support.blueprints import World
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.memory import Memory
+from hearth.plan.state.steps import Apply
+from hearth.plan.status import check_result, conditions, problems, status_builder
+from hearth.plan.status.check_result import Outcome
+from hearth.plan.status.ready_condition import Refusal, Subject
+from hearth.plan.target.target import Motive, Wish
+from support.units import blueprints
+from support.units.blueprints import World
 
 REACHED = Wish(revision=1, motive=Motive.SPEC, since=0.0, is_first=True, is_completed=True)
 CLEAN = Outcome(at=1_000.0, objects=2, found=0, stands=True)
@@ -37,13 +37,13 @@ def make(*resources: str, settled: bool = True) -> tuple[World, Board]:
 
 def conclude(board: Board) -> Outcome:
     """The outcome at a fixed time."""
-    return check.conclude(board, objects=2, now=1_000.7, is_reached=True)
+    return check_result.conclude(board, objects=2, now=1_000.7, is_reached=True)
 
 
 def build(board: Board, **subject: object) -> Object:
     """The status, at a fixed time."""
     described = dataclasses.replace(Subject(generation=1, wish=REACHED), **subject)  # type: ignore[arg-type]
-    return report.build(described, board, memory=Memory(), before={}, now=1_000.0, monotonic=0.0)
+    return status_builder.build(described, board, memory=Memory(), before={}, now=1_000.0, monotonic=0.0)
 
 
 def test_where_all_is_ready_nothing_is_found() -> None:
@@ -77,7 +77,7 @@ def test_a_mark_is_found_also_on_what_waits() -> None:
     world.children["b"] = [dataclasses.replace(child, fields={**child.fields, "metadata": metadata})]
     del world.children["a"]
     world.refresh(board, "a", "b")
-    found = {name: (standing.reason, standing.message) for name, standing in check.find(board)}
+    found = {name: (standing.reason, standing.message) for name, standing in check_result.find(board)}
     assert found == {"a": ("Missing", "is not there"), "b": ("Unhealthy", "is marked unhealthy: answers 500")}
 
 
@@ -86,41 +86,41 @@ def test_the_list_is_bounded_and_the_count_is_not() -> None:
     _, board = make(*(f"r{number}" for number in range(50)), settled=False)
     outcome = conclude(board)
     assert (outcome.found, len(outcome.problems)) == (50, problems.AT_MOST)
-    assert check.tell(outcome).count("is not there") == 5
-    assert check.tell(outcome).endswith("; and 45 more")
+    assert check_result.tell(outcome).count("is not there") == 5
+    assert check_result.tell(outcome).endswith("; and 45 more")
 
 
 def test_an_outcome_is_read_as_it_was_written() -> None:
     """So that a restart changes nothing of what is said."""
     for outcome in (CLEAN, FOUND):
-        status = {"phase": "CheckFailed", **check.write(outcome)}
-        assert check.read(status) == outcome
-        assert check.read({**status, "phase": "UpdateComplete"}) == dataclasses.replace(outcome, stands=False)
+        status = {"phase": "CheckFailed", **check_result.write(outcome)}
+        assert check_result.read(status) == outcome
+        assert check_result.read({**status, "phase": "UpdateComplete"}) == dataclasses.replace(outcome, stands=False)
 
 
 @pytest.mark.parametrize("said", [None, {}, {"objects": 1}, {"checkedAt": "never", "objects": 1, "found": 0}])
 def test_what_makes_no_sense_tells_nothing(said: object) -> None:
     """Somebody has written into the status."""
-    assert check.read({"phase": "CheckComplete", "check": said}) is None
+    assert check_result.read({"phase": "CheckComplete", "check": said}) is None
 
 
 def test_what_was_found_stands_until_nothing_of_the_kind_is_left() -> None:
     """And a clean bill until anything is not as wanted."""
     world, board = make("a", settled=False)
-    assert check.still_stands(FOUND, board, is_complete=False)
-    assert not check.still_stands(CLEAN, board, is_complete=False)
+    assert check_result.still_stands(FOUND, board, is_complete=False)
+    assert not check_result.still_stands(CLEAN, board, is_complete=False)
     world.settle(board)
-    assert not check.still_stands(FOUND, board, is_complete=True)
-    assert check.still_stands(CLEAN, board, is_complete=True)
+    assert not check_result.still_stands(FOUND, board, is_complete=True)
+    assert check_result.still_stands(CLEAN, board, is_complete=True)
 
 
 def test_an_outcome_is_told_by_its_numbers() -> None:
     """The words of a status may hide something."""
     hidden = {**ENTRY, "message": "(sensitive)"}
-    status = check.write(dataclasses.replace(FOUND, problems=(hidden,)))
-    assert check.is_told(FOUND, status)
-    assert not check.is_told(CLEAN, status)
-    assert not check.is_told(FOUND, {})
+    status = check_result.write(dataclasses.replace(FOUND, problems=(hidden,)))
+    assert check_result.is_told(FOUND, status)
+    assert not check_result.is_told(CLEAN, status)
+    assert not check_result.is_told(FOUND, {})
 
 
 def test_no_word_of_a_check_covers_what_was_not_reached() -> None:
@@ -178,22 +178,28 @@ def test_a_check_that_cannot_be_done_says_why() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "event"),
     [
-        pytest.param({}, {"handled": {"check": "1"}, **check.write(CLEAN)}, ("Normal", "CheckComplete"), id="clean"),
-        pytest.param({}, {"handled": {"check": "1"}, **check.write(FOUND)}, ("Warning", "CheckFailed"), id="found"),
-        pytest.param({"handled": {"check": "1"}}, {"handled": {"check": "1"}, **check.write(CLEAN)}, None, id="told"),
+        pytest.param(
+            {}, {"handled": {"check": "1"}, **check_result.write(CLEAN)}, ("Normal", "CheckComplete"), id="clean"
+        ),
+        pytest.param(
+            {}, {"handled": {"check": "1"}, **check_result.write(FOUND)}, ("Warning", "CheckFailed"), id="found"
+        ),
+        pytest.param(
+            {"handled": {"check": "1"}}, {"handled": {"check": "1"}, **check_result.write(CLEAN)}, None, id="told"
+        ),
         pytest.param({}, {"handled": {"retry": "1"}}, None, id="no check"),
     ],
 )
 def test_each_check_is_announced_once(before: Object, after: Object, event: tuple[str, str] | None) -> None:
     """By its token."""
-    said = check.announce(before, after)
+    said = check_result.announce(before, after)
     assert (said[:2] if said else None) == event
 
 
 def test_an_announcement_names_the_action_that_goes_on() -> None:
     """Where the phase does not tell of the check."""
-    after = {"phase": "UpdateInProgress", "handled": {"check": "1"}, **check.write(FOUND)}
-    said = check.announce({}, after)
+    after = {"phase": "UpdateInProgress", "handled": {"check": "1"}, **check_result.write(FOUND)}
+    said = check_result.announce({}, after)
     assert said is not None
     assert said[2] == (
         "the check '1' looked at 2 objects and found 1 problem: a (configmap/shop-a): is not there; meanwhile the Stack is "

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Child
-from hearth.plan.cleanup import Cleanup, place
-from support import blueprints, signing
+from hearth.plan.stack.cleanup import Cleanup, place
+from support.units import blueprints, signing
 
 
 def child(resource: str, *requires: str, incarnation: int = 1) -> Child:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.plan import contests
-from hearth.plan.attempts import Patience
-from hearth.plan.contests import Contest
+from hearth.plan.retry import drift_conflict
+from hearth.plan.retry.backoff import Patience
+from hearth.plan.retry.drift_conflict import Contest
 
 HOUR = 3600.0
 
@@ -21,7 +21,7 @@ def count_answers(seconds: float, *, chance: float, pause: float = 0.1) -> list[
             contest = None
         if contest is None or contest.next_answer <= now:
             answered.append(now)
-            contest = contests.after_answer(contest, "spec.value", now=now, patience=patience)
+            contest = drift_conflict.after_answer(contest, "spec.value", now=now, patience=patience)
             now += pause
         else:
             now = contest.next_answer
@@ -50,10 +50,10 @@ def test_no_rhythm_gets_more_answers(pause: float) -> None:
 def test_a_quiet_time_makes_it_forgotten() -> None:
     """Twice the longest delay after the moment when the next answer was allowed."""
     patience = Patience(chance=lambda: 0.0, max_backoff=10.0)
-    contest = contests.after_answer(None, "spec.value", now=0.0, patience=patience)
+    contest = drift_conflict.after_answer(None, "spec.value", now=0.0, patience=patience)
     assert (contest.answers, contest.next_answer, contest.forgotten_at) == (1, 1.0, 21.0)
-    assert contests.after_answer(contest, "spec.value", now=20.9, patience=patience).answers == 2
-    assert contests.after_answer(contest, "spec.value", now=21.0, patience=patience).answers == 1
+    assert drift_conflict.after_answer(contest, "spec.value", now=20.9, patience=patience).answers == 2
+    assert drift_conflict.after_answer(contest, "spec.value", now=21.0, patience=patience).answers == 1
 
 
 def test_it_counts_as_contested_from_the_third_answer() -> None:
@@ -61,6 +61,6 @@ def test_it_counts_as_contested_from_the_third_answer() -> None:
     contest: Contest | None = None
     said = []
     for now in (0.0, 1.0, 3.0):
-        contest = contests.after_answer(contest, "spec.value", now=now, patience=Patience(chance=lambda: 0.0))
+        contest = drift_conflict.after_answer(contest, "spec.value", now=now, patience=Patience(chance=lambda: 0.0))
         said.append(contest.is_contested)
     assert said == [False, False, True]

@@ -8,15 +8,15 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Child
-from hearth.plan import decide, departure
-from hearth.plan.attempts import Attempt
-from hearth.plan.board import Board
-from hearth.plan.desired import adopted
-from hearth.plan.standing import State
-from hearth.plan.steps import Apply, Delete, Release
+from hearth.plan.resource import decide, removal
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.desired import adopted
+from hearth.plan.state.resource_status import State
+from hearth.plan.state.steps import Apply, Delete, Release
 from hearth.template.blueprint import Blueprint, Replacement
-from support import blueprints
-from support.blueprints import Constant, World
+from support.units import blueprints
+from support.units.blueprints import Constant, World
 
 EMPTY = blueprints.make_blueprint({})
 RETAINED = dataclasses.replace(EMPTY, retained=frozenset({"a"}))
@@ -76,7 +76,7 @@ def test_what_is_kept_is_released_and_all_else_deleted(
 ) -> None:
     """Any one who says so is enough."""
     _, child = make_world()
-    step = departure.leave(dataclasses.replace(child, **change), blueprint)  # type: ignore[arg-type]  # a table
+    step = removal.leave(dataclasses.replace(child, **change), blueprint)  # type: ignore[arg-type]  # a table
     assert type(step) is expected
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hearth.plan.descent import Descent
+from hearth.plan.stack.suspend_order import Descent
 
 
 def is_down(name: str, requires: dict[str, frozenset[str]], running: set[str]) -> bool:

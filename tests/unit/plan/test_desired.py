@@ -10,12 +10,12 @@ import pytest
 
 from hearth.model import names
 from hearth.model.kinds import Kind
-from hearth.plan import desired
-from hearth.plan.desired import Desired, Standpoint, Wanted
-from hearth.template import compiler
+from hearth.plan.state import desired
+from hearth.plan.state.desired import Desired, Standpoint, Wanted
 from hearth.template.blueprint import Definition
-from support import blueprints
-from support.blueprints import CONFIG_MAP, HASHER, STACK
+from hearth.template.compiler import compiler
+from support.units import blueprints
+from support.units.blueprints import CONFIG_MAP, HASHER, STACK
 
 RESOURCES = 200
 MOST_AT_REST = 1024

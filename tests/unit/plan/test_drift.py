@@ -9,17 +9,18 @@ import orjson
 import pytest
 
 from hearth.model import child as children
-from hearth.model import fields
+from hearth.model import field_paths
 from hearth.model.child import Child, Object
-from hearth.plan import holding, ownership
-from hearth.plan.board import Board
-from hearth.plan.contests import Contest
-from hearth.plan.standing import State
-from hearth.plan.steps import Apply
-from hearth.plan.world import Question
+from hearth.plan.ownership import field_ownership
+from hearth.plan.resource import field_managers
+from hearth.plan.retry.drift_conflict import Contest
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.memory import Question
+from hearth.plan.state.resource_status import State
+from hearth.plan.state.steps import Apply
 from hearth.template.blueprint import Blueprint, DriftPolicy
-from support import blueprints
-from support.blueprints import Constant, World
+from support.units import blueprints
+from support.units.blueprints import Constant, World
 
 MANIFEST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "b": "2"}, "spec": {"replicas": 2}}
 OURS: Object = {"f:data": {"f:a": {}, "f:b": {}}, "f:spec": {"f:replicas": {}}}
@@ -202,19 +203,27 @@ def test_the_holder_is_named() -> None:
     ours = {"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:b": {}}}}
     other = {**THEIRS, "fieldsV1": {"f:data": {"f:a": {}}}}
     bystander = {**THEIRS, "manager": "else", "fieldsV1": {"f:data": {"f:c": {}}}}
-    assert holding.describe({"metadata": {"managedFields": [ours, bystander, other]}}, question) == "held by 'keda'"
-    assert holding.describe({"metadata": {"managedFields": [ours, bystander]}}, question) == "removed by somebody"
+    assert (
+        field_managers.describe({"metadata": {"managedFields": [ours, bystander, other]}}, question) == "held by 'keda'"
+    )
+    assert (
+        field_managers.describe({"metadata": {"managedFields": [ours, bystander]}}, question) == "removed by somebody"
+    )
 
 
 def test_the_holder_of_a_part_of_a_list_is_named() -> None:
     """Items go by their keys; who owns a list as a whole owns its items."""
     manifest = {"spec": {"containers": [{"name": "log"}, {"name": "web", "image": "a"}], "args": ["x"]}}
     place = ("spec", "containers", 1, "image")
-    lost = ownership.Lost(place=place, text="image")
+    lost = field_ownership.Lost(place=place, text="image")
     [child] = settled(make_blueprint())[0].of("a")
     question = Question(child=child, lost=(lost,), manifest=manifest)
     keyed = {"f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}}
     other = {"f:spec": {"f:containers": {'k:{"name":"log"}': {".": {}, "f:image": {}}}}}
     whole = {"f:spec": {"f:containers": {}}}
-    assert [holding.holds(each, place, question.manifest) for each in (keyed, other, whole)] == [True, False, True]
-    assert fields.read(manifest, place) == "a"
+    assert [field_managers.holds(each, place, question.manifest) for each in (keyed, other, whole)] == [
+        True,
+        False,
+        True,
+    ]
+    assert field_paths.read(manifest, place) == "a"

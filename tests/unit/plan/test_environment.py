@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from hearth.plan import environment
-from hearth.plan.environment import Action
+from hearth.plan.environment import environment_rules
+from hearth.plan.environment.environment_rules import Action
 
 
-def parse(resource: str) -> environment.Rule:
+def parse(resource: str) -> environment_rules.Rule:
     """The rule of one breakpoint."""
-    [rule] = environment.parse({"breakpoints": [{"resource": resource, "at": ["PreUpdate"]}]}).breakpoints
+    [rule] = environment_rules.parse({"breakpoints": [{"resource": resource, "at": ["PreUpdate"]}]}).breakpoints
     return rule
 
 
@@ -51,13 +51,13 @@ def test_what_a_rule_fits(glob: str, fits: list[str], fails: list[str]) -> None:
 )
 def test_a_rule_about_nothing_is_found(glob: str, is_idle: bool) -> None:
     """It is warned of."""
-    rules = environment.parse({"restrictedActions": [{"resource": glob, "deny": ["Delete"]}]})
+    rules = environment_rules.parse({"restrictedActions": [{"resource": glob, "deny": ["Delete"]}]})
     assert bool(list(rules.find_idle({"web", "shop"}, nested={"shop"}))) is is_idle
 
 
 def test_a_rule_counts_for_what_it_says_alone() -> None:
     """Another hook, or another action, is free."""
-    rules = environment.parse(
+    rules = environment_rules.parse(
         {
             "breakpoints": [{"resource": "a", "at": ["PreCreate"]}, {"resource": "*", "at": ["PostDelete"]}],
             "restrictedActions": [{"resource": "a", "deny": ["Replace"]}],
@@ -70,13 +70,13 @@ def test_a_rule_counts_for_what_it_says_alone() -> None:
 
 def test_no_environment_is_no_rule() -> None:
     """Whether it is missing or says nothing."""
-    assert environment.parse(None).is_empty
-    assert environment.parse({"breakpoints": []}).is_empty
+    assert environment_rules.parse(None).is_empty
+    assert environment_rules.parse({"breakpoints": []}).is_empty
 
 
 def test_a_glob_is_compared_in_linear_time() -> None:
     """Each further star took six times as long."""
-    rules = environment.parse({"breakpoints": [{"resource": "*a" * 120 + "b", "at": ["PreCreate"]}]})
+    rules = environment_rules.parse({"breakpoints": [{"resource": "*a" * 120 + "b", "at": ["PreCreate"]}]})
     begun = time.thread_time()
     assert not rules.breakpoints[0].fits("a" * 40)
     assert rules.breakpoints[0].fits("a" * 120 + "b")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hearth.plan import flow
-from hearth.plan.flow import Flow
+from hearth.plan.stack import options
+from hearth.plan.stack.options import Flow
 
 
 def test_without_a_word_the_defaults_hold() -> None:
     """As the API says of each field."""
-    assert flow.parse({}) == Flow()
+    assert options.parse({}) == Flow()
     assert (Flow().retry_limit, Flow().timeout, Flow().history_limit, Flow().rolls_back) == (5, None, 10, False)
 
 
@@ -21,7 +21,7 @@ def test_everything_that_is_said_is_heard() -> None:
         "timeout": "1h",
         "revisionHistoryLimit": 0,
     }
-    assert flow.parse(spec) == Flow(
+    assert options.parse(spec) == Flow(
         is_paused=True,
         rolls_back=True,
         to_revision=0,

@@ -8,15 +8,15 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Child
-from hearth.plan import healing
-from hearth.plan.attempts import Patience
-from hearth.plan.board import Board
-from hearth.plan.healing import Healing, Policy, Spell
-from hearth.plan.standing import State
-from hearth.plan.steps import Apply, Delete
+from hearth.plan.retry.backoff import Patience
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state import healing
+from hearth.plan.state.healing import Healing, Policy, Spell
+from hearth.plan.state.resource_status import State
+from hearth.plan.state.steps import Apply, Delete
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
-from support import blueprints
-from support.blueprints import Constant, World
+from support.units import blueprints
+from support.units.blueprints import Constant, World
 
 STEADY = Patience(max_backoff=300.0, chance=lambda: 0.0)
 NAMES = ("a", "b", "c", "d", "e")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.kinds import Kind
-from hearth.plan import health
-from hearth.plan.health import State
+from hearth.plan.health import health_rules
+from hearth.plan.health.health_rules import State
 
 READY, PROGRESSING, FAILED, UNKNOWN = State.READY, State.PROGRESSING, State.FAILED, State.UNKNOWN
 
@@ -225,7 +225,7 @@ ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
 )  # fmt: skip
 def test_a_verdict(of: Kind, fields: dict[str, Any], state: State, reason: str, message: str) -> None:
     """State, reason and the words that people will read."""
-    verdict = health.judge(fields, kind=of)
+    verdict = health_rules.judge(fields, kind=of)
     assert (verdict.state, verdict.reason, verdict.message) == (state, reason, message)
 
 
@@ -240,7 +240,7 @@ TERMINAL = {
 
 def test_only_what_another_object_alone_can_mend_is_terminal() -> None:
     """Everything else may be overcome by its own controller, and must not be replaced unasked."""
-    found = {f"{row[1].name}: {row[0]}" for row in ROWS if health.judge(row[2], kind=row[1]).terminal}
+    found = {f"{row[1].name}: {row[0]}" for row in ROWS if health_rules.judge(row[2], kind=row[1]).terminal}
     assert found == TERMINAL
 
 
@@ -268,7 +268,7 @@ def paths_read(of: Kind) -> set[tuple[str, ...]]:
     seen: set[tuple[str, ...]] = set()
     for row in ROWS:
         if row[1] == of:
-            health.judge(Recorder(row[2], seen), kind=of)
+            health_rules.judge(Recorder(row[2], seen), kind=of)
     return {
         path
         for path in seen
@@ -279,7 +279,7 @@ def paths_read(of: Kind) -> set[tuple[str, ...]]:
 @pytest.mark.parametrize("of", sorted({row[1] for row in ROWS}, key=lambda of: of.key), ids=lambda of: of.key)
 def test_exactly_what_is_read_is_kept(of: Kind) -> None:
     """The cache keeps no field for nothing, and misses none."""
-    assert paths_read(of) == health.paths(of)
+    assert paths_read(of) == health_rules.paths(of)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_exactly_what_is_read_is_kept(of: Kind) -> None:
 )
 def test_some_kinds_need_nothing_but_metadata(key: str) -> None:
     """So that no data of Secrets is ever loaded."""
-    assert health.paths(kind(key)) == frozenset()
+    assert health_rules.paths(kind(key)) == frozenset()
 
 
 scalars = (
@@ -306,6 +306,6 @@ garbage = st.recursive(
 @given(st.dictionaries(keys, garbage), st.sampled_from(sorted({row[1] for row in ROWS}, key=lambda of: of.key)))
 def test_any_shape_is_judged(fields: dict[str, Any], of: Kind) -> None:
     """Half-written objects and strange controllers raise nothing."""
-    verdict = health.judge(fields, kind=of)
+    verdict = health_rules.judge(fields, kind=of)
     assert verdict.reason
     assert verdict.state is FAILED or not verdict.terminal

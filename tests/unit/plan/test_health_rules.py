@@ -10,9 +10,9 @@ import pytest
 
 from hearth.model.child import cut
 from hearth.model.kinds import Kind
-from hearth.plan import health, health_table
-from hearth.plan.health import State
-from hearth.template import plain_yaml
+from hearth.plan.health import health_rules, rule_parser
+from hearth.plan.health.health_rules import State
+from hearth.template.text import kubectl_yaml
 
 DATA = Path(__file__).parents[2] / "data" / "health"
 GENERATION = 2
@@ -28,7 +28,7 @@ def find_kind(of: str) -> Kind:
 def read_rows() -> Iterator[Any]:
     """Every row, with its kind and object."""
     for file in sorted(DATA.glob("*.yaml")):
-        for document in plain_yaml.parse_documents(file.read_text()):
+        for document in kubectl_yaml.parse_documents(file.read_text()):
             for each in document.value:
                 kind = find_kind(each["of"])
                 for row in each["rows"]:
@@ -49,12 +49,12 @@ def make_object(kind: Kind, row: dict[str, Any]) -> dict[str, Any]:
 def test_an_object_is_judged_as_its_community_judges_it(kind: Kind, row: dict[str, Any]) -> None:
     """Whole, and cut down to the fields that the cache keeps."""
     whole, expected = make_object(kind, row), row["expect"]
-    verdict = health.judge(whole, kind=kind)
+    verdict = health_rules.judge(whole, kind=kind)
     said = {"state": verdict.state.value, "reason": verdict.reason, "message": verdict.message}
     said["terminal"] = verdict.terminal  # type: ignore[assignment]
     assert {key: said[key] for key in ({"terminal": False} | expected)} == {"terminal": False} | expected
     assert verdict.reason
-    assert health.judge(cut(whole, kind=kind, paths=health.paths(kind)), kind=kind) == verdict
+    assert health_rules.judge(cut(whole, kind=kind, paths=health_rules.paths(kind)), kind=kind) == verdict
 
 
 def test_there_are_forty_kinds_and_each_in_several_states() -> None:
@@ -71,7 +71,7 @@ def test_there_are_forty_kinds_and_each_in_several_states() -> None:
 
 def test_none_of_the_rows_is_judged_by_the_general_rule() -> None:
     """The table names each of these kinds, or has a pattern for it."""
-    missing = {param.values[0].key for param in ROWS if health.built_in().find(param.values[0]) is None}
+    missing = {param.values[0].key for param in ROWS if health_rules.built_in().find(param.values[0]) is None}
     assert missing == set()
 
 
@@ -79,13 +79,13 @@ def test_none_of_the_rows_is_judged_by_the_general_rule() -> None:
 def test_no_shape_breaks_a_rule(status: Any) -> None:
     """Whatever a controller writes, there is a verdict."""
     for kind in {param.values[0].key: param.values[0] for param in ROWS}.values():
-        verdict = health.judge({"metadata": {"generation": 2}, "spec": {}, "status": status}, kind=kind)
+        verdict = health_rules.judge({"metadata": {"generation": 2}, "spec": {}, "status": status}, kind=kind)
         assert verdict.reason
         assert verdict.state is State.FAILED or not verdict.terminal
 
 
 def test_every_rule_reads_its_status_only_where_it_must() -> None:
     """The cache keeps no whole spec or status for the sake of a rule."""
-    table, _ = health_table.read(health.read_built_in())
+    table, _ = rule_parser.read(health_rules.read_built_in())
     entries = [*table.health.entries.values(), *(entry for _, entry in table.health.patterns)]
     assert [path for entry in entries for path in entry.paths if len(path) < 2] == []

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.plan import health_stacks
-from hearth.plan.health_verdict import State, Stop
+from hearth.plan.health import nested_stack_rules
+from hearth.plan.health.health_result import State, Stop
 
 
 def stack(reason: str, *waiting: Any, generation: int = 1) -> dict[str, Any]:
@@ -43,5 +43,5 @@ DEEP = {"resource": "deep/db", "hook": "PostUpdate", "stack": "inner-deep"}
 )
 def test_who_waits(fields: dict[str, Any], stops: tuple[Stop, ...]) -> None:
     """Only where nothing within it can move before a person says so."""
-    verdict = health_stacks.judge_stack(fields)
+    verdict = nested_stack_rules.judge_stack(fields)
     assert (verdict.state, verdict.stops) == (State.PROGRESSING, stops)

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from hearth.model.kinds import Kind
-from hearth.plan import health, health_table
-from hearth.plan.health import Rulebook, State
-from hearth.plan.health_cases import Cases
-from hearth.plan.health_table import Table
-from hearth.plan.health_verdict import Entry
-from hearth.plan.suspend_rules import SuspendRule
+from hearth.plan.health import health_rules, rule_parser
+from hearth.plan.health.health_result import Entry
+from hearth.plan.health.health_rules import Rulebook, State
+from hearth.plan.health.rule_cases import Cases
+from hearth.plan.health.rule_parser import Table
+from hearth.plan.health.suspend_rules import SuspendRule
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 
 
-def read(text: str) -> tuple[health_table.Table, list[str]]:
+def read(text: str) -> tuple[rule_parser.Table, list[str]]:
     """The table in a document `r`, and the mistakes as people read them."""
-    table, mistakes = health_table.read({"r": textwrap.dedent(text)})
+    table, mistakes = rule_parser.read({"r": textwrap.dedent(text)})
     return table, [str(mistake) for mistake in mistakes]
 
 
@@ -89,7 +89,7 @@ def test_rules_of_users_win_over_ours_even_for_core_kinds() -> None:
     rules = Rulebook(table)
     assert rules.judge({"metadata": {}}, kind=DEPLOYMENT).reason == "Whatever"
     assert rules.paths(DEPLOYMENT) == {("status", "conditions"), ("status", "observedGeneration")}
-    change = rules.replace(health_table.EMPTY)
+    change = rules.replace(rule_parser.EMPTY)
     assert rules.judge({"metadata": {}}, kind=DEPLOYMENT).reason == "LessThanUpdated"
     assert (change.touches(DEPLOYMENT), change.touches(GADGET)) == (True, False)
 
@@ -152,7 +152,7 @@ def test_a_mistake_is_told_with_its_line(text: str, expected: list[str]) -> None
 def test_a_mistake_leaves_the_other_rules_as_they_are() -> None:
     """Those of other documents too."""
     sound = "- {kinds: [x/Good], cases: [{state: ready}]}\n- {kinds: [x/Bad], cases: [{when: '(', state: ready}]}"
-    table, mistakes = health_table.read({"a": sound, "b": "- {kinds: [x/Other], cases: [{state: ready}]}", "c": "["})
+    table, mistakes = rule_parser.read({"a": sound, "b": "- {kinds: [x/Other], cases: [{state: ready}]}", "c": "["})
     assert sorted(table.health.entries) == ["x/Good", "x/Other"]
     assert [mistake.path for mistake in mistakes] == ["a, line 2", "c"]
 
@@ -168,7 +168,7 @@ def test_an_exact_kind_goes_before_a_pattern() -> None:
 @functools.cache
 def ours() -> Table:
     """All rules that come with Hearth, read like anybody's."""
-    table, mistakes = health_table.read(health.read_built_in())
+    table, mistakes = rule_parser.read(health_rules.read_built_in())
     assert mistakes == ()
     return table
 
@@ -180,7 +180,7 @@ def test_ours_have_no_mistake() -> None:
 
 def test_a_rule_of_ours_is_the_same_when_it_is_read_alone() -> None:
     """For every kind, and every pattern."""
-    library = health.built_in()
+    library = health_rules.built_in()
     names = [*ours().health.entries, *ours().suspension.entries, "any.crossplane.io/Gadget", "example.com/Gadget"]
     for written in names:
         group, _, name = written.rpartition("/")

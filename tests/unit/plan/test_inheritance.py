@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.plan import environment, inheritance
-from hearth.plan.inheritance import Inheritance
+from hearth.plan.environment import environment_rules, inherited_rules
+from hearth.plan.environment.inherited_rules import Inheritance
 
 RULES: dict[str, Any] = {
     "breakpoints": [
@@ -29,7 +29,7 @@ GIVEN = {
 
 def find(rules: dict[str, Any], resource: str = "cache") -> Inheritance | None:
     """What that resource is given of these rules."""
-    return inheritance.find(environment.parse(rules), resource)
+    return inherited_rules.find(environment_rules.parse(rules), resource)
 
 
 def test_a_nested_stack_is_given_the_rest_of_each_path_that_leads_into_it() -> None:
@@ -81,6 +81,6 @@ def test_the_record_is_of_what_was_given() -> None:
 def test_what_was_given_is_nobody_elses() -> None:
     """Whatever a drift policy says of the rest."""
     given = find(RULES)
-    assert inheritance.is_inherited(("spec", "environment", "breakpoints"), given)
-    assert not inheritance.is_inherited(("spec", "parameters"), given)
-    assert not inheritance.is_inherited(("spec", "environment"), None)
+    assert inherited_rules.is_inherited(("spec", "environment", "breakpoints"), given)
+    assert not inherited_rules.is_inherited(("spec", "parameters"), given)
+    assert not inherited_rules.is_inherited(("spec", "environment"), None)

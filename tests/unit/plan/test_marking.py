@@ -8,10 +8,11 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Child, Object
-from hearth.plan import conditions, marking
-from hearth.plan.marking import Problem, Said, Verdict, View
-from hearth.plan.steps import Mark
-from support import blueprints
+from hearth.plan import health_mark_decision
+from hearth.plan.health_mark_decision import Problem, Said, Verdict, View
+from hearth.plan.state.steps import Mark
+from hearth.plan.status import conditions
+from support.units import blueprints
 
 NOW = 1_000_000.0
 
@@ -62,7 +63,7 @@ def bound_to(uid: str, *, ready: str = "False", resolved: str = "False", generat
 
 def test_it_is_bound_before_anything_is_done() -> None:
     """So that it never strikes the next object, whatever becomes of this process."""
-    verdict = marking.judge(say(), see(current=make_child()), now=NOW)
+    verdict = health_mark_decision.judge(say(), see(current=make_child()), now=NOW)
     assert verdict.step is None
     assert verdict.status is not None
     assert (verdict.status["observedUID"], told(verdict)) == ("u1", ("False", "False", "Marking"))
@@ -71,18 +72,18 @@ def test_it_is_bound_before_anything_is_done() -> None:
 def test_then_it_is_written_onto_its_object() -> None:
     """Once."""
     child = make_child()
-    assert marking.judge(say(bound_to("u1")), see(child, child), now=NOW) == Verdict(
+    assert health_mark_decision.judge(say(bound_to("u1")), see(child, child), now=NOW) == Verdict(
         step=Mark(child=child, reason="bad")
     )
     carries = make_child(mark="bad")
-    verdict = marking.judge(say(bound_to("u1")), see(carries, carries), now=NOW)
+    verdict = health_mark_decision.judge(say(bound_to("u1")), see(carries, carries), now=NOW)
     assert told(verdict) == ("True", "False", "Marked")
 
 
 def test_without_a_reason_it_says_who_marked() -> None:
     """Blanks are no reason."""
     child = make_child()
-    verdict = marking.judge(say(bound_to("u1"), reason="  "), see(child, child), now=NOW)
+    verdict = health_mark_decision.judge(say(bound_to("u1"), reason="  "), see(child, child), now=NOW)
     assert verdict.step == Mark(child=child, reason="HealthMark m says so")
 
 
@@ -96,27 +97,27 @@ def test_without_a_reason_it_says_who_marked() -> None:
 )
 def test_it_is_resolved_once_its_object_is_gone(view: View, reason: str) -> None:
     """And says which object stands there now."""
-    verdict = marking.judge(say(bound_to("u1", ready="True")), view, now=NOW)
+    verdict = health_mark_decision.judge(say(bound_to("u1", ready="True")), view, now=NOW)
     assert told(verdict) == ("True", "True", reason)
     assert ("replacedBy" in (verdict.status or {})) == (reason == "Replaced")
 
 
 def test_it_waits_for_the_next_object() -> None:
     """Before that nobody knows which one it is."""
-    assert marking.judge(say(bound_to("u1", ready="True")), see(), now=NOW) == Verdict()
+    assert health_mark_decision.judge(say(bound_to("u1", ready="True")), see(), now=NOW) == Verdict()
 
 
 @pytest.mark.parametrize("is_unhealthy", [True, False])
 def test_a_resolved_mark_strikes_no_more(is_unhealthy: bool) -> None:
     """However often it is applied again."""
     said = say(bound_to("u1", ready="True", resolved="True"), is_unhealthy=is_unhealthy)
-    assert marking.judge(said, see(make_child("u2", mark="x")), now=NOW) == Verdict()
+    assert health_mark_decision.judge(said, see(make_child("u2", mark="x")), now=NOW) == Verdict()
 
 
 def test_an_edited_mark_is_a_new_word() -> None:
     """On the object that is there now, where the first one is gone."""
     said = say(bound_to("u1", ready="True", resolved="True"), generation=2)
-    verdict = marking.judge(said, see(make_child("u2")), now=NOW)
+    verdict = health_mark_decision.judge(said, see(make_child("u2")), now=NOW)
     assert verdict.status is not None
     assert verdict.status["observedUID"] == "u2"
 
@@ -125,29 +126,29 @@ def test_an_edited_mark_stays_with_its_object() -> None:
     """As long as that is there."""
     child = make_child(mark="bad")
     said = say(bound_to("u1", ready="True"), generation=2, is_unhealthy=False)
-    verdict = marking.judge(said, see(child, child), now=NOW)
+    verdict = health_mark_decision.judge(said, see(child, child), now=NOW)
     assert (verdict.status or {})["observedUID"] == "u1"
-    assert marking.judge(
+    assert health_mark_decision.judge(
         say(verdict.status, generation=2, is_unhealthy=False), see(child, child), now=NOW
     ).step == Mark(child=child, reason=None)
 
 
 def test_nothing_is_taken_back_from_a_healthy_object() -> None:
     """And the word is done with."""
-    verdict = marking.judge(say(is_unhealthy=False), see(make_child()), now=NOW)
+    verdict = health_mark_decision.judge(say(is_unhealthy=False), see(make_child()), now=NOW)
     assert (verdict.step, told(verdict)) == (None, ("True", "True", "Healthy"))
 
 
 def test_what_somebody_takes_off_the_object_is_not_put_there_again() -> None:
     """The object shows whose word is the last."""
     child = make_child()
-    verdict = marking.judge(say(bound_to("u1", ready="True")), see(child, child), now=NOW)
+    verdict = health_mark_decision.judge(say(bound_to("u1", ready="True")), see(child, child), now=NOW)
     assert (verdict.step, told(verdict)) == (None, ("True", "True", "TakenBack"))
 
 
 def test_it_never_means_an_object_that_was_made_after_it() -> None:
     """Nobody could have seen that one do badly."""
-    verdict = marking.judge(say(), see(make_child(made_at="2026-01-01T00:00:01Z")), now=NOW)
+    verdict = health_mark_decision.judge(say(), see(make_child(made_at="2026-01-01T00:00:01Z")), now=NOW)
     assert told(verdict) == ("False", "False", "ObjectIsNewer")
     assert "observedUID" not in (verdict.status or {})
 
@@ -155,7 +156,7 @@ def test_it_never_means_an_object_that_was_made_after_it() -> None:
 def test_a_newer_mark_that_says_the_contrary_counts() -> None:
     """And is named."""
     child = make_child()
-    verdict = marking.judge(say(bound_to("u1")), see(child, child, newer="n"), now=NOW)
+    verdict = health_mark_decision.judge(say(bound_to("u1")), see(child, child, newer="n"), now=NOW)
     assert (verdict.step, told(verdict)) == (None, ("True", "True", "Overruled"))
     assert "HealthMark n" in conditions.find(verdict.status or {}, "Ready")["message"]
 
@@ -164,12 +165,12 @@ def test_nothing_is_written_where_nothing_may_be() -> None:
     """Paused, the mark is bound and waits."""
     child = make_child()
     problem = Problem(reason="Paused", message="later")
-    verdict = marking.judge(say(bound_to("u1")), see(child, child, problem=problem), now=NOW)
+    verdict = health_mark_decision.judge(say(bound_to("u1")), see(child, child, problem=problem), now=NOW)
     assert (verdict.step, told(verdict)) == (None, ("False", "False", "Paused"))
 
 
 def test_nothing_is_said_twice() -> None:
     """A status that says so already stays as it is."""
     child = make_child(mark="bad")
-    first = marking.judge(say(bound_to("u1")), see(child, child), now=NOW)
-    assert marking.judge(say(first.status), see(child, child), now=NOW + 5) == Verdict()
+    first = health_mark_decision.judge(say(bound_to("u1")), see(child, child), now=NOW)
+    assert health_mark_decision.judge(say(first.status), see(child, child), now=NOW + 5) == Verdict()

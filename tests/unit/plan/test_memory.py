@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hearth.plan import world as world_module
-from support import blueprints
-from support.blueprints import World
+from hearth.plan.state import memory as world_module
+from support.units import blueprints
+from support.units.blueprints import World
 
 PAIR = blueprints.make_blueprint({"kept": [], "lost": []})
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from hearth.engine import continuing
+from hearth.engine.stack import continue_requests
 from hearth.model import names
 from hearth.model.kinds import Kind
-from hearth.plan import environment, waits
-from hearth.plan.board import Board
-from hearth.plan.gates import Gates
-from hearth.plan.standing import State
-from hearth.plan.steps import Apply, subject
-from support import blueprints
-from support.blueprints import ServedKinds, World
+from hearth.plan.environment import environment_rules
+from hearth.plan.environment.active_environment import Gates
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.resource_status import State
+from hearth.plan.state.steps import Apply, subject
+from hearth.plan.status import breakpoint_waits
+from support.units import blueprints
+from support.units.blueprints import ServedKinds, World
 
 NESTED = Kind(group=names.GROUP, version=names.VERSION, name=names.STACK, plural="stacks", namespaced=True)
 DEEP = {"resource": "deep/db", "hook": "PreCreate", "kind": "Probe", "name": "x", "stack": "shop-cache-deep"}
@@ -32,7 +33,7 @@ def make_board(*breakpoints: dict[str, Any]) -> Board:
 
 def heed(board: Board, *breakpoints: dict[str, Any]) -> None:
     """Hold the board by these entries from now on."""
-    board.heed(Gates(rules=environment.parse({"breakpoints": [*breakpoints]}), revision=1))
+    board.heed(Gates(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), revision=1))
 
 
 def take(board: Board, world: World) -> Apply | None:
@@ -57,9 +58,9 @@ def make_stopped() -> tuple[Board, World]:
 def test_who_waits_within_is_told_by_path_with_whom_to_annotate() -> None:
     """So the parent is stopped as well: no time runs for it, and nobody takes it for busy."""
     board, world = make_stopped()
-    assert (board.standings["cache"].state, waits.is_stopped(board, world.memory)) == (State.STOPPED, True)
-    assert waits.list_waits(board) == [{**DEEP, "resource": "cache/deep/db"}]
-    said = waits.explain(board)
+    assert (board.standings["cache"].state, breakpoint_waits.is_stopped(board, world.memory)) == (State.STOPPED, True)
+    assert breakpoint_waits.list_waits(board) == [{**DEEP, "resource": "cache/deep/db"}]
+    said = breakpoint_waits.explain(board)
     assert "cache/deep/db (probe/x) before its creation" in said
     assert "annotate Stack shop-cache-deep with hearth.dev/continue: db/PreCreate" in said
 
@@ -68,13 +69,13 @@ def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
     """It is not passed on: nothing goes on here, and nothing is noted as passed."""
     board, _ = make_stopped()
     for order in ("cache/deep/db", "cache/deep/db/PreCreate@2"):
-        answer = continuing.answer(order, board)
+        answer = continue_requests.answer(order, board)
         assert answer.passed is None
         assert (
             "the nested Stack shop-cache-deep; annotate that one with hearth.dev/continue: db/PreCreate"
             in answer.message
         )
-    other = continuing.answer("cache/other", board)
+    other = continue_requests.answer("cache/other", board)
     assert (other.passed, "if other waits within stack.hearth.dev/shop-cache" in other.message) == (None, True)
 
 

@@ -4,36 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 
-from hearth.plan import passages, wish, wish_record
-from hearth.plan.passages import LIMIT, Passages
-from hearth.plan.wish import Motive, Wish
+from hearth.plan.environment import cleared_breakpoints
+from hearth.plan.environment.cleared_breakpoints import LIMIT, Passages
+from hearth.plan.target import target, target_status
+from hearth.plan.target.target import Motive, Wish
 
-SOME = passages.NONE.let("web", "PreUpdate").part({"db": ("config",)})
+SOME = cleared_breakpoints.NONE.let("web", "PreUpdate").part({"db": ("config",)})
 WISH = Wish(revision=3, motive=Motive.SPEC, since=60.0, passages=SOME)
 
 
 def test_a_status_tells_what_was_passed() -> None:
     """Read back it is the same."""
-    assert wish_record.write(WISH)["passed"] == ["web/PreUpdate"]
-    assert wish_record.write(WISH)["parted"] == [{"resource": "db", "requires": ["config"]}]
-    assert wish_record.read(wish_record.write(WISH)) == WISH
+    assert target_status.write(WISH)["passed"] == ["web/PreUpdate"]
+    assert target_status.write(WISH)["parted"] == [{"resource": "db", "requires": ["config"]}]
+    assert target_status.read(target_status.write(WISH)) == WISH
 
 
 def test_a_status_that_makes_no_sense_tells_nothing() -> None:
     """Somebody has written into it."""
-    assert wish_record.read({**wish_record.write(WISH), "parted": [{"nobody": 1}]}) is None
+    assert target_status.read({**target_status.write(WISH), "parted": [{"nobody": 1}]}) is None
 
 
 def test_the_next_wish_begins_with_nothing_passed() -> None:
     """And the same one goes on."""
-    same = wish.begin(wish.Aim(motive=Motive.SPEC), revision=3, before=WISH, given=wish.Circumstances(now=100.0))
-    other = wish.begin(wish.Aim(motive=Motive.SPEC), revision=4, before=WISH, given=wish.Circumstances(now=100.0))
-    assert (same.passages, other.passages) == (SOME, passages.NONE)
+    same = target.begin(target.Aim(motive=Motive.SPEC), revision=3, before=WISH, given=target.Circumstances(now=100.0))
+    other = target.begin(target.Aim(motive=Motive.SPEC), revision=4, before=WISH, given=target.Circumstances(now=100.0))
+    assert (same.passages, other.passages) == (SOME, cleared_breakpoints.NONE)
 
 
 def test_the_oldest_are_forgotten_first() -> None:
     """However many are passed one by one."""
-    many = passages.NONE
+    many = cleared_breakpoints.NONE
     for number in range(LIMIT + 2):
         many = many.let(f"r{number}", "PreCreate")
     assert (len(many.passed), many.passed[0]) == (LIMIT, "r2/PreCreate")
@@ -52,4 +53,4 @@ def test_who_is_to_be_looked_at_again() -> None:
 
 def test_a_wish_with_passages_is_another_one_for_whoever_waits_for_the_status() -> None:
     """Nothing follows from a passage before it is written."""
-    assert dataclasses.replace(WISH, passages=passages.NONE) != WISH
+    assert dataclasses.replace(WISH, passages=cleared_breakpoints.NONE) != WISH

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan import refusals, wording
-from hearth.plan.refusals import (
+from hearth.plan.retry import api_errors, error_message
+from hearth.plan.retry.api_errors import (
     AskAccess,
     AskDryRun,
     Denied,
@@ -64,7 +64,7 @@ def cause(field: str, reason: str = "FieldValueInvalid", message: str = "Invalid
 
 def classify(code: int, body: dict[str, Any] | None, *, kind: Kind = DEPLOYMENT, size: int = 500) -> Reaction:
     """The reaction to a refused write of a Deployment."""
-    return refusals.classify(code, body, kind=kind, body_size=size)
+    return api_errors.classify(code, body, kind=kind, body_size=size)
 
 
 ROWS: list[tuple[str, int, dict[str, Any] | None, type]] = [
@@ -172,12 +172,12 @@ def test_a_dry_run_tells_what_was_meant(
     refused: AskDryRun | MaybeImmutable, verdict: Reaction | None, expected: Reaction
 ) -> None:
     """The refusal of a create is plain where that of an apply is not."""
-    assert refusals.after_dry_run(refused, verdict) == expected
+    assert api_errors.after_dry_run(refused, verdict) == expected
 
 
 def test_an_accepted_dry_run_blames_the_live_object() -> None:
     """Apply cannot read what is there, though the definition is fine."""
-    found = refusals.after_dry_run(ASKED, None)
+    found = api_errors.after_dry_run(ASKED, None)
     assert isinstance(found, Denied)
     assert "unknown field" in found.message
 
@@ -185,8 +185,8 @@ def test_an_accepted_dry_run_blames_the_live_object() -> None:
 def test_an_access_review_tells_a_full_quota_from_missing_rights() -> None:
     """Both are 403 without a cause."""
     asked = AskAccess(message="m")
-    assert refusals.after_access_review(asked, is_allowed=True) == TryLater(message="m")
-    assert refusals.after_access_review(asked, is_allowed=False) == Denied(message="m")
+    assert api_errors.after_access_review(asked, is_allowed=True) == TryLater(message="m")
+    assert api_errors.after_access_review(asked, is_allowed=False) == Denied(message="m")
 
 
 def test_every_cause_is_told_with_its_field() -> None:
@@ -194,13 +194,16 @@ def test_every_cause_is_told_with_its_field() -> None:
     body = status(
         "Invalid", "long story", causes=[cause("spec.a"), cause("spec.b", message="Required value")], **OF_KIND
     )
-    assert wording.explain(422, body, ref=WEB) == "deployment/web: spec.a: Invalid value: 1: no; spec.b: Required value"
+    assert (
+        error_message.explain(422, body, ref=WEB)
+        == "deployment/web: spec.a: Invalid value: 1: no; spec.b: Required value"
+    )
 
 
 def test_the_message_stands_where_a_cause_names_no_field() -> None:
     """It says more than a cause that only says no."""
     body = status("Invalid", "denied by policy 'p': no", causes=[{"message": "no"}], **OF_RESOURCE)
-    assert wording.explain(422, body, ref=WEB) == "deployment/web: denied by policy 'p': no"
+    assert error_message.explain(422, body, ref=WEB) == "deployment/web: denied by policy 'p': no"
 
 
 def test_a_cause_about_nothing_in_particular_stands_alone() -> None:
@@ -208,19 +211,21 @@ def test_a_cause_about_nothing_in_particular_stands_alone() -> None:
     body = status(
         "Invalid", causes=[cause("[]", "FieldValueTooLong", "Too long: may not be more than 9 bytes")], **OF_KIND
     )
-    assert wording.describe(422, body, kind="ConfigMap") == "Too long: may not be more than 9 bytes"
+    assert error_message.describe(422, body, kind="ConfigMap") == "Too long: may not be more than 9 bytes"
 
 
 def test_an_unserved_kind_is_told_with_the_next_step() -> None:
     """A plain 404 page says nothing by itself."""
-    assert "is its CustomResourceDefinition installed?" in wording.explain(404, None, ref=WEB)
-    assert wording.explain(502, None, ref=WEB) == "deployment/web: the server answered 502 without saying why"
+    assert "is its CustomResourceDefinition installed?" in error_message.explain(404, None, ref=WEB)
+    assert error_message.explain(502, None, ref=WEB) == "deployment/web: the server answered 502 without saying why"
 
 
 def test_a_long_echo_loses_its_middle_and_keeps_the_reason() -> None:
     """A refused value may come back twice in 200 KB; why it was refused stands at the end."""
     echo = "Invalid value: " + "x" * 100_000 + ": field is immutable"
-    told = wording.explain(422, status("Invalid", causes=[cause("spec.template", message=echo)], **OF_KIND), ref=WEB)
+    told = error_message.explain(
+        422, status("Invalid", causes=[cause("spec.template", message=echo)], **OF_KIND), ref=WEB
+    )
     assert told.startswith("deployment/web: spec.template: Invalid value: xxx")
     assert told.endswith(": field is immutable")
     assert len(told) < 600
@@ -229,18 +234,21 @@ def test_a_long_echo_loses_its_middle_and_keeps_the_reason() -> None:
 def test_many_causes_are_counted() -> None:
     """A condition's message has its bounds."""
     causes = [cause(f"spec.containers[{index}].image", message="Required value " + "y" * 60) for index in range(100)]
-    told = wording.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=WEB)
+    told = error_message.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=WEB)
     shown = told.count("Required value")
     assert told.endswith(f"; and {100 - shown} more")
     assert 5 < shown < 20
-    assert len(told) <= wording.LONGEST_MESSAGE
+    assert len(told) <= error_message.LONGEST_MESSAGE
 
 
 def test_a_long_name_does_not_break_the_bound() -> None:
     """Names may have 253 characters."""
     ref = ObjectRef(group="apps", kind="Deployment", namespace="shop", name="n" * 253)
     causes = [cause(f"spec.{'f' * 200}{index}", message="z" * 200) for index in range(9)]
-    assert len(wording.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=ref)) <= wording.LONGEST_MESSAGE
+    assert (
+        len(error_message.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=ref))
+        <= error_message.LONGEST_MESSAGE
+    )
 
 
 @pytest.mark.parametrize(
@@ -255,15 +263,15 @@ def test_a_long_name_does_not_break_the_bound() -> None:
 )  # fmt: skip
 def test_values_of_a_secret_are_never_told(message: str) -> None:
     """Neither by the causes nor by the message."""
-    assert "hunter2" not in wording.explain(500, status("", message), ref=PASSWORD)
+    assert "hunter2" not in error_message.explain(500, status("", message), ref=PASSWORD)
     body = status("Invalid", causes=[cause("data.a", message=message)], name="password", kind="Secret")
-    assert "hunter2" not in wording.explain(422, body, ref=PASSWORD)
+    assert "hunter2" not in error_message.explain(422, body, ref=PASSWORD)
 
 
 def test_values_that_are_to_be_hidden_are_hidden_anywhere() -> None:
     """Sensitive parameters may stand in any kind; escaped as JSON too."""
     body = status("Invalid", causes=[cause("spec.a", message='Invalid value: "line\\nhunter2 x": no')], **OF_KIND)
-    told = wording.explain(422, body, ref=WEB, hidden=["line\nhunter2", "no"])
+    told = error_message.explain(422, body, ref=WEB, hidden=["line\nhunter2", "no"])
     assert told == 'deployment/web: spec.a: Invalid value: "… x": no'
 
 
@@ -283,15 +291,15 @@ def test_values_that_are_to_be_hidden_are_hidden_anywhere() -> None:
 def test_of_what_holds_a_sensitive_value_none_is_shown(message: str, expected: str) -> None:
     """It may be echoed in another form, or cut, which no search finds."""
     body = status("Invalid", causes=[cause("spec.a", message=message)], **OF_KIND)
-    reaction = refusals.classify(422, body, kind=DEPLOYMENT, body_size=0, hidden=frozenset({"sesame"}))
+    reaction = api_errors.classify(422, body, kind=DEPLOYMENT, body_size=0, hidden=frozenset({"sesame"}))
     assert reaction.message == f"spec.a: {expected}"
-    assert refusals.classify(422, body, kind=DEPLOYMENT, body_size=0).message == f"spec.a: {message}"
+    assert api_errors.classify(422, body, kind=DEPLOYMENT, body_size=0).message == f"spec.a: {message}"
 
 
 def test_a_value_within_another_uncovers_nothing() -> None:
     """Hiding the shorter one first would leave the rest of the longer one."""
     body = status("", "hunter23 and hunter")
-    assert wording.explain(500, body, ref=WEB, hidden=["hunter", "hunter23"]) == "deployment/web: … and …"
+    assert error_message.explain(500, body, ref=WEB, hidden=["hunter", "hunter23"]) == "deployment/web: … and …"
 
 
 @pytest.mark.parametrize(
@@ -310,7 +318,7 @@ def test_only_the_server_itself_turns_everybody_away(
     code: int, body: dict[str, Any] | None, after: float | None, *, expected: bool
 ) -> None:
     """A `Status` is the word of whoever looked at this very request."""
-    assert refusals.is_turned_away(code, body, after=after) is expected
+    assert api_errors.is_turned_away(code, body, after=after) is expected
 
 
 def test_a_server_that_is_busy_is_told_as_such() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hearth.model.phases import DONE
-from hearth.plan import conditions
-from hearth.plan.conditions import Extra
-from hearth.plan.remarks import NAMED_AT_MOST, Remark, Remarks
+from hearth.plan.state.resource_conditions import NAMED_AT_MOST, Remark, Remarks
+from hearth.plan.status import conditions
+from hearth.plan.status.conditions import Extra
 
 
 def remark(message: str, *, type_: str = "Drifted") -> Remark:

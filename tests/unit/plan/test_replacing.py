@@ -7,15 +7,16 @@ import dataclasses
 import pytest
 
 from hearth.model.child import Child, Object
-from hearth.plan import desired, replacing, steps
-from hearth.plan.attempts import Attempt
-from hearth.plan.board import Board
-from hearth.plan.desired import Standpoint
-from hearth.plan.standing import State
-from hearth.plan.steps import Apply, Delete
+from hearth.plan.resource import replacement
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state import desired, steps
+from hearth.plan.state.desired import Standpoint
+from hearth.plan.state.resource_status import State
+from hearth.plan.state.steps import Apply, Delete
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
-from support import blueprints
-from support.blueprints import CONFIG_MAP, GADGET, HASHER, STACK, Constant, World
+from support.units import blueprints
+from support.units.blueprints import CONFIG_MAP, GADGET, HASHER, STACK, Constant, World
 
 FAILED: Object = {"conditions": [{"type": "Stalled", "status": "True", "reason": "Boom", "message": "boom"}]}
 
@@ -254,7 +255,7 @@ def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expe
     whose = Standpoint(stack=STACK, resource="a", requires=(), signer=HASHER)
     served = dataclasses.replace(CONFIG_MAP, name=kind)
     wanted = desired.want({}, kind=served, hash_=HASHER.hash({}), whose=whose)
-    assert replacing.find_policy(one("x").resources["a"], wanted) is expected
+    assert replacement.find_policy(one("x").resources["a"], wanted) is expected
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["the deletion", "the next object"])

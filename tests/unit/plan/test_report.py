@@ -7,15 +7,15 @@ import dataclasses
 import pytest
 
 from hearth.model.child import Object
-from hearth.plan import conditions, problems, report
-from hearth.plan.attempts import Attempt
-from hearth.plan.board import Board
-from hearth.plan.headline import Refusal, Subject
-from hearth.plan.steps import Apply
-from hearth.plan.wish import Completed, Motive, Wish
-from hearth.plan.world import Memory
-from support import blueprints
-from support.blueprints import Constant, Reading, World
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.memory import Memory
+from hearth.plan.state.steps import Apply
+from hearth.plan.status import conditions, problems, status_builder
+from hearth.plan.status.ready_condition import Refusal, Subject
+from hearth.plan.target.target import Completed, Motive, Wish
+from support.units import blueprints
+from support.units.blueprints import Constant, Reading, World
 
 FIRST = Wish(revision=1, motive=Motive.SPEC, since=0.0, is_first=True)
 LATER = Wish(revision=4, motive=Motive.SPEC, since=0.0)
@@ -28,7 +28,9 @@ def build(
     board: Board | None, *, subject: Subject = SUBJECT, memory: Memory | None = None, before: Object | None = None
 ) -> Object:
     """The status, at a fixed time."""
-    return report.build(subject, board, memory=memory or Memory(), before=before or {}, now=1_000.0, monotonic=0.0)
+    return status_builder.build(
+        subject, board, memory=memory or Memory(), before=before or {}, now=1_000.0, monotonic=0.0
+    )
 
 
 def headline(status: Object) -> tuple[str, str, str]:
@@ -171,8 +173,8 @@ def test_a_condition_keeps_its_time_while_its_status_lasts() -> None:
     """A changed message is no transition."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.refresh(board)
-    first = report.build(SUBJECT, board, memory=Memory(), before={}, now=1.0, monotonic=0.0)
-    second = report.build(SUBJECT, board, memory=Memory(), before=first, now=99.0, monotonic=0.0)
+    first = status_builder.build(SUBJECT, board, memory=Memory(), before={}, now=1.0, monotonic=0.0)
+    second = status_builder.build(SUBJECT, board, memory=Memory(), before=first, now=99.0, monotonic=0.0)
     assert second == first
 
 
@@ -190,7 +192,7 @@ def test_a_condition_keeps_its_time_while_its_status_lasts() -> None:
 )
 def test_a_patch_holds_the_difference(before: Object, after: Object, expected: Object) -> None:
     """As a JSON merge patch."""
-    assert report.find_changes(before, after) == expected
+    assert status_builder.find_changes(before, after) == expected
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_a_patch_holds_the_difference(before: Object, after: Object, expected: O
 def test_progress_is_what_only_counts_on(change: Object, expected: bool) -> None:
     """All else is news."""
     before = {"phase": "CreateInProgress", "summary": "1/3", "observedGeneration": 1, "conditions": [CONDITION]}
-    assert report.is_progress(before, before | change) is expected
+    assert status_builder.is_progress(before, before | change) is expected
 
 
 READY = {"type": "Ready", "status": "True", "reason": "Complete", "message": "all 3 resources are ready"}
@@ -231,7 +233,7 @@ AT_WORK: Object = {"phase": "UpdateInProgress", "summary": "2/3", "conditions": 
 def test_a_setback_is_work_for_the_same_and_nothing_wrong(change: Object, expected: bool) -> None:
     """All else is told at once."""
     before = {"phase": "UpdateComplete", "summary": "3/3", "observedGeneration": 1, "conditions": [READY]}
-    assert report.is_setback(before, before | AT_WORK | change) is expected
+    assert status_builder.is_setback(before, before | AT_WORK | change) is expected
 
 
 def test_sources_that_are_polled_are_named() -> None:

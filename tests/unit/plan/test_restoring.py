@@ -9,13 +9,13 @@ import pytest
 from hearth.model import child, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan import restoring
-from hearth.plan.attempts import Attempt
-from hearth.plan.standing import Standing, State
-from hearth.plan.steps import Delete, Purpose, Suspend
-from hearth.plan.world import Memory
-from support import suspended
-from support.suspended import RECORDS
+from hearth.plan.resource import restore_object
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.state.memory import Memory
+from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.state.steps import Delete, Purpose, Suspend
+from support.units import suspended
+from support.units.suspended import RECORDS
 
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 
@@ -40,7 +40,7 @@ GOING = Standing(state=State.PROGRESSING, reason="Resuming", message="")
 def settle(state: State, found: child.Child | None, *others: Standing, reason: str = "Waiting") -> Standing:
     """The standing that comes of it."""
     standing = Standing(state=state, reason=reason, message="", child=found)
-    return restoring.settle("web", standing, others, memory=Memory(), records=RECORDS, now=10.0)
+    return restore_object.settle("web", standing, others, memory=Memory(), records=RECORDS, now=10.0)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def settle(state: State, found: child.Child | None, *others: Standing, reason: s
         pytest.param(settle(State.FAILED, ASLEEP), True, id="it failed itself"),
         pytest.param(settle(State.STOPPED, ASLEEP), True, id="it is stopped"),
         pytest.param(settle(State.WAITING, ASLEEP, FAILED), True, id="what it waits for failed"),
-        pytest.param(settle(State.WAITING, ASLEEP, reason=restoring.MISSING), True, id="a value will not come"),
+        pytest.param(settle(State.WAITING, ASLEEP, reason=restore_object.MISSING), True, id="a value will not come"),
         pytest.param(settle(State.RETRYING, ASLEEP), False, id="another try may do"),
         pytest.param(settle(State.WAITING, ASLEEP, FAILED, GOING), False, id="something is on its way yet"),
         pytest.param(settle(State.WAITING, ASLEEP, reason="KindNotAvailable"), False, id="nobody can tell yet"),
@@ -85,10 +85,10 @@ def test_what_is_restored_says_how_it_was_and_remembers_it() -> None:
 def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
     """One step a resource at a time."""
     planned = Standing(state=State.FAILED, reason="x", message="", child=ASLEEP, step=Delete(child=ASLEEP))
-    assert restoring.settle("web", planned, (), memory=Memory(), records=RECORDS, now=10.0) is planned
+    assert restore_object.settle("web", planned, (), memory=Memory(), records=RECORDS, now=10.0) is planned
     memory = Memory()
     attempt = Attempt(subject="u/restore", failures=1, next_try=20.0, reason="Denied", message="no", is_final=False)
     memory.attempts["u"] = attempt
     failed = dataclasses.replace(planned, step=None, wake_at=30.0)
-    standing = restoring.settle("web", failed, (), memory=memory, records=RECORDS, now=10.0)
+    standing = restore_object.settle("web", failed, (), memory=memory, records=RECORDS, now=10.0)
     assert (standing.restores, standing.wake_at, standing.reason) == (None, 20.0, "x")

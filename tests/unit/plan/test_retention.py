@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from hearth.plan.attempts import Attempt
-from hearth.plan.retention import Retention
-from hearth.plan.standing import Standing, State
-from hearth.plan.users import Users
-from support import blueprints
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack.cleanup_policy import Retention
+from hearth.plan.stack.usage_index import Users
+from hearth.plan.state.resource_status import Standing, State
+from support.units import blueprints
 
 CHILD = blueprints.make_child(
     {"metadata": {"name": "shop-a", "namespace": "default", "labels": {}, "annotations": {}}}, uid="u"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from hearth.model import fields
+from hearth.model import field_paths
 from hearth.model.child import Object
-from hearth.model.fields import Place
-from hearth.plan import stated
-from hearth.plan.hashing import Hasher
-from hearth.plan.stated import Statement
+from hearth.model.field_paths import Place
+from hearth.plan.ownership import applied_fields
+from hearth.plan.ownership.applied_fields import Statement
+from hearth.plan.ownership.keyed_hash import Hasher
 
 KEY = Hasher(b"a key for tests, long enough")
 MANIFEST: Object = {
@@ -29,7 +29,9 @@ CONTAINERS: Place = ("spec", "template", "spec", "containers")
 
 def make(manifest: Object = MANIFEST, *, owner: str = "uid/web", hasher: Hasher = KEY, **options: Any) -> Statement:
     """What a manifest states, of which others may keep all."""
-    found = stated.make_statement(manifest, **{"whole": True, "ignored": (), **options}, owner=owner, hashes=hasher)
+    found = applied_fields.make_statement(
+        manifest, **{"whole": True, "ignored": (), **options}, owner=owner, hashes=hasher
+    )
     assert found is not None
     return found
 
@@ -37,13 +39,13 @@ def make(manifest: Object = MANIFEST, *, owner: str = "uid/web", hasher: Hasher 
 def changed(place: Place, value: Any) -> Object:
     """The manifest with another value at a place."""
     other = copy.deepcopy(MANIFEST)
-    fields.read(other, place[:-1])[place[-1]] = value
+    field_paths.read(other, place[:-1])[place[-1]] = value
     return other
 
 
 def test_without_anything_to_leave_there_is_no_record() -> None:
     """Most objects carry none."""
-    assert stated.make_statement({"kind": "ConfigMap", "data": {"a": "b"}}, whole=False, ignored=(), owner="x", hashes=KEY) is None  # fmt: skip
+    assert applied_fields.make_statement({"kind": "ConfigMap", "data": {"a": "b"}}, whole=False, ignored=(), owner="x", hashes=KEY) is None  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_a_changed_value_is_known_and_nothing_else_is(place: Place, value: Any) 
 
 def test_items_of_lists_go_by_their_names() -> None:
     """Another order, or another item beside them, is no change of theirs; of the list it is."""
-    turned = changed(CONTAINERS, [{"name": "new", "image": "n"}, *reversed(fields.read(MANIFEST, CONTAINERS))])
+    turned = changed(CONTAINERS, [{"name": "new", "image": "n"}, *reversed(field_paths.read(MANIFEST, CONTAINERS))])
     record, after = make().record, make(turned)
     assert after.is_recorded((*CONTAINERS, 1), record)
     assert not after.is_recorded((*CONTAINERS, 0), record)
@@ -80,14 +82,17 @@ def test_items_of_lists_go_by_their_names() -> None:
 
 def test_only_what_may_stay_is_recorded() -> None:
     """A replica count by default, and what is ignored."""
-    assert len(stated.split(make(whole=False).record)) == 1
-    pattern = fields.parse("spec.template.spec.containers[name=web].image")
+    assert len(applied_fields.split(make(whole=False).record)) == 1
+    pattern = field_paths.parse("spec.template.spec.containers[name=web].image")
     assert pattern is not None
     found = make(whole=False, ignored=(pattern,))
-    assert len(stated.split(found.record)) == 2
+    assert len(applied_fields.split(found.record)) == 2
     assert found.may_stay((*CONTAINERS, 0, "image"), is_scaled=False)
     assert not found.may_stay((*CONTAINERS, 1, "image"), is_scaled=False)
-    assert (found.may_stay(stated.REPLICAS, is_scaled=True), found.may_stay(stated.REPLICAS, is_scaled=False)) == (
+    assert (
+        found.may_stay(applied_fields.REPLICAS, is_scaled=True),
+        found.may_stay(applied_fields.REPLICAS, is_scaled=False),
+    ) == (
         True,
         False,
     )
@@ -95,10 +100,12 @@ def test_only_what_may_stay_is_recorded() -> None:
 
 def test_equal_values_do_not_show() -> None:
     """Neither of two resources, nor of two fields; and nothing can be made out without the key."""
-    assert not stated.split(make().record) & stated.split(make(owner="uid/other").record)
-    assert not stated.split(make().record) & stated.split(make(hasher=Hasher(b"another key, long enough")).record)
+    assert not applied_fields.split(make().record) & applied_fields.split(make(owner="uid/other").record)
+    assert not applied_fields.split(make().record) & applied_fields.split(
+        make(hasher=Hasher(b"another key, long enough")).record
+    )
     twice = {"kind": "ConfigMap", "data": {"a": "same", "b": "same"}}
-    assert len(stated.split(make(twice).record)) == 2
+    assert len(applied_fields.split(make(twice).record)) == 2
 
 
 def test_a_record_is_bounded() -> None:

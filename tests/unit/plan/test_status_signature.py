@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.plan import status_signature
-from hearth.plan.hashing import Hasher
+from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.target import status_signature
 
 HASHES = Hasher(b"k" * 32)
 WISH = {"revision": 3, "cause": "Spec", "since": "2026-01-01T00:00:00Z"}

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from hearth.model import names
-from hearth.plan import environment, waits
-from hearth.plan.board import Board
-from hearth.plan.gates import Gates
-from hearth.plan.passages import Passages
-from hearth.plan.standing import State
-from hearth.plan.steps import Apply, Delete
-from support import blueprints
-from support.blueprints import Constant, World
+from hearth.plan.environment import environment_rules
+from hearth.plan.environment.active_environment import Gates
+from hearth.plan.environment.cleared_breakpoints import Passages
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.resource_status import State
+from hearth.plan.state.steps import Apply, Delete
+from hearth.plan.status import breakpoint_waits
+from support.units import blueprints
+from support.units.blueprints import Constant, World
 
 REVISION = 4
 
@@ -25,7 +26,7 @@ def make_gates(
     *passed: str, stops: Mapping[str, Any] | None = None, denies: Mapping[str, Any] | None = None, **extra: Any
 ) -> Gates:
     """By resource the hooks where it stops, and what is denied to it. passed: `a/PreCreate`; extra: of `Gates`."""
-    rules = environment.parse(
+    rules = environment_rules.parse(
         {
             "breakpoints": [{"resource": name, "at": hooks} for name, hooks in (stops or {}).items()],
             "restrictedActions": [{"resource": name, "deny": actions} for name, actions in (denies or {}).items()],
@@ -47,7 +48,7 @@ def make_board(requires: Mapping[str, list[str]], gates: Gates, **data: str) -> 
 
 def waiting(board: Board) -> list[str]:
     """Who waits where."""
-    return [f"{wait.resource}/{wait.hook}" for wait in waits.find_waits(board)]
+    return [f"{wait.resource}/{wait.hook}" for wait in breakpoint_waits.find_waits(board)]
 
 
 def test_what_is_not_there_stops_before_its_creation_alone() -> None:
@@ -191,12 +192,12 @@ def test_it_is_stopped_once_nothing_else_can_move() -> None:
     """Not while another branch goes on, and not where nobody waits."""
     world, board = World(), make_board({"a": [], "b": []}, make_gates(stops={"a": ["PreCreate"]}))
     world.refresh(board)
-    assert not waits.is_stopped(board, world.memory)
+    assert not breakpoint_waits.is_stopped(board, world.memory)
     world.settle(board)
-    assert waits.is_stopped(board, world.memory)
+    assert breakpoint_waits.is_stopped(board, world.memory)
     board.heed(make_gates())
     world.settle(board)
-    assert not waits.is_stopped(board, world.memory)
+    assert not breakpoint_waits.is_stopped(board, world.memory)
 
 
 def test_a_step_carries_the_word_only_where_somebody_stops_after_it() -> None:
@@ -214,8 +215,8 @@ def test_a_step_carries_the_word_only_where_somebody_stops_after_it() -> None:
 def test_a_rule_about_nothing_is_told() -> None:
     """Not where its resource has an object yet."""
     _, board = removed(make_gates(stops={"b": ["PreDelete"], "z": ["PreCreate"]}))
-    assert [text for text in waits.warn(board) if "'z'" not in text] == []
-    assert len(waits.warn(board)) == 1
+    assert [text for text in breakpoint_waits.warn(board) if "'z'" not in text] == []
+    assert len(breakpoint_waits.warn(board)) == 1
 
 
 def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:

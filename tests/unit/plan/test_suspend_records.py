@@ -10,10 +10,11 @@ import pytest
 from hearth.model import child, limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
-from hearth.plan import suspend_records, suspending
-from hearth.plan.suspend_records import Record
-from support import suspended
-from support.suspended import RECORDS
+from hearth.plan.resource import suspend_object
+from hearth.plan.state import suspend_record
+from hearth.plan.state.suspend_record import Record
+from support.units import suspended
+from support.units.suspended import RECORDS
 
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 STATEFUL_SET = Kind(group="apps", version="v1", name="StatefulSet", plural="statefulsets", namespaced=True)
@@ -77,15 +78,15 @@ def test_any_other_record_is_ignored_and_named(found: Child) -> None:
     """Nothing of it is written, whatever is done with the object."""
     assert (RECORDS.find(found), RECORDS.is_suspended(found), RECORDS.read(found)) == (None, False, Record())
     (remark,) = RECORDS.tell(found)
-    assert (remark.type, "hearth.dev/suspended-" in remark.message) == (suspend_records.TYPE, True)
-    for step in (suspending.resume(found, RECORDS), suspending.restore(found, RECORDS)):
+    assert (remark.type, "hearth.dev/suspended-" in remark.message) == (suspend_record.TYPE, True)
+    for step in (suspend_object.resume(found, RECORDS), suspend_object.restore(found, RECORDS)):
         assert step.manifest.keys() == {"apiVersion", "kind", "metadata"}
 
 
 def test_only_what_the_rule_of_the_kind_sets_is_written() -> None:
     """Also where the signature is ours."""
     found = make(sign({"theirs": {"spec.replicas": 5, "spec.template.spec.hostPID": True, "metadata.name": "x"}}))
-    assert suspending.resume(found, RECORDS).manifest["spec"] == {"replicas": 5}
+    assert suspend_object.resume(found, RECORDS).manifest["spec"] == {"replicas": 5}
 
 
 def test_of_a_kind_without_a_rule_nothing_is_written() -> None:
@@ -93,4 +94,4 @@ def test_of_a_kind_without_a_rule_nothing_is_written() -> None:
     kind = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
     found = make(sign(GOOD, kind=kind), kind=kind)
     assert RECORDS.is_suspended(found)
-    assert suspending.resume(found, RECORDS).manifest.keys() == {"apiVersion", "kind", "metadata"}
+    assert suspend_object.resume(found, RECORDS).manifest.keys() == {"apiVersion", "kind", "metadata"}

@@ -10,11 +10,12 @@ import pytest
 from hearth.model import child, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
-from hearth.plan import health, suspending
-from hearth.plan.ownership import Finding, Lost
-from hearth.plan.suspend_rules import SuspendRule
-from support import suspended
-from support.suspended import RECORDS
+from hearth.plan.health import health_rules
+from hearth.plan.health.suspend_rules import SuspendRule
+from hearth.plan.ownership.field_ownership import Finding, Lost
+from hearth.plan.resource import suspend_object
+from support.units import suspended
+from support.units.suspended import RECORDS
 
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 REPLICAS = ("spec", "replicas")
@@ -23,7 +24,7 @@ LOST = Lost(place=REPLICAS, text="spec.replicas")
 
 def rule() -> SuspendRule:
     """That of Deployments."""
-    found = health.USUAL.find_suspension(DEPLOYMENT)
+    found = health_rules.USUAL.find_suspension(DEPLOYMENT)
     assert found is not None
     return found
 
@@ -59,7 +60,7 @@ def read_said(manifest: Object) -> Any:
 
 def test_a_step_states_what_suspends_and_nothing_else() -> None:
     """Of that very object."""
-    step = suspending.suspend(make(2), rule(), RECORDS)
+    step = suspend_object.suspend(make(2), rule(), RECORDS)
     metadata = {key: value for key, value in step.manifest["metadata"].items() if key != "annotations"}
     assert metadata == {"name": "web", "namespace": "n", "uid": "u1"}
     assert step.manifest["spec"] == {"replicas": 0}
@@ -73,22 +74,22 @@ def test_a_step_states_what_suspends_and_nothing_else() -> None:
 )
 def test_what_is_not_the_definitions_is_remembered(holder: str, expected: object) -> None:
     """By whom it is held when it is suspended."""
-    assert read_said(suspending.suspend(make(5, holder=holder), rule(), RECORDS).manifest) == expected
+    assert read_said(suspend_object.suspend(make(5, holder=holder), rule(), RECORDS).manifest) == expected
 
 
 def test_what_somebody_starts_meanwhile_is_not_taken_for_how_it_was() -> None:
     """The first record stays, and the step says what it is for."""
     found = make(9, holder="kubectl", record={"theirs": {"spec.replicas": 5}})
-    step = suspending.suspend(found, rule(), RECORDS)
+    step = suspend_object.suspend(found, rule(), RECORDS)
     assert read_said(step.manifest) == {"theirs": {"spec.replicas": 5}}
     assert step.repairs == "spec.replicas"
 
 
 def test_what_was_somebody_elses_is_put_back_and_the_rest_let_go() -> None:
     """By an apply that states no more than that: the server takes away what is stated no more."""
-    step = suspending.resume(make(0, holder="x", record={"theirs": {"spec.replicas": 5}}), RECORDS)
+    step = suspend_object.resume(make(0, holder="x", record={"theirs": {"spec.replicas": 5}}), RECORDS)
     assert step.manifest["spec"] == {"replicas": 5}
-    step = suspending.resume(make(0, holder="x", record={"theirs": {"spec.replicas": None}}), RECORDS)
+    step = suspend_object.resume(make(0, holder="x", record={"theirs": {"spec.replicas": None}}), RECORDS)
     assert step.manifest.keys() == {"apiVersion", "kind", "metadata"}
     assert "annotations" not in step.manifest["metadata"]
 
@@ -97,12 +98,12 @@ def test_what_an_apply_takes_back_as_a_whole_needs_no_second_one() -> None:
     """The definition's own apply says so then."""
     found = make(0, holder=names.SUSPENDER, record={"ours": {"spec.replicas": 5}})
     manifest = {"metadata": {"annotations": {}}, "spec": {"replicas": 2}}
-    said = suspending.awaken(manifest, found, Finding(taken=(LOST,)), RECORDS)
+    said = suspend_object.awaken(manifest, found, Finding(taken=(LOST,)), RECORDS)
     assert said["metadata"]["annotations"] == {names.ANNOTATION_SUSPENDED: "false"}
     assert manifest["metadata"]["annotations"] == {}
-    assert suspending.awaken(manifest, found, Finding(left=(LOST,)), RECORDS) is manifest
+    assert suspend_object.awaken(manifest, found, Finding(left=(LOST,)), RECORDS) is manifest
     unstated = {"metadata": {"annotations": {}}, "spec": {}}
-    assert suspending.awaken(unstated, found, Finding(), RECORDS) is unstated
+    assert suspend_object.awaken(unstated, found, Finding(), RECORDS) is unstated
     assert not RECORDS.is_suspended(make(2, record="false"))
 
 
@@ -110,7 +111,7 @@ def test_what_suspending_took_is_no_one_elses() -> None:
     """However the resource treats what others take; what was theirs before is."""
     ours = make(0, holder=names.SUSPENDER, record={"ours": {"spec.replicas": 5}})
     theirs = make(0, holder=names.SUSPENDER, record={"theirs": {"spec.replicas": 5}})
-    assert suspending.reclaim(ours, Finding(left=(LOST,)), RECORDS) == Finding(taken=(LOST,))
-    assert suspending.reclaim(theirs, Finding(left=(LOST,)), RECORDS) == Finding(left=(LOST,))
+    assert suspend_object.reclaim(ours, Finding(left=(LOST,)), RECORDS) == Finding(taken=(LOST,))
+    assert suspend_object.reclaim(theirs, Finding(left=(LOST,)), RECORDS) == Finding(left=(LOST,))
     assert ours.ownership is not None
     assert ours.ownership.is_scaled

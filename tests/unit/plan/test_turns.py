@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from hearth.plan import turns, wish_record
-from hearth.plan import wish as wishes
-from hearth.plan.wish import Aim, Circumstances, Motive, Turn, Wish
+from hearth.plan.target import suspend_transition, target_status
+from hearth.plan.target import target as wishes
+from hearth.plan.target.target import Aim, Circumstances, Motive, Turn, Wish
 
 WISH = Wish(revision=3, motive=Motive.SPEC, since=100.0, is_completed=True)
 SUSPENDING = Turn(is_suspended=True, since=200.0)
@@ -36,16 +36,16 @@ def having(turn: Turn | None, **more: object) -> Wish:
 )
 def test_the_turn_follows_the_spec(turn: Turn | None, is_suspended: bool, expected: Turn | None) -> None:
     """And keeps its time while that says the same."""
-    assert turns.follow(having(turn), is_suspended=is_suspended, now=200.7).turn == expected
+    assert suspend_transition.follow(having(turn), is_suspended=is_suspended, now=200.7).turn == expected
 
 
 def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
     """One that was reached before is resumed like anything."""
     ordered = having(SUSPENDED, motive=Motive.ROLLBACK, is_completed=False)
-    assert turns.follow(ordered, is_suspended=False, now=300.0).turn is None
-    assert turns.follow(ordered, is_suspended=False, now=300.0).since == 300.0
+    assert suspend_transition.follow(ordered, is_suspended=False, now=300.0).turn is None
+    assert suspend_transition.follow(ordered, is_suspended=False, now=300.0).since == 300.0
     reached = having(SUSPENDED, motive=Motive.ROLLBACK)
-    assert turns.follow(reached, is_suspended=False, now=200.0).turn == RESUMING
+    assert suspend_transition.follow(reached, is_suspended=False, now=200.0).turn == RESUMING
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_what_another_wish_keeps_of_it(turn: Turn, motive: Motive, expected: Tur
 @pytest.mark.parametrize("turn", [None, SUSPENDING, SUSPENDED, RESUMED])
 def test_the_status_tells_all_of_it(turn: Turn | None) -> None:
     """Whoever reads it knows as much."""
-    assert wish_record.read(wish_record.write(having(turn))) == having(turn)
+    assert target_status.read(target_status.write(having(turn))) == having(turn)
 
 
 def test_time_begins_anew_for_what_is_being_done_alone() -> None:
     """After a pause."""
-    restarted = turns.restart(having(SUSPENDING), now=500.0)
+    restarted = suspend_transition.restart(having(SUSPENDING), now=500.0)
     assert (restarted.since, restarted.turn) == (100.0, dataclasses.replace(SUSPENDING, since=500.0))
-    assert turns.restart(having(SUSPENDED), now=500.0) == having(SUSPENDED)
-    assert turns.restart(having(None, is_completed=False), now=500.0).since == 500.0
+    assert suspend_transition.restart(having(SUSPENDED), now=500.0) == having(SUSPENDED)
+    assert suspend_transition.restart(having(None, is_completed=False), now=500.0).since == 500.0

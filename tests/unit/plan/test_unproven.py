@@ -9,11 +9,11 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import UNPROVEN, Child, Object, parse_child
-from hearth.plan.board import Board
-from hearth.plan.standing import State
-from hearth.plan.steps import Apply
-from support import blueprints
-from support.blueprints import CONFIG_MAP, HASHER, Constant, World
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.resource_status import State
+from hearth.plan.state.steps import Apply
+from support.units import blueprints
+from support.units.blueprints import CONFIG_MAP, HASHER, Constant, World
 
 ONE = blueprints.make_blueprint({"a": []})
 OURS = {

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from hearth.model.errors import ImpossibleOrder
-from hearth.plan import wish as wishes
-from hearth.plan import wish_record
-from hearth.plan.wish import KEPT_AT_MOST, NOTHING, Aim, Asked, Circumstances, Completed, Motive, Order, Wish
+from hearth.plan.target import target as wishes
+from hearth.plan.target import target_status
+from hearth.plan.target.target import KEPT_AT_MOST, NOTHING, Aim, Asked, Circumstances, Completed, Motive, Order, Wish
 
 HASHES = {1: "one", 2: "two", 3: "three"}
 COMPLETED = Completed(last=2, previous=1)
@@ -168,7 +168,7 @@ def test_what_is_held_back_stays_bounded() -> None:
 )
 def test_a_status_remembers_a_wish_whole(wish: Wish) -> None:
     """Whoever reads it wants the same."""
-    assert wish_record.read(wish_record.write(wish)) == wish
+    assert target_status.read(target_status.write(wish)) == wish
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_status_remembers_a_wish_whole(wish: Wish) -> None:
 )
 def test_a_spoilt_memory_is_none(said: dict[str, object] | None) -> None:
     """Then the spec counts."""
-    assert wish_record.read(said) is None
+    assert target_status.read(said) is None
 
 
 def test_completed_remembers_two() -> None:

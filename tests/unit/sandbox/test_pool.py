@@ -10,8 +10,8 @@ from hearth.model import limits
 from hearth.sandbox.pool import Pool
 from hearth.sandbox.process import CPU, Lost, Process
 from hearth.sandbox.results import Results
-from hearth.template.cost import Cost
-from hearth.template.evaluation import Answer, Excess, Unwritable, Value
+from hearth.template.cel.cost import Cost
+from hearth.template.cel.evaluation import Answer, Excess, Unwritable, Value
 
 SMALL = Cost(time=100.0, memory=100.0)
 

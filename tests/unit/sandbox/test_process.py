@@ -14,7 +14,7 @@ import pytest
 from hearth.model import limits
 from hearth.sandbox import process
 from hearth.sandbox.process import CPU, MEMORY, TOO_LARGE, Lost, Process
-from hearth.template.evaluation import Answer, Failure, Unwritable, Value
+from hearth.template.cel.evaluation import Answer, Failure, Unwritable, Value
 
 
 def make_bomb(levels: int) -> str:

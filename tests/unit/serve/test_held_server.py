@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hearth.serve.server import Pages, Server
+from hearth.serve.http_server import Pages, Server
 from hearth.settings import Address
 
 HIDDEN = b"GET /metrics HTTP/1.1\r\nHost: b\r\n\r\n"

@@ -9,8 +9,8 @@ from http import HTTPStatus
 import pytest
 
 from hearth.model import limits
-from hearth.serve import server
-from hearth.serve.server import Pages, Server
+from hearth.serve import http_server
+from hearth.serve.http_server import Pages, Server
 from hearth.settings import Address
 
 ANY_PORT = Address(host="127.0.0.1", port=0)
@@ -98,7 +98,7 @@ async def test_head_gets_the_headers_alone(address: Address) -> None:
         pytest.param(b"nonsense\r\n\r\n", HTTPStatus.BAD_REQUEST, id="no request"),
         pytest.param(b"GET /healthz SPDY/3\r\n\r\n", HTTPStatus.BAD_REQUEST, id="another protocol"),
         pytest.param(b"\xff\xfe\r\n\r\n", HTTPStatus.BAD_REQUEST, id="bytes"),
-        pytest.param(get("/" + "a" * server.REQUEST_LIMIT), HTTPStatus.BAD_REQUEST, id="too long"),
+        pytest.param(get("/" + "a" * http_server.REQUEST_LIMIT), HTTPStatus.BAD_REQUEST, id="too long"),
     ],
 )
 async def test_anything_else_is_refused(address: Address, request_: bytes, expected: HTTPStatus) -> None:
@@ -133,7 +133,9 @@ async def test_stopping_does_not_wait_for_idle_peers(process: Process) -> None:
 
 async def test_an_address_that_is_taken_is_told_with_the_flag(address: Address, process: Process) -> None:
     """The usual mistake of whoever starts a second one."""
-    with pytest.raises(server.CannotListen, match=rf"cannot listen on {address}: .*; name another .* --http-address"):
+    with pytest.raises(
+        http_server.CannotListen, match=rf"cannot listen on {address}: .*; name another .* --http-address"
+    ):
         await Server(process.pages()).start(address)
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from support import story
+from support.stories import story
 
 TABLE = (story.FOLDER / "COVERAGE.md").read_text()
 ROWS = {match[1]: match[2] for match in re.finditer(r"^\| ([CEFHR]\d\d) \|(.*)\|$", TABLE, re.MULTILINE)}

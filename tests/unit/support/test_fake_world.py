@@ -10,14 +10,18 @@ import structlog
 
 from hearth.model import errors, names
 from hearth.model.child import Object
-from support import answers, fake_kinds, fake_world, probe_player, signing, traffic, virtual_time
-from support.fake_cluster import FakeCluster
-from support.fake_server import FakeServer
-from support.fake_wire import FakeWire
-from support.fake_world import FakeWorld
-from support.traffic import Interruption, Request, Traffic, Trouble
-from support.witness import Witness
-from support.world import Address
+from support import virtual_time
+from support.checks.invariants import Witness
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.ports.fake_connection import FakeWire
+from support.ports.fake_workload_cluster import FakeCluster
+from support.server import api_errors, fake_kinds, request_faults
+from support.server.fake_server import FakeServer
+from support.server.request_faults import Interruption, Request, Traffic, Trouble
+from support.stories import probe_controller
+from support.stories.world import Address
+from support.units import signing
 
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
 OURS = "hearth:default/shop"
@@ -77,7 +81,7 @@ def test_interruption_at_a_write(how: str, is_made: bool) -> None:
 
 def test_trouble_ends_after_so_many_times() -> None:
     """And meets only the resource that it is for."""
-    log = Traffic(troubles=[Trouble(refusal=traffic.REFUSALS["quota"], resource="web", times=2)])
+    log = Traffic(troubles=[Trouble(refusal=request_faults.REFUSALS["quota"], resource="web", times=2)])
 
     def send(resource: str) -> bool:
         request = Request(verb="apply", kind=CONFIG_MAP, namespace="default", name="x", resource=resource)
@@ -89,8 +93,8 @@ def test_trouble_ends_after_so_many_times() -> None:
 def test_every_refusal_can_be_raised() -> None:
     """The words of stories all mean something."""
     request = Request(verb="apply", kind=CONFIG_MAP, namespace="default", name="x")
-    made = [make(request) for make in traffic.REFUSALS.values()]
-    known = (errors.Refused, errors.Unreachable, traffic.Lost)
+    made = [make(request) for make in request_faults.REFUSALS.values()]
+    known = (errors.Refused, errors.Unreachable, request_faults.Lost)
     assert all(isinstance(each, known) for each in made)
 
 
@@ -158,7 +162,7 @@ def test_probe_does_what_its_spec_says() -> None:
 
     async def test(world: FakeWorld) -> None:
         spec = {"value": 7, "readyAfter": 5, "deleteAfter": 4}
-        made = probe_player.manifest(spec)
+        made = probe_controller.manifest(spec)
         made["metadata"] |= {"name": "p", "namespace": "default"}
         address = Address.of(await world.user.create(made))
         await asyncio.sleep(4)
@@ -223,12 +227,12 @@ def test_namespace_goes_when_it_is_empty() -> None:
 def test_kind_goes_with_its_definition() -> None:
     """With all its objects; what is sent afterwards meets nobody."""
     server = FakeServer(lambda: 0.0)
-    definition = server.create(probe_player.definition(), manager="test")
-    made = probe_player.manifest({"value": 1})
+    definition = server.create(probe_controller.definition(), manager="test")
+    made = probe_controller.manifest({"value": 1})
     made["metadata"] = {"name": "p", "namespace": "default"}
     server.create(made, manager="test")
     is_gone = server.delete(fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind, "", definition["metadata"]["name"])
     assert (is_gone, server.kinds.find("testing.hearth.dev/v1", "Probe")) == (True, None)
     with pytest.raises(errors.Refused) as refused:
         server.create(made, manager="test")
-    assert refused.value.status == answers.unknown_kind().status
+    assert refused.value.status == api_errors.unknown_kind().status

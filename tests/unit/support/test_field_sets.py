@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from support import field_sets, managers
-from support.field_sets import Shape
+from support.server import field_sets, managed_fields
+from support.server.field_sets import Shape
 
 DEPLOYMENT = Shape(kind="Deployment")
 CUSTOM = Shape(kind="Probe", is_custom=True)
@@ -94,7 +94,7 @@ def test_item_that_is_no_longer_stated_goes() -> None:
 
     def apply(live: Any, *names: str, manager: str = "one") -> dict[str, Any]:
         manifest = spec(containers=[{"name": name} for name in names])
-        return managers.apply(live, manifest, DEPLOYMENT, manager=manager, force=True, time="")
+        return managed_fields.apply(live, manifest, DEPLOYMENT, manager=manager, force=True, time="")
 
     live = apply(apply(None, "a", "b", "c"), "b", manager="two")
     after = apply(live, "a")
@@ -103,18 +103,18 @@ def test_item_that_is_no_longer_stated_goes() -> None:
 
 def test_field_of_an_item_outlives_it() -> None:
     """What somebody else put into an item stays, under the item's keys."""
-    live = managers.apply(
+    live = managed_fields.apply(
         None, spec(containers=[{"name": "a"}, {"name": "b"}]), DEPLOYMENT, manager="one", force=True, time=""
     )
     theirs = spec(containers=[{"name": "b", "tty": True}])
-    live = managers.apply(live, theirs, DEPLOYMENT, manager="two", force=True, time="")
-    after = managers.apply(live, spec(containers=[{"name": "a"}]), DEPLOYMENT, manager="one", force=True, time="")
+    live = managed_fields.apply(live, theirs, DEPLOYMENT, manager="two", force=True, time="")
+    after = managed_fields.apply(live, spec(containers=[{"name": "a"}]), DEPLOYMENT, manager="one", force=True, time="")
     assert after["spec"]["containers"] == [{"name": "a"}, {"name": "b", "tty": True}]
 
 
 def test_update_owns_what_it_changed() -> None:
     """And nobody else owns it any more."""
-    live = managers.apply(None, spec(a=1, b=1), CUSTOM, manager="ours", force=True, time="")
-    changed = managers.record_update(live, {**live, "spec": {"a": 2, "b": 1}}, CUSTOM, manager="theirs", time="")
-    found = {entry.name: field_sets.to_fields_v1(entry.fields) for entry in managers.parse(changed)}
+    live = managed_fields.apply(None, spec(a=1, b=1), CUSTOM, manager="ours", force=True, time="")
+    changed = managed_fields.record_update(live, {**live, "spec": {"a": 2, "b": 1}}, CUSTOM, manager="theirs", time="")
+    found = {entry.name: field_sets.to_fields_v1(entry.fields) for entry in managed_fields.parse(changed)}
     assert found == {"ours": {"f:spec": {"f:b": {}}}, "theirs": {"f:spec": {"f:a": {}}}}

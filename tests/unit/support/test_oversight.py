@@ -8,9 +8,9 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Object
-from support import fake_kinds
-from support.oversight import Oversight
-from support.traffic import Request, Traffic
+from support.checks.deletion_invariants import Oversight
+from support.server import fake_kinds
+from support.server.request_faults import Request, Traffic
 
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
 

@@ -10,9 +10,12 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Object
-from support import expectations, fake_server, fake_world, story, story_runner, verification
-from support.expectations import Seen
-from support.fake_world import FakeWorld
+from support.checks import expectations, template_verification
+from support.checks.expectations import Seen
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_server
+from support.stories import story, story_runner
 
 
 def write(folder: Path, text: str) -> Path:
@@ -173,7 +176,7 @@ def spec(value: Any, **others: Any) -> Object:
 )
 def test_verification(spec: Object, children: dict[str, list[Object]], wrong: int) -> None:
     """V(T) holds for exactly what the template says."""
-    assert len(verification.find_wrong(spec, make_stack(), children)) == wrong
+    assert len(template_verification.find_wrong(spec, make_stack(), children)) == wrong
 
 
 def test_story_that_is_not_so_fails(tmp_path: Path) -> None:

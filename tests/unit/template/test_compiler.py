@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.template import compiler
 from hearth.template.blueprint import Blueprint, Broken, Definition, Known, Pending, StackIdentity
-from support.typed_kinds import TypedKinds
+from hearth.template.compiler import compiler
+from support.units.typed_kinds import TypedKinds
 
 STACK = StackIdentity(name="shop", namespace="prod", uid="u-1")
 KINDS = TypedKinds()

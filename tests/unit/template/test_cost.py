@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from hearth.model import limits
-from hearth.template import cost, evaluation, expressions, weight
 from hearth.template.blueprint import Broken, Known, Pending
-from hearth.template.cost import Cost
-from hearth.template.evaluation import Answer, Excess, Failure, Unwritable, Value
+from hearth.template.cel import cost, evaluation, expressions, weight
+from hearth.template.cel.cost import Cost
+from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, Value
 
 CONDITIONS = [{"type": name, "status": "True", "message": "all is well"} for name in ("Ready", "Available", "Synced")]
 WEB = {"metadata": {"name": "web", "labels": {"a": "b"}}, "status": {"conditions": CONDITIONS, "replicas": 3}}

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from hearth.model import fields
-from hearth.model.problems import Mistake
-from hearth.template import checks, work
+from hearth.model import field_paths
+from hearth.model.mistakes import Mistake
+from hearth.template import chunked_work
 from hearth.template.blueprint import DriftPolicy
-from hearth.template.checks import ResourceSource
+from hearth.template.parser import template_parser
+from hearth.template.parser.template_parser import ResourceSource
 
 PATH = "spec.template.resources.a"
 MANIFEST = {
@@ -26,8 +27,8 @@ MANIFEST = {
 
 def read(**words: Any) -> tuple[ResourceSource, list[Mistake]]:
     """A resource that says this, and what is wrong with it."""
-    reader = checks.Reader("spec.template")
-    source = work.finish(reader.read({"resources": {"a": {"manifest": MANIFEST, **words}}}))
+    reader = template_parser.Reader("spec.template")
+    source = chunked_work.finish(reader.read({"resources": {"a": {"manifest": MANIFEST, **words}}}))
     return source.resources["a"], reader.mistakes
 
 
@@ -51,7 +52,7 @@ def test_nothing_said_means_repair() -> None:
 def test_fields_that_the_manifest_states_can_be_ignored(text: str) -> None:
     """Also those that an expression may turn out to state."""
     source, mistakes = read(driftPolicy="Report", ignoreFields=[text])
-    assert (source.drift_policy, source.ignore_fields, mistakes) == (DriftPolicy.REPORT, (fields.parse(text),), [])
+    assert (source.drift_policy, source.ignore_fields, mistakes) == (DriftPolicy.REPORT, (field_paths.parse(text),), [])
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hearth.template import expressions
 from hearth.template.blueprint import Broken, Known, Outcome, Pending
+from hearth.template.cel import expressions
 
 
 def evaluate(text: str, **values: Any) -> Outcome:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hypothesis import strategies
 
-from hearth.template import plain_yaml
+from hearth.template.text import kubectl_yaml
 
 TAGS = (
     "!!python/object/apply:os.mkdir [{path}]",
@@ -49,9 +49,9 @@ def test_whatever_the_tag_the_values_are_those_of_json(tag: str, value: str) -> 
 def read(text: str) -> list[object]:
     """The values of the documents; none where they are refused."""
     try:
-        return [each.value for each in plain_yaml.parse_documents(text)]
+        return [each.value for each in kubectl_yaml.parse_documents(text)]
     except yaml.YAMLError as error:
-        assert plain_yaml.describe(error)  # noqa: PT017 -- both ends are right, each with a condition of its own
+        assert kubectl_yaml.describe(error)  # noqa: PT017 -- both ends are right, each with a condition of its own
         return []
 
 

@@ -10,9 +10,10 @@ import jsonschema
 import pytest
 from hypothesis import strategies
 
-from hearth.template import json_schema, json_schema_check, work
-from hearth.template import parameters as parameters_module
-from hearth.template.effort import Effort
+from hearth.template import chunked_work
+from hearth.template.schema import json_schema, json_schema_check
+from hearth.template.schema import parameters as parameters_module
+from hearth.template.schema.effort import Effort
 
 SCALARS = (
     strategies.none()
@@ -127,7 +128,7 @@ def test_messages(rules: Any, value: Any, expected: str) -> None:
 )
 def test_rules_that_cannot_be_used(rules: Any, expected: str) -> None:
     """Each with its place, before any value is looked at; nothing refers to another schema."""
-    mistakes = work.finish(parameters_module.check_rules("x", rules, path="", effort=Effort()))
+    mistakes = chunked_work.finish(parameters_module.check_rules("x", rules, path="", effort=Effort()))
     assert [expected in str(mistake).removeprefix(": ") for mistake in mistakes] == [True], mistakes
 
 
@@ -162,5 +163,5 @@ def test_no_piece_takes_long(rules: Any, value: Any) -> None:
 def test_what_takes_too_long_is_refused() -> None:
     """Rules times values: a few kilobytes of each would take hours."""
     rules = {"items": {"allOf": [{"items": {"minimum": 0}}] * 3000}}
-    [fault] = work.finish(parameters_module.find_faults(rules, [[1] * 1000] * 10, json_schema.Budget(50_000)))
+    [fault] = chunked_work.finish(parameters_module.find_faults(rules, [[1] * 1000] * 10, json_schema.Budget(50_000)))
     assert fault.message == parameters_module.EXHAUSTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.mistaken_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_deployment, in_resource
+from support.units.invalid_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_deployment, in_resource
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from hearth.template import checks, hints
-from support.mistaken_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_resource
+from hearth.template.parser import template_parser
+from hearth.template.text import error_hints
+from support.units.invalid_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_resource
 
 NAME_RULE = "names begin with a small letter and have at most 40 letters and digits, e.g. redisMaster"
 
@@ -30,7 +31,7 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
             [
                 (
                     f"{A}.namespace",
-                    f"'namespace' is not known; a resource has {hints.list_words(checks.RESOURCE_WORDS)}",
+                    f"'namespace' is not known; a resource has {error_hints.list_words(template_parser.RESOURCE_WORDS)}",
                 )
             ],
         ),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hearth.template import naming
-from support.mistaken_templates import META, find_mistakes, in_deployment
+from hearth.template.parser import object_metadata
+from support.units.invalid_templates import META, find_mistakes, in_deployment
 
 UNTYPED = "parameters: {p: {}}\nresources: {a: {manifest: {apiVersion: apps/v1, kind: Deployment, metadata: %s}}}"
 IN_QUOTES = "put it in quotes, or write string(…) in the expression"
@@ -84,4 +84,4 @@ def test_a_sensitive_value_in_a_name_is_not_quoted() -> None:
 )
 def test_what_an_object_can_have_is_no_mistake(metadata: Any) -> None:
     """What its kind demands besides, the API server says."""
-    assert not list(naming.find_mistakes(metadata, path=""))
+    assert not list(object_metadata.find_mistakes(metadata, path=""))

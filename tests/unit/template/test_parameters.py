@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from hearth.template import parameters, work
-from hearth.template.effort import Effort
-from hearth.template.shapes import Type
+from hearth.template import chunked_work
+from hearth.template.schema import parameters
+from hearth.template.schema.effort import Effort
+from hearth.template.schema.shapes import Type
 
 
 def resolve(rules: dict[str, Any], given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The values, and the mistakes as text."""
-    values, mistakes = work.finish(
+    values, mistakes = chunked_work.finish(
         parameters.resolve(rules, given, path="spec.parameters", template_path="spec.template")
     )
     return values, [str(mistake) for mistake in mistakes]
@@ -143,7 +144,7 @@ def test_everything_is_named_at_once() -> None:
 )
 def test_wrong_rules(rules: Any, expected: list[str]) -> None:
     """They are the template's mistake, not that of the values."""
-    mistakes = work.finish(parameters.check_rules("x", rules, path="p.x", effort=Effort()))
+    mistakes = chunked_work.finish(parameters.check_rules("x", rules, path="p.x", effort=Effort()))
     assert [str(mistake) for mistake in mistakes] == expected
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import strategies
 
-from hearth.template import plain_yaml
+from hearth.template.text import kubectl_yaml
 
 SCALARS = Path(__file__).resolve().parents[2] / "data" / "scalars.yaml"
 
@@ -62,21 +62,21 @@ EXPECTED = {
 JSON = strategies.recursive(
     strategies.none()
     | strategies.booleans()
-    | strategies.integers(plain_yaml.SMALLEST, plain_yaml.LARGEST)
+    | strategies.integers(kubectl_yaml.SMALLEST, kubectl_yaml.LARGEST)
     | strategies.floats(allow_nan=False, allow_infinity=False)
     | strategies.text(),
     lambda inner: strategies.lists(inner) | strategies.dictionaries(strategies.text(), inner),
     max_leaves=12,
 )
 TREACHEROUS = (
-    strategies.from_regex(plain_yaml.INTEGER)
-    | strategies.from_regex(plain_yaml.FLOAT)
+    strategies.from_regex(kubectl_yaml.INTEGER)
+    | strategies.from_regex(kubectl_yaml.FLOAT)
     | strategies.text(alphabet=" \n\t:-#'\"|>%@`${}[]ab01~yn.+", max_size=12)
 )
 
 
 def read_one(text: str) -> Any:
-    (document,) = plain_yaml.parse_documents(text)
+    (document,) = kubectl_yaml.parse_documents(text)
     return document.value
 
 
@@ -87,8 +87,8 @@ def with_types(values: dict[str, Any]) -> dict[str, tuple[type, Any]]:
 
 def find_error(text: str) -> str:
     with pytest.raises(yaml.YAMLError) as caught:
-        list(plain_yaml.parse_documents(text))
-    return plain_yaml.describe(caught.value)
+        list(kubectl_yaml.parse_documents(text))
+    return kubectl_yaml.describe(caught.value)
 
 
 def test_words_without_quotes_mean_what_kubectl_takes_them_for() -> None:
@@ -101,13 +101,13 @@ def test_words_without_quotes_mean_what_kubectl_takes_them_for() -> None:
 @hypothesis.given(JSON)
 def test_whatever_is_written_is_read_back(value: Any) -> None:
     """Nothing is lost on the way to the file and back."""
-    assert read_one(plain_yaml.write({"value": value})) == {"value": value}
+    assert read_one(kubectl_yaml.write({"value": value})) == {"value": value}
 
 
 @hypothesis.given(TREACHEROUS)
 def test_text_stays_text(text: str) -> None:
     """Texts that look like numbers, marks of YAML, white space at either end."""
-    assert read_one(plain_yaml.write({"value": text})) == {"value": text}
+    assert read_one(kubectl_yaml.write({"value": text})) == {"value": text}
 
 
 @pytest.mark.parametrize(
@@ -115,31 +115,31 @@ def test_text_stays_text(text: str) -> None:
 )
 def test_text_is_quoted_where_any_reader_would_take_it_for_something_else(text: str) -> None:
     """The readers of old and of new YAML, whichever kubectl is built with."""
-    assert plain_yaml.write([text]) == f"- '{text}'\n"
+    assert kubectl_yaml.write([text]) == f"- '{text}'\n"
 
 
 def test_text_of_several_lines_is_written_as_a_block() -> None:
     """So that a script in a ConfigMap stays readable."""
-    assert plain_yaml.write({"script": "#!/bin/sh\nexit 0\n"}) == "script: |\n  #!/bin/sh\n  exit 0\n"
+    assert kubectl_yaml.write({"script": "#!/bin/sh\nexit 0\n"}) == "script: |\n  #!/bin/sh\n  exit 0\n"
 
 
 def test_what_occurs_twice_is_written_twice() -> None:
     """No anchors: nobody wrote them."""
     labels = {"app": "web"}
 
-    assert plain_yaml.write({"a": labels, "b": labels}) == "a:\n  app: web\nb:\n  app: web\n"
+    assert kubectl_yaml.write({"a": labels, "b": labels}) == "a:\n  app: web\nb:\n  app: web\n"
 
 
 def test_keys_keep_their_order_and_lines_their_length() -> None:
     """As the author wrote them."""
-    text = plain_yaml.write({"z": "word " * 60, "a": 1})
+    text = kubectl_yaml.write({"z": "word " * 60, "a": 1})
 
     assert text.splitlines()[1] == "a: 1"
 
 
 def test_documents_know_their_number_and_line() -> None:
     """Empty ones count, comments before the first line of dashes do not."""
-    documents = list(plain_yaml.parse_documents("# nothing\n---\na: 1\n---\n---\nb: 2\n"))
+    documents = list(kubectl_yaml.parse_documents("# nothing\n---\na: 1\n---\n---\nb: 2\n"))
 
     assert [(document.value, document.number, document.line) for document in documents] == [
         ({"a": 1}, 1, 3),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.template import policies
+from hearth.template.parser import policies
 
 
 @pytest.mark.parametrize(

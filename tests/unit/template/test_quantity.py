@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.template import quantity
+from hearth.template.cel import quantity
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.template import environment, expressions, reads
-from hearth.template.reads import EACH
+from hearth.template.cel import cel_environment, expressions, field_references
+from hearth.template.cel.field_references import EACH
 
 
 def read(text: str) -> dict[str, bool]:
@@ -110,7 +110,7 @@ def test_a_whole_resource_is_every_field_that_its_kind_has() -> None:
 )
 def test_missing(value: Any, steps: Any, expected: bool) -> None:
     """A null is there; something within it is not. An element that lacks a field counts."""
-    assert reads.is_missing(value, steps) is expected
+    assert field_references.is_missing(value, steps) is expected
 
 
 def test_a_name_is_known_by_where_it_stands() -> None:
@@ -120,6 +120,6 @@ def test_a_name_is_known_by_where_it_stands() -> None:
 
 def test_a_syntax_error_tells_its_place() -> None:
     """Line and column, from 1."""
-    with pytest.raises(environment.Refusal) as caught:
+    with pytest.raises(cel_environment.Refusal) as caught:
         expressions.parse("web.x ==\n  )")
     assert [(fault.line, fault.column) for fault in caught.value.faults] == [(2, 3)]

@@ -7,15 +7,16 @@ import copy
 import pytest
 
 from hearth.model.errors import InvalidDefinition
-from hearth.template import compiler, source
 from hearth.template.blueprint import Definition
-from support import blueprints
+from hearth.template.compiler import compiler
+from hearth.template.text import template_source
+from support.units import blueprints
 
 
 def test_a_template_is_read() -> None:
     """With the values that kubectl would see."""
     text = "resources: {a: {manifest: {data: {day: 2024-01-01, mode: 0o644}}}}"
-    assert source.parse_template(text, place="(x)") == {
+    assert template_source.parse_template(text, place="(x)") == {
         "resources": {"a": {"manifest": {"data": {"day": "2024-01-01", "mode": 420}}}}
     }
 
@@ -34,7 +35,7 @@ def test_a_template_is_read() -> None:
 def test_what_is_no_template_is_refused_with_its_place(text: str, message: str) -> None:
     """As one mistake among others would be."""
     with pytest.raises(InvalidDefinition) as caught:
-        source.parse_template(text, place="(configmap/shop template.yaml)")
+        template_source.parse_template(text, place="(configmap/shop template.yaml)")
     [mistake] = caught.value.mistakes
     assert mistake.path == "(configmap/shop template.yaml)"
     assert message in mistake.message
@@ -43,11 +44,11 @@ def test_what_is_no_template_is_refused_with_its_place(text: str, message: str) 
 def test_a_template_that_many_stacks_name_is_read_once() -> None:
     """And compiling it for one of them changes nothing for the others."""
     text = "parameters: {value: {type: string}}\nresources: {a: {manifest: {apiVersion: v1, kind: ConfigMap}}}"
-    first = source.parse_template(text, place="(configmap/shared template.yaml)")
+    first = template_source.parse_template(text, place="(configmap/shared template.yaml)")
     before = copy.deepcopy(first)
 
     definition = Definition(template=first, parameters={"value": "one"})
     compiler.compile_template(definition, stack=blueprints.STACK, kinds=blueprints.ServedKinds(blueprints.CONFIG_MAP))
 
-    assert source.parse_template(text, place="(configmap/shared template.yaml)") is first
+    assert template_source.parse_template(text, place="(configmap/shared template.yaml)") is first
     assert first == before

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.template import text
-from hearth.template.text import Source
+from hearth.template.text import interpolation
+from hearth.template.text.interpolation import Source
 
 # Pieces that a CEL expression may hold without its end being in doubt.
 EXPRESSIONS = st.lists(
@@ -81,35 +81,37 @@ LITERALS = st.text(st.sampled_from("ab {}'\"\\/`\n"), max_size=12)
 )
 def test_parts(string: str, expected: tuple[str | Source, ...]) -> None:
     """Literal texts and expressions, in order."""
-    assert text.parse(string) == expected
+    assert interpolation.parse(string) == expected
 
 
 @pytest.mark.parametrize("string", ["${a", "x ${'}", "${ {'a': 1}", "${a}${b", '${"}', "${'''}''"])
 def test_a_missing_brace_is_told_with_what_follows_the_opening(string: str) -> None:
     """Also where only a string within the expression is open."""
-    with pytest.raises(text.Unterminated) as caught:
-        text.parse(string)
+    with pytest.raises(interpolation.Unterminated) as caught:
+        interpolation.parse(string)
     assert caught.value.rest == string[string.rindex("${") :]
 
 
 @given(st.lists(st.tuples(LITERALS, EXPRESSIONS), max_size=4), LITERALS)
 def test_what_was_put_together_is_taken_apart(pairs: list[tuple[str, str]], last: str) -> None:
     """Literal texts come back as they were, expressions without the white space around them."""
-    string = "".join(f"{text.escape(literal)}${{{expression}\n}}" for literal, expression in pairs) + text.escape(last)
+    string = "".join(
+        f"{interpolation.escape(literal)}${{{expression}\n}}" for literal, expression in pairs
+    ) + interpolation.escape(last)
     expected: list[str | Source] = []
     for literal, expression in pairs:
         expected += [literal, Source(expression.strip())]
-    assert text.parse(string) == tuple(part for part in (*expected, last) if part != "")
+    assert interpolation.parse(string) == tuple(part for part in (*expected, last) if part != "")
 
 
 @given(st.text(st.sampled_from("$${}ab'"), max_size=20))
 def test_an_escaped_text_means_itself(literal: str) -> None:
     """Whatever dollars and braces it holds."""
-    assert "".join(str(part) for part in text.parse(text.escape(literal))) == literal
+    assert "".join(str(part) for part in interpolation.parse(interpolation.escape(literal))) == literal
 
 
 @given(st.text(max_size=40))
 def test_a_string_without_marks_is_left_alone(string: str) -> None:
     """The quick look and the thorough one agree."""
-    if not text.has_marks(string):
-        assert text.parse(string) == ((string,) if string else ())
+    if not interpolation.has_marks(string):
+        assert interpolation.parse(string) == ((string,) if string else ())

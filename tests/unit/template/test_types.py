@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.template import expressions, shapes, types
-from hearth.template.shapes import Shape, Type
-from support.typed_kinds import TypedKinds
+from hearth.template.cel import expressions, type_checker
+from hearth.template.schema import shapes
+from hearth.template.schema.shapes import Shape, Type
+from support.units.typed_kinds import TypedKinds
 
 KINDS = TypedKinds()
 
@@ -17,9 +18,9 @@ def shape_of(api_version: str, kind: str) -> Shape:
 
 
 @pytest.fixture
-def scope() -> types.Scope:
+def scope() -> type_checker.Scope:
     """A Deployment, a ConfigMap, a custom kind, and something unknown."""
-    return types.Scope(
+    return type_checker.Scope(
         {
             "web": shape_of("apps/v1", "Deployment"),
             "config": shape_of("v1", "ConfigMap"),
@@ -68,7 +69,7 @@ def scope() -> types.Scope:
         ("size(web.spec.replicas)", 5, "size() cannot be applied to (int); convert with string(), int() or double()"),
     ],
 )
-def test_mistakes(scope: types.Scope, text: str, column: int, message: str) -> None:
+def test_mistakes(scope: type_checker.Scope, text: str, column: int, message: str) -> None:
     """With the column of the field itself."""
     faults = scope.judge(expressions.parse(text)).faults
     assert [(fault.line, fault.column, fault.message) for fault in faults] == [(1, column, message)]
@@ -98,27 +99,27 @@ def test_mistakes(scope: types.Scope, text: str, column: int, message: str) -> N
         ("true ? 'a' : null", "DYN"),
     ],
 )
-def test_results(scope: types.Scope, text: str, result: str) -> None:
+def test_results(scope: type_checker.Scope, text: str, result: str) -> None:
     """What is open, or has a form that messages cannot have, is dynamic."""
     judgement = scope.judge(expressions.parse(text))
     assert (judgement.faults, judgement.result) == ((), result)
 
 
-def test_optionals_are_known_as_such(scope: types.Scope) -> None:
+def test_optionals_are_known_as_such(scope: type_checker.Scope) -> None:
     """So that their value is taken out before it is written."""
     assert scope.judge(expressions.parse("web.?spec.?replicas")).is_optional
     assert not scope.judge(expressions.parse("web.?spec.?replicas.orValue(1)")).is_optional
 
 
-def test_the_same_text_over_the_same_types_is_judged_once(scope: types.Scope) -> None:
+def test_the_same_text_over_the_same_types_is_judged_once(scope: type_checker.Scope) -> None:
     """Whatever else is in scope."""
     parsed = expressions.parse("web.spec.replicas + 1")
-    smaller = types.Scope({"web": shape_of("apps/v1", "Deployment")})
+    smaller = type_checker.Scope({"web": shape_of("apps/v1", "Deployment")})
     assert scope.judge(parsed) is smaller.judge(parsed)
-    assert scope.judge(parsed) is not types.Scope({"web": shapes.OPEN}).judge(parsed)
+    assert scope.judge(parsed) is not type_checker.Scope({"web": shapes.OPEN}).judge(parsed)
 
 
-def test_all_mistakes_of_an_expression_are_found(scope: types.Scope) -> None:
+def test_all_mistakes_of_an_expression_are_found(scope: type_checker.Scope) -> None:
     """And no echo of them."""
     judgement = scope.judge(expressions.parse("web.aa.bb + config.cc"))
     assert [fault.message for fault in judgement.faults] == [
@@ -152,7 +153,7 @@ def test_what_fits_where(result: str, wanted: Type, expected: bool) -> None:
         wanted, {"type": wanted.value}
     )
     shape = shapes.make_shape(schema, find=lambda _: None, memory={}, name="x")
-    assert (shape.type, types.fits(result, shape)) == (wanted, expected)
+    assert (shape.type, type_checker.fits(result, shape)) == (wanted, expected)
 
 
 def test_without_schemas_everything_is_open() -> None:

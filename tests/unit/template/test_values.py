@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.template import values
+from hearth.template.cel import cel_values
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ from hearth.template import values
 )
 def test_converting(value: Any, expected: Any) -> None:
     """The type matters too: 2 is not 2.0 to an API server, nor true."""
-    converted = values.convert(value)
+    converted = cel_values.convert(value)
     assert converted == expected
     assert type(converted) is type(expected)
 
@@ -55,8 +55,8 @@ def test_converting(value: Any, expected: Any) -> None:
 )
 def test_what_json_cannot_hold_is_refused(value: Any, message: str) -> None:
     """With the next step."""
-    with pytest.raises(values.Unwritable, match=message):
-        values.convert(value)
+    with pytest.raises(cel_values.Unwritable, match=message):
+        cel_values.convert(value)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_what_json_cannot_hold_is_refused(value: Any, message: str) -> None:
 )
 def test_text_of_a_value(value: Any, expected: str) -> None:
     """As it stands within a longer string."""
-    assert values.write_text(value) == expected
+    assert cel_values.write_text(value) == expected

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hearth.model import limits
-from hearth.template import expressions
-from hearth.template.weighted_cache import WeightedCache
+from hearth.template.cel import expressions
+from hearth.template.cel.weighted_cache import WeightedCache
 
 
 def make_full() -> WeightedCache[str, int]:

@@ -12,9 +12,9 @@ import pytest
 
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition
-from hearth.template import compiler
 from hearth.template.blueprint import Definition
-from support import blueprints
+from hearth.template.compiler import compiler
+from support.units import blueprints
 
 KINDS = blueprints.ServedKinds(blueprints.CONFIG_MAP)
 LONGEST = 0.1

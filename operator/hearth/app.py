@@ -1,0 +1,191 @@
+"""The one place that builds the parts of the operator and joins them, and the life of the process around them.
+
+Must hold no decision of its own about Stacks: what is built here decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import structlog
+import uvloop
+
+import hearth
+from hearth import leadership, runtime, supervision
+from hearth.cli import profiling
+from hearth.handlers import kopf_supervisor
+from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
+from hearth.kube.leader_election import leader_elector
+from hearth.leadership import Leadership
+from hearth.model import errors
+from hearth.serve import event_loop_lag, http_server, logs, metrics
+from hearth.serve.metrics import Metrics
+from hearth.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+GARBAGE_AFTER = 10_000
+"""Objects made and not freed since, after which Python looks for garbage. Its usual 700 are but those of the requests in
+flight, which are looked through again and again and never are any; what these are made of leaves no cycles behind."""
+GRACE = 4.5
+"""Seconds from the first signal to the end of the process, whatever hangs; five are promised."""
+
+
+class Machine(Protocol):
+    """What the process needs of the engine and the caches below it."""
+
+    async def start(self) -> None:
+        """Begin to watch and to converge; returns at once. Raises HearthError where that cannot even begin."""
+
+    async def stop(self) -> None:
+        """Begin nothing new, and end; what is on its way to the server may be cut off, since any end is safe."""
+
+    def on_kinds(self) -> None:
+        """Kinds may have come, gone or changed."""
+
+    def find_deaf(self) -> Sequence[str]:
+        """What has stopped working for good, a sentence each: a restart of the process is called for."""
+
+    def find_unready(self) -> Sequence[str]:
+        """What is not synced yet, a sentence each."""
+
+    def count_cached_objects(self) -> Mapping[str, float]:
+        """By kind."""
+
+    def count_stacks(self) -> Mapping[str, float]:
+        """By phase."""
+
+    def count_writes(self) -> Mapping[str, float]:
+        """Of children, by what becomes of them."""
+
+
+Build: TypeAlias = Callable[[Settings, CredentialSource, Metrics], Machine]
+
+
+def build_machine(settings: Settings, source: CredentialSource, observer: Metrics) -> Machine:
+    """The engine on a real cluster."""
+    return runtime.KubeMachine(settings, source, observer)
+
+
+def run(settings: Settings, *, build: Build = build_machine, grace: float = GRACE) -> int:
+    """Run the operator until a signal ends it; the exit code. grace: seconds that the end may take."""
+    logs.configure(format_=settings.log_format, level=settings.log_level)
+    gc.set_threshold(GARBAGE_AFTER, *gc.get_threshold()[1:])
+    try:
+        with profiling.profiled(settings.profile), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(operate(settings, build, grace))
+    except leader_elector.LostLease as error:
+        log.error("ended, since another may work now", reason=str(error))  # noqa: TRY400 -- as below
+        return 1
+    except (errors.HearthError, http_server.CannotListen) as error:
+        log.error("cannot start", reason=str(error))  # noqa: TRY400 -- a sentence for the user, who needs no stack
+        return 1
+    return 0
+
+
+async def operate(settings: Settings, build: Build, grace: float) -> None:
+    """Everything from start to end, in the order in which it is to be read; each part ends in the reverse order."""
+    stopping = catch_signals(grace)
+    source = credentials.find_source(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
+    # Read once before anything else begins: a mistake in them is told in one sentence, and ends the start.
+    await asyncio.to_thread(source.load)
+
+    observer = metrics.Metrics()
+    supervision.current().on_error = observer.on_internal_error
+    asyncio.get_running_loop().set_exception_handler(supervision.handle_loop_error)
+    engine = build(settings, source, observer)
+    observer.sample(cached_objects=engine.count_cached_objects, stacks=engine.count_stacks, writes=engine.count_writes)
+    leader = leadership.make(settings, source, observer, grace=grace)
+
+    lateness = event_loop_lag.Lateness()
+    async with contextlib.AsyncExitStack() as parts:
+        http = http_server.Server(make_pages(engine, leader, observer, lateness), on_limit=observer.on_limit)
+        address = await http.start(settings.http_address)
+        parts.push_async_callback(http.stop)
+
+        leader.start()
+        parts.push_async_callback(leader.stop)
+        await wait_first(leader.won, leader.lost, stopping)
+
+        if leader.won.is_set():
+            await parts.enter_async_context(working(engine, source, observer, lateness))
+            log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
+            await wait_first(leader.lost, stopping)
+        log.info("ending")
+    if leader.lost.is_set():
+        raise leader_elector.LostLease(leader.reason)
+    log.info("ended")
+
+
+def make_pages(
+    engine: Machine, leader: Leadership, observer: Metrics, lateness: event_loop_lag.Lateness
+) -> http_server.Pages:
+    """What is served; whoever stands by is ready when it knows for whom."""
+    return http_server.Pages(
+        alive=lambda: [*engine.find_deaf(), *lateness.find_trouble()],
+        ready=lambda: engine.find_unready() if leader.won.is_set() else leader.find_unready(),
+        metrics=observer.render,
+    )
+
+
+@contextlib.asynccontextmanager
+async def working(
+    engine: Machine, source: CredentialSource, observer: Metrics, lateness: event_loop_lag.Lateness
+) -> AsyncIterator[None]:
+    """All that only the one process has that works."""
+    observer.on_leading()
+    await engine.start()
+    kopf = kopf_supervisor.make(
+        source, kopf_supervisor.Ears(on_kinds=engine.on_kinds, on_restart=observer.on_frame_restart)
+    )
+    kopf.start()
+
+    def note_lag(seconds: float) -> None:
+        observer.on_lag(seconds)
+        lateness.note(seconds)
+
+    measuring = supervision.spawn_forever("lag", lambda: event_loop_lag.measure(note_lag))
+    try:
+        yield
+    finally:
+        measuring.cancel()
+        # Together: kopf takes its time, in which the engine must not work on.
+        await asyncio.gather(engine.stop(), kopf.stop())
+
+
+async def wait_first(*events: asyncio.Event) -> None:
+    """Returns once one of them is set."""
+    waiting = [supervision.start(event.wait(), name="wait for an event") for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def catch_signals(grace: float) -> asyncio.Event:
+    """Is set by the first SIGTERM or SIGINT; a second one ends the process at once, and so do `grace` seconds."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopping.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        # A thread that hangs (an exec plugin, say) would otherwise keep the interpreter from ending.
+        end = threading.Timer(grace, os._exit, args=(leadership.ENDED_BY_FORCE,))
+        end.daemon = True
+        end.start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    return stopping

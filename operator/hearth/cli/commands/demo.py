@@ -1,0 +1,74 @@
+"""`hearth demo`: a Stack converging before one's eyes. Reads the command line; the story is in `demonstration`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import click
+import rich.console
+import yaml
+
+from hearth.cli.commands.run import DURATION
+from hearth.cli.demo import demo_run, terminal_output
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.template.text import kubectl_yaml
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--kubeconfig", type=click.Path(dir_okay=False), required=True, help="The cluster to show it on.")
+@click.option("--example", type=click.Path(dir_okay=False), required=True, help="The file with the Stack to show.")
+@click.option("--namespace", default="default", help="Where the Stack goes unless its manifest says so.")
+@click.option("--timeout", type=DURATION, default="180s", help="How long it may take until the Stack is ready.")
+@click.option("--kubectl", type=click.Path(), help="A kubectl to recommend where there is none on PATH.")
+@click.option("--namespaced", is_flag=True, help="Let the operator serve the Stack's namespace alone.")
+def demo(
+    kubeconfig: str, example: str, namespace: str, timeout: timedelta, kubectl: str | None, *, namespaced: bool
+) -> None:
+    """Show a Stack converging, live.
+
+    Installs the CustomResourceDefinitions, starts the operator, applies the example, and shows a tree of its resources until
+    it is ready, then what to try next. Ctrl-C ends the operator; what is in the cluster stays. Without a terminal it prints
+    what changes, and ends as soon as the Stack is ready (0), or is not in time (1).
+    """
+    plan = demo_run.Plan(
+        kubeconfig=str(Path(kubeconfig).absolute()),
+        stack=read_stack(example, namespace=namespace),
+        timeout=timeout,
+        kubectl=kubectl,
+        is_namespaced=namespaced,
+    )
+    try:
+        with terminal_output.opened(rich.console.Console(highlight=False)) as screen:
+            code = asyncio.run(demo_run.tell(plan, screen))
+    except errors.HearthError as error:
+        raise click.ClickException(str(error)) from error
+    raise SystemExit(code)
+
+
+def read_stack(file: str, *, namespace: str) -> Object:
+    """The one Stack in a file. Ends the program where there is none."""
+    try:
+        documents = list(kubectl_yaml.parse_documents(Path(file).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"{file} is no YAML: {kubectl_yaml.describe(error)}") from error
+    stacks = [document.value for document in documents if is_stack(document.value)]
+    if len(stacks) != 1:
+        raise click.ClickException(f"{file} must hold one Stack, found {len(stacks)}; name another file by --example")
+    return {**stacks[0], "metadata": {"namespace": namespace, **stacks[0]["metadata"]}}
+
+
+def is_stack(value: object) -> bool:
+    """Whether a document is a Stack with a name."""
+    if not isinstance(value, dict) or value.get("kind") != "Stack":
+        return False
+    metadata = value.get("metadata")
+    return (
+        value.get("apiVersion") == f"{names.GROUP}/{names.VERSION}"
+        and isinstance(metadata, dict)
+        and "name" in metadata
+    )

@@ -1,0 +1,78 @@
+"""`hearth import`: files of plain manifests become one Stack on standard output. Knows files; the rest is in `importing`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from hearth.cli.importer import stack_assembly
+from hearth.cli.importer.manifest_documents import Text
+from hearth.model import errors
+from hearth.template.text import kubectl_yaml
+
+STANDARD_INPUT = "-"
+UNNAMED = "imported"
+LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
+    """`value` where it may be a name in Kubernetes."""
+    if value is not None and not LABEL.fullmatch(value):
+        raise click.BadParameter(f"{value!r} must be lower-case letters, digits and dashes, 63 at most, as in my-shop")
+    return value
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--name", callback=check_label, help="What the Stack is called. Without it: as the first file.")
+@click.option(
+    "--namespace",
+    callback=check_label,
+    help="Where the Stack is, and with it all that states no namespace. Without it: where it is applied.",
+)
+def import_(files: tuple[str, ...], name: str | None, namespace: str | None) -> None:
+    """Turn plain manifests into one Stack, on standard output.
+
+    FILE... are YAML or JSON, with as many documents and lists as you like; `-` is standard input. Every manifest becomes a
+    resource; objects keep their names, and those that name others wait for them.
+
+    For example: hearth import shop.yaml database.yaml > stack.yaml
+    """
+    try:
+        texts = [read(file) for file in files]
+        result = stack_assembly.assemble(texts, name=name or name_after(files[0]), namespace=namespace)
+    except errors.InvalidDefinition as error:
+        for mistake in error.mistakes:
+            click.echo(f"error: {mistake}", err=True)
+        raise SystemExit(1) from error
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(f"# Made by `hearth import` from {', '.join(text.source for text in texts)}.")
+    click.echo(kubectl_yaml.write(result.stack), nl=False)
+
+
+def read(file: str) -> Text:
+    """What the file holds. Ends the program where it cannot be read."""
+    if file == STANDARD_INPUT:
+        return Text(source="standard input", content=sys.stdin.read())
+    try:
+        return Text(source=quote(file), content=Path(file).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        message = f"{quote(file)} is no text in UTF-8: {error.reason} at byte {error.start}"
+        raise click.ClickException(message) from error
+    except OSError as error:
+        raise click.ClickException(f"cannot read {quote(file)}: {error.strerror}") from error
+
+
+def quote(file: str) -> str:
+    """The name of a file on one line: a line end in it would end the comment that it stands in, and begin a document."""
+    return file if file.isprintable() else ascii(file)
+
+
+def name_after(file: str) -> str:
+    """A name for a Stack from the name of a file: `online-boutique` of `data/Online_Boutique.yaml`."""
+    words = re.findall(r"[a-z0-9]+", Path(file).stem.lower())
+    return "-".join(words)[:63].strip("-") or UNNAMED

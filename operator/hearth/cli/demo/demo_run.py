@@ -1,0 +1,203 @@
+"""The demonstration from beginning to end. Each step says what it does; whatever was started is ended in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from hearth.cli.demo import operator_process, stack_view, suggestions
+from hearth.cli.demo.demo_cluster import Cluster
+from hearth.cli.demo.operator_process import Operator
+from hearth.cli.demo.stack_view import View
+from hearth.cli.demo.suggestions import Surroundings
+from hearth.cli.demo.terminal_output import Screen
+from hearth.kube.auth import credentials
+from hearth.kube.cache.stack_cache import STACK
+from hearth.kube.client.connection import Connection
+from hearth.model import errors
+from hearth.model.child import Object
+
+LOOK: Final = 0.25
+"""Seconds between two looks; what happens in between nobody would see."""
+READY, NOT_READY, INTERRUPTED = 0, 1, 130
+
+
+class Failed(errors.HearthError):
+    """The demonstration cannot go on; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the demonstration was told."""
+
+    kubeconfig: str
+    stack: Object
+    timeout: timedelta
+    kubectl: str | None
+    """A kubectl to recommend where there is none on PATH."""
+
+    is_namespaced: bool
+    """Whether the operator is to serve the Stack's namespace alone."""
+
+    @property
+    def serves(self) -> str | None:
+        """The only namespace that the operator serves; None for all."""
+        return self.namespace if self.is_namespaced else None
+
+    @property
+    def name(self) -> str:
+        """Of the Stack."""
+        return str(self.stack["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """Of the Stack."""
+        return str(self.stack["metadata"]["namespace"])
+
+
+async def tell(plan: Plan, screen: Screen) -> int:
+    """Everything, in the order in which it is to be read; the exit code."""
+    source = credentials.find_source(kubeconfig=plan.kubeconfig, context=None, environ=os.environ)
+    stopping = catch_signals()
+    async with Connection(source) as connection:
+        cluster = Cluster(connection)
+        screen.say(["installing the CustomResourceDefinitions"])
+        await cluster.install()
+        async with operator_process.running(plan.kubeconfig, namespace=plan.serves) as operator:
+            screen.say([f"starting the operator; its log: {operator.log}"])
+            watch = Watch(cluster=cluster, screen=screen, operator=operator, stopping=stopping, plan=plan)
+            code = await play(watch)
+            screen.say(["ending the operator"])
+        if await cluster.find_stack(plan.namespace, plan.name) is not None:
+            screen.say([f"stack/{plan.name} and its objects are left in the cluster; the next run on it takes them up"])
+    return code
+
+
+async def play(watch: Watch) -> int:
+    """What happens while the operator runs; the exit code."""
+    plan = watch.plan
+    if not await watch.wait_operator():
+        return INTERRUPTED
+    await leave_earlier(watch)
+    watch.screen.say([f"applying stack/{plan.name} in namespace {plan.namespace}"])
+    await watch.cluster.apply(plan.stack, kind=STACK)
+    reached = await watch.until(lambda seen: seen.is_ready, seconds=plan.timeout.total_seconds())
+    if reached is None and watch.stopping.is_set():
+        return INTERRUPTED
+    if reached is None:
+        raise Failed(await watch.explain())
+    watch.screen.say([f"Ready after {watch.seconds:.1f} s"])
+    watch.was_ready = True
+    if watch.screen.stays:
+        await stay(watch, reached)
+    else:
+        watch.screen.say(f"  {name}: {value}" for name, value in reached.outputs)
+    return READY
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """Looks at one Stack, again and again, and shows what is there."""
+
+    cluster: Cluster
+    screen: Screen
+    operator: Operator
+    stopping: asyncio.Event
+    plan: Plan
+    began: float = 0.0
+    was_ready: bool = False
+    _phase: str = ""
+    _phase_began: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Since the present wait began."""
+        return time.monotonic() - self.began
+
+    async def wait_operator(self) -> bool:
+        """Wait until the operator is at work; False where somebody stopped us."""
+        while not await self.operator.is_ready():
+            self._check_operator()
+            if await self._pause():
+                return False
+        return True
+
+    async def until(self, is_reached: Callable[[View], bool], *, seconds: float = float("inf")) -> View | None:
+        """The first view of which `is_reached` is true, or None where nobody waits any longer.
+
+        seconds: how long it may take; less where somebody stops us.
+        """
+        self.began = time.monotonic()
+        while True:
+            seen = await self.look()
+            self.screen.show(seen, seconds=self._count(seen))
+            if is_reached(seen):
+                return seen
+            self._check_operator()
+            if self.seconds > seconds or await self._pause():
+                return None
+
+    async def look(self) -> View:
+        """The Stack as it is now."""
+        sight = await self.cluster.look(self.plan.namespace, self.plan.name)
+        if sight is None:
+            return View(name=self.plan.name, namespace=self.plan.namespace, exists=False)
+        return stack_view.describe(sight)
+
+    async def explain(self) -> str:
+        """Why the Stack was not ready in time."""
+        limit, seen = self.plan.timeout.total_seconds(), await self.look()
+        reason = seen.message if seen.exists else "it is gone"
+        return f"stack/{seen.name} is not Ready after {limit:.0f} s: {reason}; the operator's log: {self.operator.log}"
+
+    def _count(self, seen: View) -> float:
+        """The seconds to show: of the wait as a whole, and from the first Ready on of the present phase."""
+        now = time.monotonic()
+        if seen.phase != self._phase:
+            self._phase, self._phase_began = seen.phase, now
+        return now - (self._phase_began if self.was_ready else self.began)
+
+    def _check_operator(self) -> None:
+        if self.operator.has_ended:
+            lines = ["the operator has ended by itself; its last lines:", *self.operator.read_end_of_log()]
+            raise Failed("\n".join(lines))
+
+    async def _pause(self) -> bool:
+        """Wait until it is time to look again; True where somebody stopped us."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stopping.wait(), LOOK)
+        return self.stopping.is_set()
+
+
+async def leave_earlier(watch: Watch) -> None:
+    """Wait until a Stack that somebody deleted while no operator ran is gone: it can come back only then."""
+    found = await watch.cluster.find_stack(watch.plan.namespace, watch.plan.name)
+    if found is not None and "deletionTimestamp" in found["metadata"]:
+        watch.screen.say([f"stack/{watch.plan.name} is still being deleted: waiting"])
+        await watch.until(lambda seen: not seen.exists)
+
+
+async def stay(watch: Watch, reached: View) -> None:
+    """Say what to try, and show what comes of it until somebody stops us."""
+    plan = watch.plan
+    kubectl = plan.kubectl if shutil.which("kubectl") is None else None
+    where = Surroundings(kubeconfig=plan.kubeconfig, kubectl=kubectl)
+    watch.screen.say(["", *suggestions.advise(plan.stack, reached, where), "", "Ctrl-C ends it.", ""])
+    await watch.until(lambda _: False)
+
+
+def catch_signals() -> asyncio.Event:
+    """Is set by whatever asks us to end, so that what was started is ended first."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stopping.set)
+    return stopping

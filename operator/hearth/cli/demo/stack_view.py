@@ -1,0 +1,211 @@
+"""A Stack at one moment, as people want to see it: one row for each resource. Pure: from plain objects to values.
+
+Judges children by the same rules as the engine; must not know how a row is drawn.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.health import health_rules
+from hearth.plan.resource import resource_planner
+from hearth.template.blueprint import Blueprint, Known, Pending, ResourceBlueprint
+
+NAMED_AT_MOST = 3
+"""Names in a note, so that it stays on its line."""
+PATIENT = frozenset({resource_planner.KIND_NOT_AVAILABLE, "ValueMissing"})
+"""Reasons of problems in which nothing has failed: something is not there yet."""
+
+
+class State(enum.StrEnum):
+    """How a resource does, in one word."""
+
+    READY = "ready"
+    PROGRESSING = "progressing"
+    WAITING = "waiting"
+    FAILED = "failed"
+    OBSOLETE = "obsolete"
+    """No longer wanted, and still there."""
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One resource."""
+
+    resource: str
+    object: str
+    """`deployment/web`; the kind alone while there is no such object."""
+    state: State
+    note: str = ""
+    """What is waited for, or what is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """All that is shown of a Stack."""
+
+    name: str
+    namespace: str
+    exists: bool = True
+    phase: str = ""
+    summary: str = ""
+    """`3/7`."""
+    revision: int | None = None
+    is_ready: bool = False
+    is_stalled: bool = False
+    message: str = ""
+    """Of the condition Ready."""
+    rows: tuple[Row, ...] = ()
+    outputs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What was found in the cluster at one moment."""
+
+    stack: Object
+    blueprint: Blueprint | None
+    """None while no template could be read."""
+    children: Sequence[tuple[Kind, Object]]
+    """Every object with the Stack's label."""
+
+
+def describe(sight: Sight) -> View:
+    """The view of what was found."""
+    metadata, status = sight.stack["metadata"], sight.stack.get("status") or {}
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    ready = conditions.get("Ready") or {}
+    is_current = status.get("observedGeneration") == metadata.get("generation")
+    return View(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        phase=status.get("phase") or "New",
+        summary=status.get("summary") or "",
+        revision=status.get("revision"),
+        is_ready=is_current and ready.get("status") == "True",
+        is_stalled=is_current and (conditions.get("Stalled") or {}).get("status") == "True",
+        message=ready.get("message") or "the operator has not looked at it yet",
+        rows=tuple(describe_rows(sight, status)),
+        outputs=tuple((name, str(value)) for name, value in sorted((status.get("outputs") or {}).items())),
+    )
+
+
+def describe_rows(sight: Sight, status: Mapping[str, Any]) -> list[Row]:
+    """A row for each resource in the order in which they come about, then one for each object that is to go."""
+    resources = sight.blueprint.resources if sight.blueprint is not None else {}
+    problems = {problem["resource"]: problem for problem in status.get("problems") or ()}
+    chosen = choose(sight.children)
+    is_deleting = "deletionTimestamp" in sight.stack["metadata"]
+    rows: list[Row] = []
+    values: dict[str, Object | None] = {name: child for name, (_, child) in chosen.items()}
+    unready: set[str] = set()
+    for name, resource in resources.items():
+        row = judge(resource, chosen.get(name), values=values, problem=problems.get(name), unready=unready)
+        if is_deleting:
+            row = judge_leaving(row, chosen.get(name))
+        if row.state is not State.READY:
+            unready.add(name)
+        rows.append(row)
+    for kind, child in sight.children:
+        label = child["metadata"]["labels"].get(names.LABEL_RESOURCE, "")
+        if label not in resources or child is not values[label]:
+            rows.append(Row(resource=label, object=name_object(kind, child), state=State.OBSOLETE, note=leaving(child)))
+    return rows
+
+
+def choose(children: Sequence[tuple[Kind, Object]]) -> dict[str, tuple[Kind, Object]]:
+    """By resource the newest object that carries its label."""
+    chosen: dict[str, tuple[Kind, Object]] = {}
+    for kind, child in sorted(children, key=lambda pair: pair[1]["metadata"].get("creationTimestamp") or ""):
+        chosen[child["metadata"]["labels"].get(names.LABEL_RESOURCE, "")] = (kind, child)
+    return chosen
+
+
+def judge(
+    resource: ResourceBlueprint,
+    found: tuple[Kind, Object] | None,
+    *,
+    values: Mapping[str, Object | None],
+    problem: Mapping[str, Any] | None,
+    unready: set[str],
+) -> Row:
+    """The row of one resource. problem: what the status says of it; unready: which resources before it are not."""
+    name = name_object(*found) if found is not None else resource.kind.lower()
+    waits_for = [required for required in resource.requires if required in unready]
+    if problem is not None:
+        state = State.WAITING if problem.get("reason") in PATIENT else State.FAILED
+        note = f"{problem.get('reason')}: {problem.get('message')}"
+    elif found is None and waits_for:
+        state, note = State.WAITING, f"waits for {enumerate_names(waits_for)}"
+    elif found is None:
+        state, note = State.PROGRESSING, "is being applied"
+    elif "deletionTimestamp" in found[1]["metadata"]:
+        state, note = State.PROGRESSING, "is being deleted, and comes back"
+    elif resource.ready_when:
+        state, note = judge_by_rules(resource, values)
+    else:
+        state, note = judge_by_kind(*found)
+    return Row(resource=resource.name, object=name, state=state, note=note)
+
+
+def judge_by_kind(kind: Kind, child: Object) -> tuple[State, str]:
+    """What the built-in rule of its kind says."""
+    verdict = health_rules.judge(child, kind=kind)
+    match verdict.state:
+        case health_rules.State.READY:
+            return State.READY, ""
+        case health_rules.State.FAILED:
+            return State.FAILED, verdict.message
+        case _:
+            return State.PROGRESSING, verdict.message
+
+
+def judge_by_rules(resource: ResourceBlueprint, values: Mapping[str, Object | None]) -> tuple[State, str]:
+    """What its own rules say."""
+    for rule in resource.ready_when:
+        match rule.evaluate(values):
+            case Known(value=True):
+                continue
+            case Pending(missing=missing):
+                return State.PROGRESSING, f"waits for {enumerate_names(missing)}"
+            case _:
+                return State.PROGRESSING, "its readyWhen rule does not hold yet"
+    return State.READY, ""
+
+
+def judge_leaving(row: Row, found: tuple[Kind, Object] | None) -> Row:
+    """The same resource while its Stack is being deleted."""
+    if found is None:
+        return Row(resource=row.resource, object=row.object, state=State.GONE)
+    return Row(resource=row.resource, object=row.object, state=State.OBSOLETE, note=leaving(found[1]))
+
+
+def leaving(child: Object) -> str:
+    """How far an object is that is to go."""
+    if "deletionTimestamp" not in child["metadata"]:
+        return "is to go"
+    finalizers = child["metadata"].get("finalizers")
+    return f"is being deleted, held by {', '.join(finalizers)}" if finalizers else "is being deleted"
+
+
+def name_object(kind: Kind, child: Object) -> str:
+    """`deployment/web`."""
+    metadata = child["metadata"]
+    reference = ObjectRef(
+        group=kind.group, kind=kind.name, namespace=metadata.get("namespace", ""), name=metadata["name"]
+    )
+    return str(reference)
+
+
+def enumerate_names(named: Sequence[str]) -> str:
+    """`a, b and 3 more`."""
+    if len(named) <= NAMED_AT_MOST:
+        return ", ".join(named)
+    return f"{', '.join(named[:NAMED_AT_MOST])} and {len(named) - NAMED_AT_MOST} more"

@@ -1,0 +1,103 @@
+"""What to try with a Stack that is ready, as commands that can be pasted. Pure: made from its manifest and its rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from hearth.cli.demo.stack_view import View
+from hearth.model.child import Object
+
+SCALED: Final = ("deployment/", "statefulset/")
+WRONG: Final = {
+    "string": 42,
+    "integer": "many",
+    "number": "many",
+    "boolean": "perhaps",
+    "array": "one",
+    "object": "one",
+}
+"""A value of another type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the user's shell must know."""
+
+    kubeconfig: str
+    kubectl: str | None
+    """The path of a kubectl that is not found by its name alone; None where its name is enough."""
+
+
+def advise(stack: Object, view: View, where: Surroundings) -> list[str]:
+    """The lines to print: how to set up a shell, then one thing to try a line."""
+    kubectl = f"kubectl -n {shlex.quote(view.namespace)}"
+    tries = list(find_tries(stack, view, kubectl))
+    width = max(len(title) for title, _ in tries)
+    lines = ["What to try next, in another terminal:", "", f"  {prepare(where)}", ""]
+    return [*lines, *(f"  {title.ljust(width)}   {command}" for title, command in tries)]
+
+
+def prepare(where: Surroundings) -> str:
+    """The command that lets the following ones find the cluster and kubectl."""
+    command = f"export KUBECONFIG={shlex.quote(where.kubeconfig)}"
+    if where.kubectl is None:
+        return command
+    return f"{command} PATH={shlex.quote(str(Path(where.kubectl).parent))}{os.pathsep}$PATH"
+
+
+def find_tries(stack: Object, view: View, kubectl: str) -> Iterator[tuple[str, str]]:
+    """Each thing to try: what it is, and the command."""
+    name = shlex.quote(view.name)
+    number = find_number(stack)
+    if number is not None:
+        yield "edit a parameter", patch(kubectl, name, {number[0]: number[1]})
+    # The last one: nothing else waits for it, so that the effect is plain.
+    scaled = next((row.object for row in reversed(view.rows) if row.object.startswith(SCALED)), None)
+    child = scaled or next((row.object for row in reversed(view.rows) if "/" in row.object), None)
+    if child is not None:
+        yield "delete a child, see it come back", f"{kubectl} delete {child}"
+    if scaled is not None:
+        yield "scale it by hand, see it put back", f"{kubectl} scale {scaled} --replicas=0"
+    wrong = find_wrong(stack)
+    if wrong is not None:
+        yield "give a bad parameter, see what it says", patch(kubectl, name, {wrong[0]: wrong[1]})
+    yield "delete the stack", f"{kubectl} delete stack {name}"
+
+
+def patch(kubectl: str, name: str, parameters: Mapping[str, Any]) -> str:
+    """The command that sets parameters of a Stack."""
+    body = json.dumps({"spec": {"parameters": parameters}}, separators=(",", ":"))
+    return f"{kubectl} patch stack {name} --type=merge -p {shlex.quote(body)}"
+
+
+def find_number(stack: Object) -> tuple[str, int] | None:
+    """A parameter that is a whole number, and another value that it may have."""
+    given = stack["spec"].get("parameters") or {}
+    for name, rules in find_parameters(stack).items():
+        value = given.get(name, rules.get("default"))
+        if rules.get("type") != "integer" or not isinstance(value, int):
+            continue
+        for other in (value + 2, value + 1, value - 1):
+            if rules.get("minimum", other) <= other <= rules.get("maximum", other):
+                return name, other
+    return None
+
+
+def find_wrong(stack: Object) -> tuple[str, Any] | None:
+    """A parameter, and a value that it cannot have."""
+    for name, rules in find_parameters(stack).items():
+        if rules.get("type") in WRONG:
+            return name, WRONG[rules["type"]]
+    return None
+
+
+def find_parameters(stack: Object) -> Mapping[str, Mapping[str, Any]]:
+    """The parameters of the Stack's template."""
+    template = stack["spec"].get("template") or {}
+    return template.get("parameters") or {}

@@ -1,0 +1,114 @@
+"""What each imported manifest must wait for: the imported objects that it names, and what its kind implies.
+
+Must not name resources: all is told by the position of a manifest among the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hearth.cli.importer import cluster_scoped_kinds, kind_references, pod_references, safe_access
+from hearth.cli.importer.manifest_documents import Document
+from hearth.model.kinds import ObjectRef
+
+DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
+LIMITS: Final = frozenset({"LimitRange", "ResourceQuota"})
+"""They act on pods that come after them only."""
+CALLED: Final = kind_references.WEBHOOKS | {kind_references.API_SERVICE}
+"""What makes the API server call a Service: from then on requests fail while nobody answers there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The imported manifests, found by what others know of them."""
+
+    documents: Sequence[Document]
+    default_namespace: str
+    objects: dict[ObjectRef, int] = field(default_factory=dict)
+    keys: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Positions by `Kind.group`."""
+    served: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The CustomResourceDefinition of a group and kind."""
+    bound: dict[ObjectRef, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """The bindings that give an account its rights."""
+
+    def fill(self) -> None:
+        """Enter all documents."""
+        for position, document in enumerate(self.documents):
+            key = cluster_scoped_kinds.key_of(document.group, document.kind)
+            self.keys[key].append(position)
+            self.objects[document.locate(self.default_namespace)] = position
+            if key == DEFINITION:
+                group = safe_access.find(document.manifest, "spec", "group")
+                self.served[group, safe_access.find(document.manifest, "spec", "names", "kind")] = position
+            if key in kind_references.BINDINGS:
+                for reference in self.locate_mentions(document):
+                    if reference.kind == "ServiceAccount":
+                        self.bound[reference].append(position)
+
+    def locate_mentions(self, document: Document) -> Iterator[ObjectRef]:
+        """The objects that a document names."""
+        own = document.namespace or self.default_namespace
+        for named in kind_references.find_mentions(document.manifest):
+            if isinstance(named.name, str) and named.name:
+                stated = named.namespace if isinstance(named.namespace, str) else ""
+                is_wide = cluster_scoped_kinds.is_cluster_wide(named.group, named.kind)
+                namespace = "" if is_wide else stated or own
+                yield ObjectRef(group=named.group, kind=named.kind, namespace=namespace, name=named.name)
+
+
+def find_dependencies(documents: Sequence[Document], *, default_namespace: str) -> list[list[int]]:
+    """For each document the positions of those that must be ready before it, in rising order."""
+    index = Index(documents, default_namespace)
+    index.fill()
+    return [sorted(set(find_required(document, index)) - {position}) for position, document in enumerate(documents)]
+
+
+def find_required(document: Document, index: Index) -> Iterator[int]:
+    """The positions of what one document waits for; may repeat, and may name the document itself."""
+    definition = index.served.get((document.group, document.kind))
+    if definition is not None:
+        yield definition
+    runs_pods = pod_references.find_template(document.manifest) is not None
+    for reference in index.locate_mentions(document):
+        if reference in index.objects:
+            yield index.objects[reference]
+        if runs_pods and reference.kind == "ServiceAccount":
+            # Rights that come later than the pods make programs fail that look once, when they start.
+            yield from index.bound.get(reference, ())
+    if runs_pods:
+        yield from find_limits(document, index)
+    if cluster_scoped_kinds.key_of(document.group, document.kind) in CALLED:
+        for reference in index.locate_mentions(document):
+            yield from find_answering(reference, index)
+
+
+def find_limits(document: Document, index: Index) -> Iterator[int]:
+    """What limits the pods of the document's namespace."""
+    namespace = document.namespace or index.default_namespace
+    for kind in LIMITS:
+        for position in index.keys.get(kind, ()):
+            if (index.documents[position].namespace or index.default_namespace) == namespace:
+                yield position
+
+
+def find_answering(service: ObjectRef, index: Index) -> Iterator[int]:
+    """The workloads whose pods a Service leads to."""
+    position = index.objects.get(service)
+    if service.kind != "Service" or position is None:
+        return
+    selector = safe_access.mapping(index.documents[position].manifest, "spec", "selector")
+    for candidate, document in enumerate(index.documents):
+        template = pod_references.find_template(document.manifest)
+        namespace = document.namespace or index.default_namespace
+        if template is not None and namespace == service.namespace and selects(selector, template):
+            yield candidate
+
+
+def selects(selector: Mapping[str, Any], template: Mapping[str, Any]) -> bool:
+    """Whether a Service's selector takes the pods of a template; an empty one takes none."""
+    labels = safe_access.mapping(template, "metadata", "labels")
+    return bool(selector) and selector.items() <= labels.items()

@@ -1,0 +1,140 @@
+"""What each kind of manifest names that must be there before it: a table of rules, one a group of kinds.
+
+Knows where kinds keep references; must not know which of the objects named are imported too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from hearth.cli.importer import cluster_scoped_kinds, pod_references, safe_access
+from hearth.cli.importer.safe_access import Named
+
+Rule: TypeAlias = Callable[[Mapping[str, Any]], Iterator[Named]]
+
+RBAC: Final = "rbac.authorization.k8s.io"
+NETWORKING: Final = "networking.k8s.io"
+STORAGE: Final = "storage.k8s.io"
+CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+"""What `storageClassName` was before it was a field; honoured to this day."""
+TOKEN_ANNOTATION: Final = "kubernetes.io/service-account.name"  # noqa: S105 -- the name of an annotation
+
+
+def find_mentions(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """Every object that the manifest names and that must be there before it; some are named twice, or not at all."""
+    kind = cluster_scoped_kinds.key_of(cluster_scoped_kinds.group_of(manifest["apiVersion"]), manifest["kind"])
+    yield Named(kind="Namespace", name=safe_access.find(manifest, "metadata", "namespace"))
+    template = pod_references.find_template(manifest)
+    if template is not None:
+        yield from pod_references.find_needs(safe_access.mapping(template, "spec"))
+    yield from find_scale_target(manifest)
+    rule = RULES.get(kind)
+    if rule is not None:
+        yield from rule(manifest)
+
+
+def find_scale_target(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """What an autoscaler of any make scales."""
+    target = safe_access.mapping(manifest, "spec", "scaleTargetRef")
+    api_version, kind = target.get("apiVersion", "apps/v1"), target.get("kind", "Deployment")
+    if target and isinstance(api_version, str) and isinstance(kind, str):
+        yield Named(group=cluster_scoped_kinds.group_of(api_version), kind=kind, name=target.get("name"))
+
+
+def find_for_stateful_set(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """The Service that gives its pods their names, and the classes of its claims."""
+    yield Named(kind="Service", name=safe_access.find(manifest, "spec", "serviceName"))
+    for claim in safe_access.mappings(manifest, "spec", "volumeClaimTemplates"):
+        yield from find_for_claim(claim)
+
+
+def find_for_claim(claim: Mapping[str, Any]) -> Iterator[Named]:
+    """The class of a claim, or of a volume, and the volume that a claim names."""
+    yield Named(group=STORAGE, kind="StorageClass", name=find_storage_class(claim))
+    yield Named(kind="PersistentVolume", name=safe_access.find(claim, "spec", "volumeName"))
+
+
+def find_storage_class(claim: Mapping[str, Any]) -> Any:
+    """The name of the class of a claim or a volume, None where it takes the default."""
+    annotated = safe_access.find(claim, "metadata", "annotations", CLASS_ANNOTATION)
+    return annotated or safe_access.find(claim, "spec", "storageClassName")
+
+
+def find_for_binding(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """The role of a binding, and the accounts that it is given to."""
+    role = safe_access.mapping(manifest, "roleRef")
+    yield Named(group=RBAC, kind=str(role.get("kind")), name=role.get("name"))
+    for subject in safe_access.mappings(manifest, "subjects"):
+        if subject.get("kind") == "ServiceAccount":
+            yield Named(kind="ServiceAccount", name=subject.get("name"), namespace=subject.get("namespace"))
+
+
+def find_for_account(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """What the pods of an account pull their images with."""
+    for secret in safe_access.mappings(manifest, "imagePullSecrets"):
+        yield Named(kind="Secret", name=secret.get("name"))
+
+
+def find_for_secret(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """The account that a token is for: without it the token would be deleted at once."""
+    if manifest.get("type") == "kubernetes.io/service-account-token":
+        yield Named(kind="ServiceAccount", name=safe_access.find(manifest, "metadata", "annotations", TOKEN_ANNOTATION))
+
+
+def find_for_ingress(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """The Services behind it, its class, and its certificates."""
+    spec = safe_access.mapping(manifest, "spec")
+    yield Named(group=NETWORKING, kind="IngressClass", name=spec.get("ingressClassName"))
+    backends = [safe_access.mapping(spec, "defaultBackend")]
+    for rule in safe_access.mappings(spec, "rules"):
+        backends += [safe_access.mapping(path, "backend") for path in safe_access.mappings(rule, "http", "paths")]
+    for backend in backends:
+        yield Named(kind="Service", name=safe_access.find(backend, "service", "name"))
+    for entry in safe_access.mappings(spec, "tls"):
+        yield Named(kind="Secret", name=entry.get("secretName"))
+
+
+def find_for_webhooks(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """The Services that answer the API server's questions."""
+    for webhook in safe_access.mappings(manifest, "webhooks"):
+        yield from find_service(safe_access.mapping(webhook, "clientConfig", "service"))
+
+
+def find_for_api_service(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """The Service that serves a part of the API."""
+    yield from find_service(safe_access.mapping(manifest, "spec", "service"))
+
+
+def find_service(reference: Mapping[str, Any]) -> Iterator[Named]:
+    """The Service that a cluster-wide object names with its namespace."""
+    yield Named(kind="Service", name=reference.get("name"), namespace=reference.get("namespace"))
+
+
+def find_for_policy_binding(manifest: Mapping[str, Any]) -> Iterator[Named]:
+    """The policy that is bound."""
+    kind = manifest["kind"].removesuffix("Binding")
+    group = cluster_scoped_kinds.group_of(manifest["apiVersion"])
+    yield Named(group=group, kind=kind, name=safe_access.find(manifest, "spec", "policyName"))
+
+
+WEBHOOKS: Final = frozenset(
+    f"{kind}WebhookConfiguration.admissionregistration.k8s.io" for kind in ("Validating", "Mutating")
+)
+API_SERVICE: Final = "APIService.apiregistration.k8s.io"
+BINDINGS: Final = frozenset({f"RoleBinding.{RBAC}", f"ClusterRoleBinding.{RBAC}"})
+
+RULES: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(WEBHOOKS, find_for_webhooks),
+    **dict.fromkeys(BINDINGS, find_for_binding),
+    API_SERVICE: find_for_api_service,
+    f"Ingress.{NETWORKING}": find_for_ingress,
+    "MutatingAdmissionPolicyBinding.admissionregistration.k8s.io": find_for_policy_binding,
+    "PersistentVolume": find_for_claim,
+    "PersistentVolumeClaim": find_for_claim,
+    "Secret": find_for_secret,
+    "ServiceAccount": find_for_account,
+    "StatefulSet.apps": find_for_stateful_set,
+    "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": find_for_policy_binding,
+}
+"""By `Kind.group`."""

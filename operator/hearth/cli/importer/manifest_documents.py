@@ -1,0 +1,178 @@
+"""Texts of YAML or JSON as the manifests in them, each with the place that it stands at, for messages.
+
+Knows what every manifest must have; must not know what any kind means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from hearth.cli.importer import cluster_scoped_kinds
+from hearth.model import limits
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition
+from hearth.model.kinds import ObjectRef
+from hearth.model.mistakes import Mistake
+from hearth.template.text import kubectl_yaml
+
+BOUNDS = kubectl_yaml.Bounds(nodes=limits.IMPORT_NODES, size=limits.IMPORT_BYTES)
+NEXT_STEP = "; every manifest begins with apiVersion and kind"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One manifest, and where it was found."""
+
+    manifest: Object
+    place: str
+    """`shop.yaml, document 3 (line 40)`."""
+
+    @property
+    def api_version(self) -> str:
+        """Group and version."""
+        return str(self.manifest["apiVersion"])
+
+    @property
+    def group(self) -> str:
+        """The part of apiVersion before the slash; "" for the core group."""
+        return cluster_scoped_kinds.group_of(self.api_version)
+
+    @property
+    def kind(self) -> str:
+        """As stated."""
+        return str(self.manifest["kind"])
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Empty where there are none."""
+        return self.manifest.get("metadata") or {}
+
+    @property
+    def name(self) -> str:
+        """Empty where none is stated."""
+        return self.metadata.get("name") or ""
+
+    @property
+    def namespace(self) -> str:
+        """Empty where none is stated."""
+        return self.metadata.get("namespace") or ""
+
+    def locate(self, default_namespace: str) -> ObjectRef:
+        """The object that the manifest describes. default_namespace: where it is if it states none."""
+        namespace = (
+            "" if cluster_scoped_kinds.is_cluster_wide(self.group, self.kind) else self.namespace or default_namespace
+        )
+        return ObjectRef(group=self.group, kind=self.kind, namespace=namespace, name=self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """The content of one file."""
+
+    source: str
+    """Its name, for messages."""
+    content: str
+
+
+def read_all(texts: Sequence[Text], *, default_namespace: str) -> list[Document]:
+    """All manifests of all texts, in their order. Raises InvalidDefinition with every mistake that was found."""
+    documents: list[Document] = []
+    mistakes: list[Mistake] = []
+    for text in texts:
+        for found in read(text):
+            if isinstance(found, Mistake):
+                mistakes.append(found)
+            else:
+                documents.append(found)
+    mistakes += find_duplicates(documents, default_namespace=default_namespace)
+    if not documents and not mistakes:
+        mistakes = [Mistake(path=text.source, message="holds no manifest") for text in texts]
+    if mistakes:
+        raise InvalidDefinition(mistakes)
+    return documents
+
+
+def read(text: Text) -> Iterator[Document | Mistake]:
+    """Each manifest of one text, lists taken apart; what is behind an error of YAML cannot be told."""
+    try:
+        for document in kubectl_yaml.parse_documents(text.content, BOUNDS):
+            place = f"{text.source}, document {document.number} (line {document.line})"
+            yield from take_apart(document.value, place=place, inherited={})
+    except yaml.YAMLError as error:
+        yield Mistake(path=text.source, message=f"is no YAML: {kubectl_yaml.describe(error)}")
+
+
+def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Iterator[Document | Mistake]:
+    """The manifest that `value` is, or those of the list that it is.
+
+    inherited: apiVersion and kind where an item of a typed list leaves them out, as the API server does.
+    """
+    if not isinstance(value, dict):
+        yield Mistake(path=place, message=f"must be a mapping, found {describe_type(value)}{NEXT_STEP}")
+        return
+    manifest = {**inherited, **value}
+    wrong = find_mistake(manifest, place=place)
+    if wrong is not None:
+        yield wrong
+        return
+    kind = manifest["kind"]
+    if not kind.endswith("List") or not isinstance(manifest.get("items"), list):
+        yield Document(manifest=manifest, place=place)
+        return
+    typed = {} if kind == "List" else {"apiVersion": manifest["apiVersion"], "kind": kind.removesuffix("List")}
+    for number, item in enumerate(manifest["items"], start=1):
+        yield from take_apart(item, place=f"{place}, item {number}", inherited=typed)
+
+
+def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
+    """What keeps it from being a manifest, if anything."""
+    for key in ("apiVersion", "kind"):
+        value = manifest.get(key)
+        if not isinstance(value, str) or not value:
+            found = f"found {describe_type(value)}" if key in manifest else "there is none"
+            return Mistake(path=place, message=f"{key} must be a text, {found}{NEXT_STEP}")
+    metadata = manifest.get("metadata")
+    if metadata is None:
+        return None
+    if not isinstance(metadata, dict):
+        return Mistake(path=place, message=f"metadata must be a mapping, found {describe_type(metadata)}")
+    for key in ("name", "namespace"):
+        if not isinstance(metadata.get(key) or "", str):
+            found = describe_type(metadata[key])
+            return Mistake(path=place, message=f"metadata.{key} must be a text, found {found}; put it in quotes")
+    return None
+
+
+def find_duplicates(documents: Sequence[Document], *, default_namespace: str) -> Iterator[Mistake]:
+    """A mistake for each manifest whose object an earlier one describes already."""
+    first: dict[ObjectRef, Document] = {}
+    for document in documents:
+        reference = document.locate(default_namespace)
+        if not document.name:
+            continue
+        other = first.setdefault(reference, document)
+        if other is not document:
+            where = f" in namespace {reference.namespace}" if reference.namespace else ""
+            message = f"{reference}{where} stands already in {other.place}; leave one of the two out"
+            yield Mistake(path=document.place, message=message)
+
+
+def describe_type(value: Any) -> str:
+    """`a list`, `a number`, `nothing` and so on, as people call the values of JSON."""
+    match value:
+        case None | "":
+            return "nothing"
+        case bool():
+            return f"the boolean {str(value).lower()}"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"

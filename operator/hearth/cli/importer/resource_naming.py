@@ -1,0 +1,116 @@
+"""The names of resources in the template: readable, unique, and the same whenever the same manifests are imported.
+
+Knows the rule that names must keep to; must not know what a manifest is for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+from hearth.cli.importer.manifest_documents import Document
+from hearth.model.api import stack
+
+LENGTH = 40
+WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet", "Pod")
+"""Whose names people mean when they say `frontend`: of several kinds under one name the first of these keeps it."""
+WORD = re.compile(r"[A-Za-z0-9]+")
+RESERVED = frozenset(stack.RESERVED_NAMES)
+
+
+def name_all(documents: Sequence[Document]) -> list[str]:
+    """A name for each document, in their order.
+
+    The object's own name where it is enough, with the kind behind it where several kinds share it, and with the
+    namespace behind that or a number at last.
+    """
+    names = [camel(shorten(document)) or camel(document.kind) for document in documents]
+    names = [
+        name if name not in RESERVED else with_kind(name, document)
+        for name, document in zip(names, documents, strict=True)
+    ]
+    names = distinguish(names, documents)
+    return number(names)
+
+
+def shorten(document: Document) -> str:
+    """The object's name; of a CustomResourceDefinition without the group, which is a part of it."""
+    is_definition = document.kind == "CustomResourceDefinition"
+    return document.name.partition(".")[0] if is_definition else document.name
+
+
+def distinguish(names: Sequence[str], documents: Sequence[Document]) -> list[str]:
+    """The names with kinds added, then namespaces, as long as several documents share one."""
+    result = list(names)
+    for shared in find_shared(result):
+        kinds = [documents[index].kind for index in shared]
+        kept = find_owner(kinds)
+        for position, index in enumerate(shared):
+            if position != kept and len(set(kinds)) > 1:
+                result[index] = with_kind(result[index], documents[index])
+    for shared in find_shared(result):
+        for index in shared:
+            result[index] = fit(result[index], camel(documents[index].namespace, first_upper=True))
+    return result
+
+
+def find_shared(names: Sequence[str]) -> list[list[int]]:
+    """The positions of each name that occurs more than once."""
+    positions: dict[str, list[int]] = defaultdict(list)
+    for index, name in enumerate(names):
+        positions[name].append(index)
+    return [indexes for indexes in positions.values() if len(indexes) > 1]
+
+
+def find_owner(kinds: Sequence[str]) -> int | None:
+    """Which of them keeps the bare name: the first, or the only one of the most important kind of workload."""
+    owner = next((kind for kind in WORKLOADS if kind in kinds), kinds[0])
+    return kinds.index(owner) if kinds.count(owner) == 1 else None
+
+
+def number(names: Sequence[str]) -> list[str]:
+    """The names, with 2, 3 … behind those that are there already."""
+    taken = set(names)
+    seen: set[str] = set()
+    result = []
+    for name in names:
+        chosen = name if name not in seen else find_free(name, taken)
+        taken.add(chosen)
+        seen.add(chosen)
+        result.append(chosen)
+    return result
+
+
+def find_free(name: str, taken: Collection[str]) -> str:
+    """`name` with the smallest number that makes it unique."""
+    candidates = (fit(name, str(count)) for count in itertools.count(2))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def with_kind(name: str, document: Document) -> str:
+    """`redisMasterService`."""
+    return fit(name, document.kind[:1].upper() + document.kind[1:])
+
+
+def fit(name: str, ending: str) -> str:
+    """`name` and `ending` in 40 characters, the end of `name` left out where they are too long."""
+    ending = ending[: LENGTH - 1]
+    return f"{name[: LENGTH - len(ending)]}{ending}"
+
+
+def camel(text: str, *, first_upper: bool = False) -> str:
+    """`redis-master` as `redisMaster`; signs part words and are left out."""
+    words = [word[:1].upper() + word[1:] for word in WORD.findall(text)]
+    if words and not first_upper:
+        # A name must not begin with a digit.
+        words[0] = f"n{words[0]}" if words[0][0].isdigit() else lower_first(words[0])
+    return "".join(words)[:LENGTH]
+
+
+def lower_first(text: str) -> str:
+    """`configMap` of `ConfigMap`, and `apiService` of `APIService`."""
+    capitals = len(text) - len(text.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    small = capitals if capitals == len(text) else max(1, capitals - 1)
+    return text[:small].lower() + text[small:]

@@ -1,0 +1,133 @@
+"""Manifests as one Stack: each a resource under a readable name, with what it waits for.
+
+Must not know files, nor how the Stack is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hearth.cli.importer import (
+    cluster_scoped_kinds,
+    dependencies,
+    kind_references,
+    manifest_cleanup,
+    pod_references,
+    resource_naming,
+    safe_access,
+)
+from hearth.cli.importer import manifest_documents as documents_module
+from hearth.cli.importer.manifest_documents import Document, Text
+from hearth.graph import order
+from hearth.model import names
+from hearth.model.api import stack
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition
+from hearth.model.mistakes import Mistake
+
+USUAL_NAMESPACE = "default"
+"""Where kubectl puts what names no namespace, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """What came of an import."""
+
+    stack: Object
+    """The manifest of the Stack."""
+    warnings: tuple[str, ...]
+    """What the user should look at, a sentence each."""
+
+
+def assemble(texts: Sequence[Text], *, name: str, namespace: str | None) -> Import:
+    """The Stack of all manifests in the texts. Raises InvalidDefinition with every mistake that was found."""
+    default_namespace = namespace or USUAL_NAMESPACE
+    documents = documents_module.read_all(texts, default_namespace=default_namespace)
+    if len(documents) > stack.RESOURCES_LIMIT:
+        message = f"{len(documents)} manifests are too many for one Stack, which holds {stack.RESOURCES_LIMIT}"
+        raise InvalidDefinition([Mistake(path=texts[0].source, message=f"{message}; import fewer files at once")])
+    resource_names = resource_naming.name_all(documents)
+    positions = dependencies.find_dependencies(documents, default_namespace=default_namespace)
+    depends_on = {
+        resource: [resource_names[position] for position in required]
+        for resource, required in zip(resource_names, positions, strict=True)
+    }
+    warnings = [*open_cycles(depends_on)]
+    warnings += [warning for document in documents for warning in find_doubts(document, namespace=namespace)]
+    awaited = find_claims_bound_by_pods(documents, positions)
+    resources = {
+        resource: make_resource(document, depends_on[resource], is_ready_at_once=position in awaited)
+        for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
+    }
+    return Import(stack=make_stack(resources, name=name, namespace=namespace), warnings=tuple(warnings))
+
+
+def make_stack(resources: Mapping[str, Object], *, name: str, namespace: str | None) -> Object:
+    """The manifest of a Stack with these resources."""
+    return {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "Stack",
+        "metadata": {"name": name} if namespace is None else {"name": name, "namespace": namespace},
+        "spec": {"template": {"resources": dict(resources)}},
+    }
+
+
+def make_resource(document: Document, depends_on: Sequence[str], *, is_ready_at_once: bool) -> Object:
+    """One entry of the template; what is short comes first, so that nobody has to look for it behind a manifest."""
+    resource: Object = {}
+    if depends_on:
+        resource["dependsOn"] = list(depends_on)
+    if is_ready_at_once:
+        resource["readyWhen"] = ["true"]
+    resource["manifest"] = manifest_cleanup.clean(document.manifest)
+    return resource
+
+
+def find_claims_bound_by_pods(documents: Sequence[Document], required: Sequence[Sequence[int]]) -> set[int]:
+    """Claims that imported pods use, and whose class may wait for just these pods before it binds them.
+
+    To wait for such a claim before its pods are made would be to wait for ever.
+    """
+    immediate = {document.name for document in documents if binds_at_once(document)}
+    used = {
+        position
+        for document, positions in zip(documents, required, strict=True)
+        if pod_references.find_template(document.manifest) is not None
+        for position in positions
+    }
+    return {
+        position
+        for position in used
+        if cluster_scoped_kinds.key_of(documents[position].group, documents[position].kind) == "PersistentVolumeClaim"
+        and kind_references.find_storage_class(documents[position].manifest) not in immediate
+    }
+
+
+def binds_at_once(document: Document) -> bool:
+    """Whether it is a StorageClass whose claims need no pod to be bound."""
+    if cluster_scoped_kinds.key_of(document.group, document.kind) != "StorageClass.storage.k8s.io":
+        return False
+    return bool(document.manifest.get("volumeBindingMode", "Immediate") == "Immediate")
+
+
+def open_cycles(depends_on: dict[str, list[str]]) -> Iterator[str]:
+    """A warning for each dependency that is taken out of `depends_on` because it closes a cycle."""
+    while cycles := order.find_cycles(depends_on):
+        first, second = cycles[0][0], cycles[0][1 % len(cycles[0])]
+        depends_on[first] = [name for name in depends_on[first] if name != second]
+        yield f"{order.describe(cycles[0])} wait for each other; {first} now does not wait for {second}"
+
+
+def find_doubts(document: Document, *, namespace: str | None) -> Iterator[str]:
+    """What about one manifest may not be meant so."""
+    called = f"{document.place}: {document.kind} {document.name}".rstrip()
+    metadata = document.metadata
+    if not document.name:
+        yield f"{called} has no name; its object will be called after the Stack and the resource"
+    if any(owner.get("controller") is True for owner in safe_access.mappings(metadata, "ownerReferences")):
+        yield f"{called} belongs to another object, which made it; leave it out"
+    if "helm.sh/hook" in safe_access.mapping(metadata, "annotations"):
+        yield f"{called} is a hook of Helm; here it is a resource like any other"
+    if namespace is not None and document.group == "" and document.kind == "Namespace" and document.name == namespace:
+        yield f"{called} is the namespace of the Stack itself, which would be deleted with it; leave it out"

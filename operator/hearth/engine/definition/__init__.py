@@ -1,0 +1,1 @@
+"""From the spec of a Stack to the active revision: read, compile, store. Must not know children."""

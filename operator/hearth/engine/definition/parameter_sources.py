@@ -1,0 +1,191 @@
+"""Where parameters come from besides the Stack: ConfigMaps and Secrets of its namespace.
+
+Reads them and says what is missing; must not know what the parameters are for.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from hearth.engine.ports import Home
+from hearth.model import limits
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition, MissingSource, Refused
+from hearth.model.kinds import ObjectRef
+from hearth.model.mistakes import Mistake
+from hearth.template.blueprint import Definition, Origin
+from hearth.template.chunked_work import Pieces
+from hearth.template.compiler import sensitivity
+from hearth.template.schema import parameters
+from hearth.template.text import bounds, kubectl_yaml
+
+KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
+"""By the word in `spec.parametersFrom` the kind that it names."""
+UNREADABLE: Mapping[int, str] = {
+    404: "does not exist in namespace {namespace}; create it",
+    403: "may not be read in namespace {namespace}; let the operator get, list and watch it",
+}
+"""By HTTP code what is told of a source; with any other it is asked for again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """One entry of `spec.parametersFrom`."""
+
+    ref: ObjectRef
+    place: str
+    """`spec.parametersFrom[0]`."""
+    is_optional: bool = False
+    is_recorded: bool = False
+    """Whether an earlier revision names it, and nobody can change that."""
+
+    def __str__(self) -> str:
+        return f"{self.place} ({self.ref})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One key of a source."""
+
+    text: str | None = field(repr=False)
+    """None where it is no text."""
+    origin: Origin
+
+
+def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[Reference, ...]:
+    """The sources of parameters, in their order."""
+    return tuple(
+        Reference(
+            ref=ObjectRef(group="", kind=kind, namespace=namespace, name=entry[word].get("name", "")),
+            place=f"spec.parametersFrom[{at}]",
+            is_optional=bool(entry[word].get("optional")),
+        )
+        for at, entry in enumerate(spec.get("parametersFrom") or ())
+        for word, kind in KINDS.items()
+        if entry.get(word) is not None
+    )
+
+
+async def read(home: Home, references: Sequence[Reference]) -> dict[str, Found]:
+    """Every key of every source, the last one where several have it. Raises MissingSource, naming all that are missing."""
+    found: dict[str, Found] = {}
+    missing: list[str] = []
+    for reference in references:
+        try:
+            data = await home.get_source(reference.ref)
+        except Refused as error:
+            if error.code not in UNREADABLE:
+                raise
+            if not (reference.is_optional and error.code == 404):
+                said = UNREADABLE[error.code].format(namespace=reference.ref.namespace)
+                can_be_optional = error.code == 404 and not reference.is_recorded
+                other_way = ", or say optional: true" if can_be_optional else ""
+                missing.append(f"{reference.place}: {reference.ref} {said}{other_way}")
+            continue
+        found.update(parse_source(reference, data))
+    if missing:
+        raise MissingSource("\n".join(missing))
+    return found
+
+
+def parse_source(reference: Reference, data: Mapping[str, str]) -> dict[str, Found]:
+    """The keys of one source."""
+    ref = reference.ref
+    return {
+        key: Found(
+            text=decode(raw) if ref.kind == "Secret" else raw,
+            origin=Origin(kind=ref.kind, name=ref.name, key=key, place=f"{reference.place} ({ref} key {key})"),
+        )
+        for key, raw in data.items()
+    }
+
+
+def decode(raw: str) -> str | None:
+    """The text that a Secret's value holds, or None where it holds no text."""
+    try:
+        return base64.b64decode(raw or "", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def define(
+    template: Object, given: Any, found: Mapping[str, Found], *, template_path: str = "spec.template"
+) -> Pieces[Definition]:
+    """The definition with what the sources give of the parameters that the template declares and the spec does not give.
+
+    Raises InvalidDefinition where one of these is no text, or something holds more than it may.
+    """
+    excess = bounds.check(given, path="spec.parameters")
+    if excess:
+        raise InvalidDefinition(excess)
+    stated = sensitivity.find_stated(template)
+    if not found or not isinstance(given, dict):
+        return Definition(template=template, parameters=given, template_path=template_path)
+    taken = {name: found[name] for name in stated if name in found and name not in given}
+    wrong = [
+        Mistake(path=each.origin.place, message="is no text in UTF-8; only text can be a parameter")
+        for each in taken.values()
+        if each.text is None
+    ]
+    if wrong:
+        raise InvalidDefinition(wrong)
+    check_size(taken)
+    values = yield from parse_values(stated, taken)
+    return Definition(
+        template=template,
+        parameters={**given, **values},
+        origins={name: each.origin for name, each in taken.items()},
+        template_path=template_path,
+    )
+
+
+def check_size(taken: Mapping[str, Found]) -> None:
+    """Raises InvalidDefinition where all values together are too large."""
+    size = sum(len(each.text or "") for each in taken.values())
+    if size > limits.PARAMETER_BYTES:
+        message = f"gives {size} characters, and at most {limits.PARAMETER_BYTES} are taken; take values out"
+        raise InvalidDefinition([Mistake(path="spec.parametersFrom", message=message)])
+
+
+def parse_values(stated: Mapping[str, Any], taken: Mapping[str, Found]) -> Pieces[dict[str, Any]]:
+    """By name what the texts stand for. Raises InvalidDefinition for those that hold too much."""
+    values: dict[str, Any] = {}
+    wrong: list[Mistake] = []
+    for name, each in taken.items():
+        try:
+            values[name] = yield from parameters.parse_text(stated[name], each.text or "")
+        except yaml.YAMLError as error:
+            wrong.append(Mistake(path=each.origin.place, message=kubectl_yaml.describe(error)))
+        yield
+    wrong += bounds.check(list(values.values()), path="spec.parametersFrom")
+    if wrong:
+        raise InvalidDefinition(wrong)
+    return values
+
+
+def demand_parameters(definition: Definition, references: Iterable[Reference]) -> None:
+    """Raises MissingSource where a parameter has no value, and a source might still come to give it."""
+    listed = ", ".join(str(reference.ref) for reference in references)
+    given: Any = definition.parameters
+    if not listed or not isinstance(given, dict):
+        return
+    stated = sensitivity.find_stated(definition.template)
+    missing = [name for name, rules in stated.items() if name not in given and is_required(rules)]
+    if missing:
+        lines = [
+            f"spec.parameters.{name}: is missing, and no source has the key {name}: {listed}; "
+            f"add it to one of them, or give it here"
+            for name in missing
+        ]
+        raise MissingSource("\n".join(lines))
+
+
+def is_required(rules: Any) -> bool:
+    """Whether a parameter has no default."""
+    return isinstance(rules, dict) and "default" not in rules

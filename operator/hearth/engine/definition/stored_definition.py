@@ -1,0 +1,121 @@
+"""A definition as a revision keeps it, and back: of a sensitive value only where it came from, and a keyed hash.
+
+Must not know when definitions are stored, nor in what.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.engine import cooperative_work
+from hearth.engine.definition import parameter_sources
+from hearth.engine.definition.parameter_sources import Reference
+from hearth.engine.ports import Home, StackObject
+from hearth.model.child import Object
+from hearth.model.errors import MissingSource
+from hearth.model.kinds import ObjectRef
+from hearth.plan.state.desired import Hashes
+from hearth.template.blueprint import Definition
+from hearth.template.compiler import sensitivity
+
+SPEC = "spec.parameters"
+"""The origin of what stands in the Stack itself."""
+
+
+def record(definition: Definition, hashes: Hashes) -> Object:
+    """`{"template", "parameters"}`, and under `sensitive` by name the origin and hash of what must not be stored."""
+    given: Any = definition.parameters
+    hidden = sorted(sensitivity.find_sensitive(definition) & given.keys()) if isinstance(given, dict) else []
+    if not hidden:
+        return {"template": definition.template, "parameters": definition.parameters}
+    return {
+        "template": definition.template,
+        "parameters": {name: value for name, value in given.items() if name not in hidden},
+        "sensitive": {name: describe(definition, name, hashes) for name in hidden},
+    }
+
+
+def describe(definition: Definition, name: str, hashes: Hashes) -> Object:
+    """What is kept of one sensitive value."""
+    origin = definition.origins.get(name)
+    source = f"{origin.kind}/{origin.name}" if origin is not None else SPEC
+    # With its place in it, a hash does not tell which secrets in different places are equal.
+    return {"from": source, "key": name, "hash": hashes.hash([source, name, definition.parameters[name]])}
+
+
+def hash_record(recorded: Mapping[str, Any], hashes: Hashes) -> str:
+    """The keyed hash that a definition is known by: of all that is kept of it."""
+    return hashes.hash(list(recorded.values()))
+
+
+def is_as_stored(recorded: Mapping[str, Any], hashed: str, hashes: Hashes) -> bool:
+    """Whether that is what was hashed when it was stored."""
+    try:
+        return hash_record(recorded, hashes) == hashed
+    except (TypeError, ValueError, RecursionError):
+        # Nested too deeply for any definition, or no JSON value that can be written.
+        return False
+
+
+async def restore(
+    recorded: Mapping[str, Any], *, home: Home, stack: StackObject, number: int, hashes: Hashes
+) -> Definition:
+    """The definition of revision `number`, its sensitive values taken from where they came from, as they are there now.
+
+    Raises MissingSource where one of them is there no longer, InvalidDefinition where it is no text.
+    """
+    kept: Mapping[str, Any] = recorded.get("sensitive") or {}
+    if not kept:
+        return await cooperative_work.share(parameter_sources.define(recorded["template"], recorded["parameters"], {}))
+    place = f"revision {number}"
+    given = {**recorded["parameters"], **read_spec(kept, stack, place=place)}
+    found = await read_sources(kept, home=home, namespace=stack.namespace, place=place)
+    definition = await cooperative_work.share(parameter_sources.define(recorded["template"], given, found))
+    missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
+    if missing:
+        lines = [f"{place}: {source} has no key {name} any more; add it" for name, source in missing.items()]
+        raise MissingSource("\n".join(lines))
+    return dataclasses.replace(definition, renewed=find_renewed(definition, kept, hashes))
+
+
+async def read_sources(
+    kept: Mapping[str, Any], *, home: Home, namespace: str, place: str
+) -> dict[str, parameter_sources.Found]:
+    """The sensitive values that sources gave, as they give them now."""
+    names = sorted({entry["from"] for entry in kept.values()} - {SPEC})
+    references = [Reference(ref=locate(name, namespace), place=place, is_recorded=True) for name in names]
+    found: dict[str, parameter_sources.Found] = {}
+    for reference in references:
+        # One by one: a key may be in another of them too, and counts only where it came from.
+        values = await parameter_sources.read(home, [reference])
+        name = f"{reference.ref.kind}/{reference.ref.name}"
+        found.update({key: each for key, each in values.items() if kept.get(key, {}).get("from") == name})
+    return found
+
+
+def read_spec(kept: Mapping[str, Any], stack: StackObject, *, place: str) -> Object:
+    """The sensitive values that the Stack itself gave, as it gives them now."""
+    live = stack.spec.get("parameters") or {}
+    names = [name for name, entry in kept.items() if entry["from"] == SPEC]
+    missing = [name for name in names if name not in live]
+    if missing:
+        lines = [f"{place}: the sensitive parameter {name} was not kept; give it in {SPEC}" for name in missing]
+        raise MissingSource("\n".join(lines))
+    return {name: live[name] for name in names}
+
+
+def locate(name: str, namespace: str) -> ObjectRef:
+    """The object behind `Secret/db`."""
+    kind, _, name = name.partition("/")
+    return ObjectRef(group="", kind=kind, namespace=namespace, name=name)
+
+
+def find_renewed(definition: Definition, kept: Mapping[str, Any], hashes: Hashes) -> tuple[str, ...]:
+    """The sensitive parameters whose values are others than those that were kept; an unknown hash tells nothing."""
+    return tuple(
+        name
+        for name, entry in kept.items()
+        if hashes.is_comparable(entry["hash"]) and describe(definition, name, hashes)["hash"] != entry["hash"]
+    )

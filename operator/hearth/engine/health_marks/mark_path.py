@@ -1,0 +1,110 @@
+"""The way from a HealthMark to the resource that it speaks of: by the object itself, by a name, or by a path into nested Stacks.
+
+A path is walked anew whenever something on it changed, until the mark is bound to an object; from then on the mark belongs
+to the Stack of that object for as long as that is there. Reads caches and boards; writes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hearth.engine.health_marks.resource_locator import Place, Places
+from hearth.engine.ports import MarkObject
+from hearth.model import names
+from hearth.model.child import Child
+from hearth.plan.health_mark_decision import Problem, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """How far the way is known."""
+
+    places: tuple[Place, ...] = ()
+    """All resources that it leads over, the one that is meant the last: a change of any has the mark looked at again."""
+    goal: Place | None = None
+    """The resource that is meant, None where nobody knows."""
+    dead_end: View | None = None
+    """What is to be said where it leads nowhere; None also while too little is known to say that."""
+
+    @property
+    def speaker(self) -> Place | None:
+        """Where it lies what the mark is about, or where the way begins: whoever has that Stack speaks about the mark."""
+        return self.goal or next(iter(self.places), None)
+
+
+def find_route(mark: MarkObject, places: Places) -> Route:
+    """The way, as things are now."""
+    if "/" in mark.spec.get("resource", ""):
+        bound = _find_bound(mark, places)
+        return Route(places=(bound,), goal=bound) if bound is not None else _walk(mark, places)
+    found = places.find_place(mark)
+    if isinstance(found, Problem):
+        return Route(dead_end=View(stack="", resource="", problem=found))
+    return Route(places=(found,), goal=found)
+
+
+def _find_bound(mark: MarkObject, places: Places) -> Place | None:
+    """Where the object lies that the mark is bound to, as long as its Stack is there and wanted, or still holds it."""
+    stack, resource = mark.status.get("stackName", ""), mark.status.get("resource", "")
+    if not mark.status.get("observedUID") or not stack or "/" in resource:
+        return None
+    place = Place(namespace=mark.namespace, stack=stack, resource=resource)
+    return place if places.is_alive(place, uid=mark.status["observedUID"]) else None
+
+
+def _walk(mark: MarkObject, places: Places) -> Route:
+    """The way from the Stack that the mark names, one nested Stack after the other."""
+    stack: str = mark.spec["stackName"]
+    *way, last = mark.spec["resource"].split("/")
+    passed: list[Place] = []
+    for name in way:
+        place = Place(namespace=mark.namespace, stack=stack, resource=name)
+        passed.append(place)
+        view = places.look(mark, place)
+        if view is None:
+            return Route(places=tuple(passed))
+        problem = _find_problem(view, mark, places)
+        if problem is not None or view.current is None:
+            whole = View(
+                stack=mark.spec["stackName"],
+                resource=mark.spec["resource"],
+                is_wanted=view.is_wanted and not _is_other(view.current),
+                problem=problem,
+            )
+            return Route(places=tuple(passed), dead_end=whole)
+        if not places.has_stack(view.current.uid):
+            # Its cache is a little behind that of the parent's children: its first pass has the mark looked at again.
+            return Route(places=(*passed, Place(namespace=mark.namespace, stack=view.current.name, resource=last)))
+        stack = view.current.name
+    goal = Place(namespace=mark.namespace, stack=stack, resource=last)
+    return Route(places=(*passed, goal), goal=goal)
+
+
+def _find_problem(view: View, mark: MarkObject, places: Places) -> Problem | None:
+    """Why the path does not lead on from there."""
+    where, child = f"resource {view.resource} of Stack {view.stack}", view.current
+    if child is None:
+        return view.problem or Problem(
+            reason="NoObject", message=f"{where}, which the path leads over, has no object yet"
+        )
+    if _is_other(child):
+        message = (
+            f"{where} is {child.ref}, which is no Stack, so the path {mark.spec['resource']} ends there; "
+            f"to mark that object itself, write resource: {view.resource}"
+        )
+        return Problem(reason="NotNested", message=message)
+    if places.is_elsewhere(child.uid):
+        message = f"{child.ref} is another process's (see --shards); write a mark with stackName: {child.name}"
+        return Problem(reason="OtherShard", message=message)
+    if child.namespace != mark.namespace:
+        message = (
+            f"{child.ref} lies in namespace {child.namespace}, and a mark speaks of its own namespace alone; "
+            f"write it there, with stackName: {child.name}"
+        )
+        return Problem(reason="OtherNamespace", message=message)
+    return None
+
+
+def _is_other(child: Child | None) -> bool:
+    """Whether it is an object into which no path leads."""
+    return child is not None and (child.kind.group, child.kind.name) != (names.GROUP, names.STACK)

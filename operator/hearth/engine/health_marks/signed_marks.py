@@ -1,0 +1,84 @@
+"""The HealthMarks with those statuses that this operator wrote; the status of another writer counts as none.
+
+A status binds a mark to one object. Whoever could forge it would have the operator replace any object of the namespace.
+Must not know what a mark means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.engine.ports import MarkObject, Marks
+from hearth.model import status_fields
+from hearth.model.child import Object
+from hearth.plan import health_mark_decision
+from hearth.plan.state.desired import Hashes
+from hearth.plan.status import conditions
+
+FIELD = "signature"
+PURPOSE = "health mark"
+MEMORY = ("observedGeneration", "observedUID", "stackName", "resource")
+"""The fields that are read back, besides the states of the conditions."""
+
+
+@dataclass(slots=True)
+class SignedMarks:
+    """Reads statuses of HealthMarks, and signs them."""
+
+    marks: Marks
+    hashes: Hashes
+    _verified: dict[str, tuple[MarkObject, MarkObject]] = field(default_factory=dict)
+    """By UID the mark that was verified last, and what counts of it."""
+
+    def find_mark(self, uid: str) -> MarkObject | None:
+        """The HealthMark with what counts of its status, or None once it is gone."""
+        mark = self.marks.find_mark(uid)
+        if mark is None:
+            self._verified.pop(uid, None)
+            return None
+        known = self._verified.get(uid)
+        if known is None or known[0] is not mark:
+            known = self._verified[uid] = (mark, self._verify(mark))
+        return known[1]
+
+    def list_uids(self) -> Collection[str]:
+        """The UIDs of all HealthMarks."""
+        return self.marks.marks()
+
+    def find_written(self, uid: str) -> Object:
+        """The status as it is, whoever wrote it."""
+        mark = self.marks.find_mark(uid)
+        return mark.status if mark is not None else {}
+
+    def sign(self, mark: MarkObject, status: Object) -> Object:
+        """The status with the operator's signature."""
+        return {**status, FIELD: self.hashes.sign(PURPOSE, describe(mark, status))}
+
+    def _verify(self, mark: MarkObject) -> MarkObject:
+        status = dict(status_fields.keep_valid(mark.status))
+        signature = status.pop(FIELD, None)
+        if isinstance(signature, str) and self._is_signed(mark, status, signature):
+            return dataclasses.replace(mark, status=status)
+        # That nothing more comes of it may be said by any writer: to believe it is to do nothing.
+        is_done = status.get("observedGeneration") == mark.generation
+        is_done = is_done and conditions.find(status, health_mark_decision.RESOLVED).get("status") == "True"
+        is_readable = all(isinstance(status.get(key, ""), str) for key in MEMORY[1:])
+        return dataclasses.replace(mark, status=status if is_done and is_readable else {})
+
+    def _is_signed(self, mark: MarkObject, status: Object, signature: str) -> bool:
+        try:
+            return self.hashes.is_signed(PURPOSE, describe(mark, status), signature)
+        except (TypeError, ValueError, RecursionError):
+            return False
+
+
+def describe(mark: MarkObject, status: Mapping[str, Any]) -> list[Any]:
+    """What is signed."""
+    states = [
+        conditions.find(status, type_).get("status")
+        for type_ in (health_mark_decision.READY, health_mark_decision.RESOLVED)
+    ]
+    return [mark.uid, [status.get(key) for key in MEMORY], states]

@@ -1,0 +1,116 @@
+"""Keeps the health rules that users state in a ConfigMap beside the operator, and takes up every change of them at once.
+
+Must not know what rules look like; `hearth.plan.health.rule_parser` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from hearth.engine.named_tasks import Tasks
+from hearth.engine.services import Services
+from hearth.model.errors import Refused, Unreachable
+from hearth.model.kinds import ObjectRef
+from hearth.model.mistakes import Mistake
+from hearth.plan.health import rule_parser
+
+logger = structlog.get_logger(__name__)
+
+CONFIG_MAP = "hearth-health-rules"
+READER = "@user-rules"
+"""Not a Stack's UID: who reads the ConfigMap."""
+RETRY = 30.0
+"""Seconds until it is read again after it could not be."""
+NOT_FOUND = 404
+TOLD_AT_MOST = 10
+"""Mistakes in one Event, which holds 1024 bytes."""
+
+
+class UserRules:
+    """The health rules of one operator's users."""
+
+    def __init__(self, services: Services) -> None:
+        """Nothing is read before `start`."""
+        self._services = services
+        self._ref = ObjectRef(group="", kind="ConfigMap", namespace=services.own_namespace, name=CONFIG_MAP)
+        self._tasks = Tasks(self._on_error)
+        self._is_outdated = False
+        self._documents: Mapping[str, str] = {}
+        """As they were read last."""
+        self._trouble = ""
+        """Why they could not be read, where that is so."""
+        self._cancel_retry: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        """Read them for the first time; that they cannot be read keeps nothing from beginning."""
+        if self._ref.namespace:
+            self._services.home.follow_sources(READER, [self._ref])
+            await self._read()
+
+    def stop(self) -> None:
+        """Look at them no more."""
+        self._tasks.cancel()
+        if self._cancel_retry is not None:
+            self._cancel_retry()
+        if self._ref.namespace:
+            self._services.home.follow_sources(READER, ())
+
+    def hear(self, what: object) -> None:
+        """Something happened that no single Stack is named by."""
+        if what == self._ref:
+            self._is_outdated = True
+            self._tasks.run("read health rules", self._catch_up)
+
+    async def _catch_up(self) -> None:
+        while self._is_outdated:
+            self._is_outdated = False
+            await self._read()
+
+    async def _read(self) -> None:
+        try:
+            documents = await self._services.home.get_source(self._ref)
+        except (Refused, Unreachable) as error:
+            if not isinstance(error, Refused) or error.code != NOT_FOUND:
+                self._retry_later(str(error))
+                return
+            documents = {}
+        self._trouble = ""
+        if documents != self._documents:
+            await self._take_up(documents)
+            self._documents = dict(documents)
+
+    def _retry_later(self, trouble: str) -> None:
+        """Keep what is known meanwhile."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            logger.warning("health rules cannot be read; it is tried again", configmap=self._name, error=trouble)
+        self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.hear(self._ref))
+
+    async def _take_up(self, documents: Mapping[str, str]) -> None:
+        """Judge by these from now on, and tell what is wrong with them."""
+        table, mistakes = rule_parser.read({key: documents[key] for key in sorted(documents)})
+        self._services.inbox.on_rules(self._services.rules.replace(table))
+        logger.info("health rules taken up", configmap=self._name, mistakes=len(mistakes))
+        if mistakes:
+            message = describe(mistakes)
+            logger.warning("health rules with mistakes are left out", configmap=self._name, mistakes=message)
+            await self._services.home.emit_source_event(
+                self._ref, type_="Warning", reason="InvalidHealthRules", message=message
+            )
+
+    @property
+    def _name(self) -> str:
+        return f"{self._ref.namespace}/{self._ref.name}"
+
+    def _on_error(self, _name: str, _error: BaseException) -> None:
+        self._retry_later("an error of the operator, see its log")
+
+
+def describe(mistakes: tuple[Mistake, ...]) -> str:
+    """The first mistakes in one message, a line each."""
+    lines = [f"- {mistake}" for mistake in mistakes[:TOLD_AT_MOST]]
+    if len(mistakes) > TOLD_AT_MOST:
+        lines.append(f"and {len(mistakes) - TOLD_AT_MOST} more")
+    return "\n".join(["rules with mistakes are left out, the others hold:", *lines])

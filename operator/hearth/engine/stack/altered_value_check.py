@@ -1,0 +1,100 @@
+"""The part of a check that compares values: lists whole objects, and asks by dry runs whether an apply would change them.
+
+Writes nothing. Must not know what is done about what is found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from hearth.engine.ports import Cluster
+from hearth.model import field_paths, limits
+from hearth.model.child import Child, Object
+from hearth.model.errors import Refused
+from hearth.model.field_paths import Place
+from hearth.model.kinds import Kind
+from hearth.plan.resource import drift
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state import altered_values
+from hearth.plan.state.altered_values import Altered
+
+logger = structlog.get_logger(__name__)
+
+COMPARED_IN_A_ROW = 50
+"""Objects, before whatever else waits in the event loop gets a turn: a few milliseconds."""
+NO_ANSWER = (429, 500, 502, 503, 504)
+"""Codes by which the server says nothing of the object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An object that shows something else than its manifest states."""
+
+    child: Child
+    manifest: Object
+    hash: str
+    places: tuple[Place, ...]
+
+
+class Comparison:
+    """One check of the values of a Stack's objects."""
+
+    def __init__(self, board: Board, *, cluster: Cluster, manager: str) -> None:
+        """manager: the field manager of the Stack's applies."""
+        self.found: dict[str, Altered] = {}
+        """By UID."""
+        self.count = 0
+        """Of all children that were listed."""
+        self._board = board
+        self._cluster = cluster
+        self._manager = manager
+        self._asked = 0
+
+    async def look(self, kind: Kind, stack_uid: str) -> None:
+        """List the objects of one kind, and compare them. Raises Refused or Unreachable where nothing can be concluded."""
+        found = await self._cluster.list_children(kind, stack_uid, whole=True)
+        self.count += sum(child.is_identified for child in found)
+        by_uid = {child.uid: child for child in found}
+        for at, candidate in enumerate(self._find_candidates(by_uid)):
+            if at % COMPARED_IN_A_ROW == COMPARED_IN_A_ROW - 1:
+                await asyncio.sleep(0)
+            if candidate is not None:
+                await self._confirm(candidate)
+
+    def _find_candidates(self, by_uid: Mapping[str, Child]) -> Iterator[Candidate | None]:
+        """None for each object that shows what its manifest states."""
+        for name, standing in list(self._board.standings.items()):
+            child = by_uid.get(standing.child.uid) if standing.child is not None else None
+            desired = self._board.find_desired(name, child) if child is not None else None
+            if child is None or desired is None or not altered_values.is_comparable(child, hash_=desired.hash):
+                continue
+            visible = drift.compare(child, desired)
+            if visible.taken:
+                # Drift that ownership shows: it is repaired first.
+                continue
+            manifest = field_paths.without(desired.manifest, [lost.place for lost in visible.left])
+            places = altered_values.find_candidates(manifest, child.fields)
+            yield Candidate(child=child, manifest=manifest, hash=desired.hash, places=tuple(places)) if places else None
+
+    async def _confirm(self, candidate: Candidate) -> None:
+        """Ask the server whether an apply would change anything."""
+        if self._asked >= limits.CHECK_DRY_RUNS:
+            logger.warning("value not checked", child=str(candidate.child.ref), limit=limits.CHECK_DRY_RUNS)
+            return
+        self._asked += 1
+        child = candidate.child
+        metadata = {**candidate.manifest["metadata"], "uid": child.uid}
+        manifest = {**candidate.manifest, "metadata": metadata}
+        try:
+            applied = await self._cluster.apply_dry_run(manifest, kind=child.kind, manager=self._manager)
+        except Refused as error:
+            if error.code in NO_ANSWER:
+                raise
+            # It could not be repaired either; whatever is wrong there, its own apply tells.
+            return
+        if altered_values.is_changed_by(applied, child.fields):
+            self.found[child.uid] = Altered(hash=candidate.hash, fields=altered_values.describe(candidate.places))

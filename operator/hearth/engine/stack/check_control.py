@@ -1,0 +1,170 @@
+"""Obeys `hearth.dev/check`: has everything listed afresh, and keeps what was found until it is no longer so.
+
+Writes to no child. The lists bring the cache up to date, so that what they show is repaired afterwards in the ordinary way.
+Decides nothing of what is a problem: see `hearth.plan.status.check_result`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+
+import structlog
+
+from hearth.engine.definition.definition_sync import Intake
+from hearth.engine.named_tasks import Tasks
+from hearth.engine.ports import StackObject
+from hearth.engine.services import Services
+from hearth.engine.stack.altered_value_check import Comparison
+from hearth.engine.work_queue import EVERYTHING, STACK
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.errors import Refused, Unreachable
+from hearth.model.kinds import Kind
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.memory import Memory
+from hearth.plan.status import check_result, ready_condition
+from hearth.plan.status.check_result import Outcome
+from hearth.plan.status.ready_condition import Subject
+
+logger = structlog.get_logger(__name__)
+
+FIRST_RETRY = 2.0
+"""Seconds until lists that were refused are asked for again; each time twice as many, up to `LAST_RETRY`."""
+LAST_RETRY = 60.0
+
+
+class Checking:
+    """The checks of one Stack in this process. May be lost at any time: what was not written is done again."""
+
+    def __init__(self, uid: str, *, services: Services, intake: Intake, tasks: Tasks, memory: Memory) -> None:
+        """Nothing is looked at before `look`."""
+        self.outcome: Outcome | None = None
+        """Of the last check; None where there was none."""
+        self.refusal = ""
+        """Why the check that is asked for cannot be done yet."""
+        self._uid = uid
+        self._services = services
+        self._intake = intake
+        self._tasks = tasks
+        self._memory = memory
+        self._is_recalled = False
+        self._is_recorded = True
+        """Whether the status tells of the outcome."""
+        self._asked = ""
+        """The token that is asked for and was not obeyed yet."""
+        self._listed: tuple[str, int] | None = None
+        """The token for which everything was listed, and how many objects there were."""
+        self._is_put_off = False
+        """Whether lists were refused a moment ago."""
+        self._failures = 0
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether nothing is to be done before the status says what was found, lest nobody ever sees it."""
+        return not self._is_recorded and (said := self._standing) is not None and said.found > 0
+
+    @property
+    def _standing(self) -> Outcome | None:
+        """The outcome that the phase shows."""
+        return self.outcome if self.outcome is not None and self.outcome.stands else None
+
+    def look(
+        self,
+        stack: StackObject,
+        board: Board,
+        *,
+        describe: Callable[[], Subject],
+        kinds: Callable[[], Collection[Kind]],
+        blind: float,
+    ) -> None:
+        """After a pass: begin what is asked for, or conclude it; and see whether the last word still stands.
+
+        describe: what there is to say of the Stack now; kinds: all that the Stack may have objects of; blind: seconds until
+        that is known.
+        """
+        self._recall()
+        self._ask(stack)
+        if self._standing is not None and not describe().is_reached:
+            self.give_way()
+        if blind > 0:
+            if self._asked:
+                self._services.mark_later(blind, self._uid, STACK)
+            return
+        if (said := self._standing) is not None:
+            is_complete = ready_condition.is_complete(describe(), board)
+            if not check_result.still_stands(said, board, is_complete=is_complete):
+                self.give_way()
+        if not self._asked or self._intake.is_behind(stack):
+            return
+        if self._listed is not None and self._listed[0] == self._asked:
+            self._conclude(board, objects=self._listed[1], is_reached=describe().is_reached)
+        elif not self._is_put_off:
+            manager = names.manager(stack.namespace, stack.name)
+            comparison = Comparison(board, cluster=self._services.cluster, manager=manager)
+            self._tasks.run("check", lambda: self._list(kinds(), comparison))
+
+    def give_way(self) -> None:
+        """Something is being done: from here on the phase is that of what is wanted."""
+        if (said := self._standing) is not None:
+            self.outcome = dataclasses.replace(said, stands=False)
+
+    def note_written(self, status: Object) -> None:
+        """The status was written, or says so already."""
+        if not self._is_recorded and check_result.is_told(self.outcome, status):
+            self._is_recorded = True
+            self._services.inbox.mark(self._uid, STACK)
+
+    def _recall(self) -> None:
+        """Read what an earlier process found."""
+        if not self._is_recalled:
+            self._is_recalled = True
+            self.outcome = self._intake.wishes.check
+
+    def _ask(self, stack: StackObject) -> None:
+        """Look which check is asked for."""
+        token = stack.annotations.get(names.VERB_CHECK, "")
+        asked = token if token != self._intake.wishes.handled.get(check_result.VERB) else ""
+        if asked != self._asked:
+            self._asked, self._listed, self.refusal = asked, None, ""
+            self._is_put_off, self._failures = False, 0
+
+    def _conclude(self, board: Board, *, objects: int, is_reached: bool) -> None:
+        now = self._services.clock.now()
+        self.outcome = check_result.conclude(board, objects=objects, now=now, is_reached=is_reached)
+        self._intake.wishes.handled[check_result.VERB] = self._asked
+        self._asked, self._listed, self._is_recorded = "", None, False
+
+    async def _list(self, kinds: Collection[Kind], comparison: Comparison) -> None:
+        """One list a kind, each of which the cache follows."""
+        asked, uid = self._asked, self._uid
+        # Until it ends: who asks for another check meanwhile gets one of his own.
+        for kind in sorted(kinds, key=lambda each: each.key):
+            try:
+                await comparison.look(kind, uid)
+            except (Refused, Unreachable) as error:
+                self._put_off(asked, kind, error)
+                break
+        else:
+            self._memory.altered = comparison.found
+            if asked == self._asked:
+                self._listed, self.refusal = (asked, comparison.count), ""
+        # Whatever came of it: nobody was told of what the lists have shown.
+        self._services.inbox.mark(uid, EVERYTHING)
+
+    def _put_off(self, asked: str, kind: Kind, error: Exception) -> None:
+        logger.warning("cannot check a stack", stack=self._uid, kind=kind.key, error=str(error))
+        if asked != self._asked:
+            return
+        self.refusal = (
+            f"the check {asked[: check_result.TOKEN_LENGTH]!r} cannot list {kind.key} objects: {error}; it is tried again, and "
+            f"nothing was concluded yet"
+        )
+        delay = min(FIRST_RETRY * 2**self._failures, LAST_RETRY)
+        self._failures += 1
+        self._is_put_off = True
+        self._services.clock.call_later(delay, self._try_again)
+
+    def _try_again(self) -> None:
+        self._is_put_off = False
+        self._services.inbox.mark(self._uid, STACK)

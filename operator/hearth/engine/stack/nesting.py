@@ -1,0 +1,145 @@
+"""How deep Stacks nest, and how many there are of them: refuses to create a nested Stack beyond the limits.
+
+Reads the labels of live Stacks alone, so that nothing that is written on a Stack can say it is less deep than it is. Writes
+nothing, and leaves the Stacks that exist as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from hearth.engine.definition import revision_builder
+from hearth.engine.ports import StackObject
+from hearth.engine.services import Services
+from hearth.model import limits, names
+from hearth.model.child import Object
+from hearth.model.stack_tree import Node
+from hearth.plan.retry.backoff import Trouble
+from hearth.plan.state.steps import Apply, Step
+
+RESERVED_FOR = 60.0
+"""Seconds for which a Stack that was just created counts although no watch has shown it yet; a watch takes milliseconds."""
+
+Key: TypeAlias = tuple[str, str, str]
+"""A nested Stack: the UID of its parent, its namespace and its name."""
+
+
+@dataclass(slots=True)
+class Nesting:
+    """Decides whether one more Stack may be nested in another."""
+
+    services: Services
+    on_limit: Callable[[str], None]
+    _reserved: dict[str, dict[Key, float]] = field(default_factory=dict)
+    """By the UID of the outermost Stack the nested ones that are being created, and until when they count."""
+    _present: dict[str, frozenset[Key]] = field(default_factory=dict)
+    """By the UID of the outermost Stack those nested in it, as of `_generation`."""
+    _generation: int = -1
+    """Of the tree."""
+
+    def refuse(self, stack: StackObject, step: Step) -> Trouble | None:
+        """Why the nested Stack that the step creates is not to be; None for any other step, and where nothing is against it."""
+        if not isinstance(step, Apply) or step.uid is not None:
+            return None
+        if (step.kind.group, step.kind.name) != (names.GROUP, names.STACK):
+            return None
+        way = tuple(self.services.home.tree.climb(stack.uid, most=limits.NESTED_DEPTH + 1))
+        if len(way) > limits.NESTED_DEPTH:
+            self.on_limit("nested-depth")
+            message = (
+                f"cannot apply {step.ref}: it would be nested more than {limits.NESTED_DEPTH} deep "
+                f"({describe(way)} > {step.ref.namespace}/{step.ref.name}); let the recursion end earlier, or flatten the template"
+            )
+            return Trouble(reason="NestedTooDeep", message=message, is_final=True)
+        return self._refuse_repetition(step, way) or self._refuse_number(step, way)
+
+    def _refuse_repetition(self, step: Apply, way: Sequence[Node]) -> Trouble | None:
+        """Why a template that is on the way already cannot be nested once more: nothing would ever end it."""
+        wanted = find_definition(step.ref.namespace, step.manifest.get("spec"))
+        if wanted is None:
+            return None
+        for node in way:
+            stack = self.services.home.find_stack(node.uid)
+            if stack is None or b'"templateRef"' not in stack.packed_spec:
+                continue
+            if find_definition(node.namespace, stack.spec) == wanted:
+                source = revision_builder.locate_source(step.ref.namespace, step.manifest["spec"]["templateRef"])
+                message = (
+                    f"cannot apply {step.ref}: its template, {source}, with the same parameters is that of Stack {node}, "
+                    f"in which it is nested ({describe(way)}), so nesting would never end; "
+                    f"give the nested Stack another parameter, and test that by `when`"
+                )
+                return Trouble(reason="NestedInItself", message=message, is_final=True)
+        return None
+
+    def _refuse_number(self, step: Apply, way: Sequence[Node]) -> Trouble | None:
+        """Why there are too many already. Where not, this one counts from now on."""
+        if not way:
+            return None
+        root, now = way[-1], self.services.clock.monotonic()
+        present, key = self._find_present(root), (way[0].uid, step.ref.namespace, step.ref.name)
+        kept = self._reserved.get(root.uid, {})
+        reserved = {each: until for each, until in kept.items() if until > now and each not in present and each != key}
+        self._reserved[root.uid] = reserved
+        if len(present) + len(reserved) >= limits.NESTED_STACKS:
+            self.on_limit("nested-stacks")
+            message = (
+                f"cannot apply {step.ref}: {limits.NESTED_STACKS} Stacks are nested in Stack {root} already, directly or "
+                f"in one another, which is the limit; take some out, or divide it into several Stacks"
+            )
+            return Trouble(reason="TooManyNested", message=message)
+        reserved[key] = now + RESERVED_FOR
+        return None
+
+    def _find_present(self, root: Node) -> frozenset[Key]:
+        """All Stacks that are nested in one, directly or in one another."""
+        tree = self.services.home.tree
+        if tree.generation != self._generation:
+            self._generation = tree.generation
+            self._present.clear()
+            self._reserved = {uid: each for uid, each in self._reserved.items() if each and tree.find(uid) is not None}
+        found = self._present.get(root.uid)
+        if found is None:
+            found = self._present[root.uid] = frozenset(self._descend(root))
+        return found
+
+    def _descend(self, root: Node) -> Iterator[Key]:
+        tree = self.services.home.tree
+        waiting, seen = [root], {root.uid}
+        while waiting:
+            parent = waiting.pop()
+            nested = [node for uid in tree.find_nested(parent.uid) if (node := tree.find(uid)) is not None]
+            # A label can be forged in any namespace; whoever may write Stacks in this one needs no forgery.
+            has_far = any(node.namespace != parent.namespace for node in nested)
+            proven = self._find_proven(parent) if has_far else frozenset()
+            for node in nested:
+                if node.uid not in seen and (node.namespace == parent.namespace or node.uid in proven):
+                    seen.add(node.uid)
+                    waiting.append(node)
+                    yield parent.uid, node.namespace, node.name
+
+    def _find_proven(self, parent: Node) -> frozenset[str]:
+        """The UIDs of a Stack's children that prove that they are."""
+        by_resource = self.services.cluster.children(parent.uid).values()
+        return frozenset(child.uid for children in by_resource for child in children if child.is_identified)
+
+
+def find_definition(namespace: str, spec: Any) -> Object | None:
+    """What a Stack of that spec is made of, where its template is in a ConfigMap; None where it is not."""
+    reference = spec.get("templateRef") if isinstance(spec, dict) else None
+    if not isinstance(reference, dict):
+        return None
+    return {
+        "namespace": namespace,
+        "name": reference.get("name"),
+        "key": reference.get("key") or revision_builder.DEFAULT_KEY,
+        "parameters": spec.get("parameters") or {},
+        "parametersFrom": spec.get("parametersFrom") or [],
+    }
+
+
+def describe(way: Sequence[Node]) -> str:
+    """A way into nested Stacks, the outermost first."""
+    return " > ".join(map(str, reversed(way)))

@@ -1,0 +1,63 @@
+"""Names, once each, the objects that carry a Stack's label without its signature and stay what they are.
+
+Does nothing to them. Which of them a resource takes up, `hearth.plan.resource.unproven` decides before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from hearth.engine.named_tasks import Tasks
+from hearth.engine.ports import StackObject
+from hearth.engine.services import Services
+from hearth.model import limits, names
+from hearth.model.child import UNPROVEN, Child
+from hearth.plan.resource.readiness import enumerate_names
+from hearth.plan.stack.stack_planner import Board
+
+logger = structlog.get_logger(__name__)
+
+REASON = "UnprovenObjects"
+"""Of the Event."""
+
+
+class UnprovenObjects:
+    """Those of one Stack, in this process."""
+
+    def __init__(self, uid: str, *, services: Services, tasks: Tasks) -> None:
+        """Nothing is named before `look`."""
+        self._uid = uid
+        self._services = services
+        self._tasks = tasks
+        self._seen: tuple[Child, ...] = ()
+        self._named: set[str] = set()
+
+    def look(self, stack: StackObject, board: Board) -> None:
+        """After a pass in which nothing was left to do, or that finds the Stack on its way out."""
+        found = self._services.cluster.children_of(self._uid, UNPROVEN)
+        if found is self._seen or not (stack.deleting or board.is_complete):
+            return
+        self._seen = found
+        new = [child for child in found if child.uid not in self._named][: limits.UNPROVEN_NAMED - len(self._named)]
+        if new:
+            self._named.update(child.uid for child in new)
+            message = describe(new)
+            logger.warning("objects without signature", stack=f"{stack.namespace}/{stack.name}", message=message)
+            self._tasks.run("unproven", lambda: self._emit(stack, message))
+
+    async def _emit(self, stack: StackObject, message: str) -> None:
+        await self._services.home.emit_event(stack, type_="Warning", reason=REASON, message=message)
+
+
+def describe(children: Sequence[Child]) -> str:
+    """What is said of them."""
+    named = enumerate_names(
+        [f"{child.ref} in {child.namespace}" if child.namespace else str(child.ref) for child in children]
+    )
+    return (
+        f"without a valid {names.ANNOTATION_SIGNATURE}: {named}. Their label {names.LABEL_STACK_UID} names this Stack, but it "
+        f"did not sign them, so they are not its children and are left alone. Delete them if they are of no use, or take "
+        f"the label off"
+    )

@@ -1,0 +1,265 @@
+"""Runs passes over the Stacks that somebody marked, one after the other, and hands their steps to the executor."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Mapping
+
+from hearth import supervision
+from hearth.engine import internal_error_backoff
+from hearth.engine.definition.revision_builder import Acceptor
+from hearth.engine.health_marks.health_mark_controller import HealthMarks
+from hearth.engine.health_rule_loader import UserRules
+from hearth.engine.ports import Observer, StackObject
+from hearth.engine.services import Services
+from hearth.engine.stack.nesting import Nesting
+from hearth.engine.stack.stack_reconciler import Runner
+from hearth.engine.status.status_writer import Recorder
+from hearth.engine.work_queue import EVERYTHING, STACK
+from hearth.engine.writes import step_execution
+from hearth.engine.writes.fair_executor import Executor
+from hearth.engine.writes.step_execution import Result
+from hearth.engine.writes.write_latency import Reactions
+from hearth.engine.writes.write_throttle import Throttle
+from hearth.model import names
+from hearth.model.errors import Refused, Unreachable
+from hearth.plan.retry.retry_triggers import Cause
+from hearth.plan.state.steps import Step
+
+CONCURRENCY = 32
+"""At most: both cores of a small API server are full with that many writes in flight; more only wait there."""
+STATUS_INTERVAL = 1.0
+"""Seconds between two writes of one Stack's status."""
+RETRY_UNKNOWN = 5.0
+"""Seconds until a Stack is looked at again of which nothing could be remembered."""
+PASSES_IN_A_ROW = 16
+"""Passes before whatever else waits in the event loop gets a turn."""
+SECONDS_IN_A_ROW = 0.01
+"""After which it gets one all the same: the first look at thousands of resources takes longer than a thousand small passes."""
+LOOK_FOR_KINDS = 10.0
+"""Seconds between two looks for a kind that somebody waits for, where no watch told of it."""
+CAUSES_KEPT = 30.0
+"""Seconds, and at most twice as many, for which the causes of refusals are watched after the last that hung on them."""
+
+
+class Engine:
+    """Converges every Stack of one home cluster."""
+
+    def __init__(
+        self,
+        *,
+        services: Services,
+        observer: Observer,
+        concurrency: int = CONCURRENCY,
+        status_interval: float = STATUS_INTERVAL,
+    ) -> None:
+        """Nothing runs before `start`.
+
+        concurrency: writes of children in flight at most; status_interval: seconds.
+        """
+        self._services = services
+        self._acceptor = Acceptor(
+            home=services.home, cluster=services.cluster, hashes=services.hashes, evaluations=services.evaluations
+        )
+        self._observer = observer
+        self._reactions = Reactions(now=services.clock.monotonic, tell=observer.on_reaction)
+        self._runners: dict[str, Runner] = {}
+        self._throttle = Throttle(most=concurrency, clock=services.clock)
+        self._executor = Executor(
+            workers=concurrency,
+            take_step=self._take_step,
+            clock=services.clock,
+            find_room=self._throttle.find_room,
+            on_start=observer.on_start,
+            on_error=self._note_broken_step,
+        )
+        self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
+        self._health_marks = HealthMarks(services, find_runner=self._runners.get, on_limit=observer.on_limit)
+        self._nesting = Nesting(services=services, on_limit=observer.on_limit)
+        self._user_rules = UserRules(services)
+        self._loop: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._awaited: set[Cause] = set()
+        self._unsettled: dict[str, Runner] = {}
+        """Those that may wait for a kind or a cause, so that nobody else need be asked: a thousand others are at rest."""
+
+    async def start(self) -> None:
+        """Begin: every Stack that is known gets a first pass."""
+        await self._user_rules.start()
+        self._executor.start()
+        self._recorder.start()
+        self._health_marks.start()
+        for uid in self._services.home.stacks():
+            self._services.inbox.mark(uid, EVERYTHING)
+        self._loop = supervision.spawn_forever("passes", self._run)
+        self._look_for_kinds()
+        self._look_at_causes()
+
+    async def stop(self) -> None:
+        """End at once: there is nothing to finish that the next start would not finish."""
+        running = [task for task in (self._loop, self._refreshing) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._user_rules.stop()
+        await self._executor.stop()
+        await self._recorder.stop()
+        await self._health_marks.stop()
+        for each in self._runners.values():
+            each.close()
+        self._runners.clear()
+        self._unsettled.clear()
+
+    async def _run(self) -> None:
+        inbox, passes, seconds = self._services.inbox, 0, 0.0
+        while True:
+            for what in inbox.take_broadcasts():
+                self._broadcast(what)
+            supervision.guard("health_mark", self._health_marks.take)(inbox.take_health_marks())
+            taken = inbox.take()
+            if taken is None:
+                await inbox.wait_arrival()
+                continue
+            seconds += self._pass(*taken)
+            passes += 1
+            if passes >= PASSES_IN_A_ROW or seconds >= SECONDS_IN_A_ROW:
+                await asyncio.sleep(0)
+                passes, seconds = 0, 0.0
+
+    def _broadcast(self, what: object) -> None:
+        """Tell everybody what no single Stack is named by."""
+        supervision.guard("broadcast", self._user_rules.hear)(what)
+        for uid, each in list(self._runners.items()):
+            supervision.attempt(
+                "broadcast",
+                functools.partial(each.hear, what),
+                functools.partial(self._note_lost_broadcast, uid, each),
+                stack=uid,
+            )
+
+    def _note_lost_broadcast(self, uid: str, each: Runner) -> None:
+        # Whatever it was: it may have been about the definition.
+        each.intake.is_outdated = True
+        each.note_fault("broadcast")
+        self._services.inbox.mark(uid, STACK)
+
+    def _pass(self, uid: str, marks: set[str], since: float) -> float:
+        """One pass, and its seconds, over what was marked since then; an error in it stops no other Stack."""
+        return supervision.attempt(
+            "pass", lambda: self._look(uid, marks, since), lambda: self._note_broken_pass(uid), stack=uid
+        )
+
+    def _look(self, uid: str, marks: set[str], since: float) -> float:
+        stack = self._services.home.find_stack(uid)
+        if stack is None:
+            self._forget(uid)
+            return 0.0
+        if stack.deleting and names.FINALIZER not in stack.finalizers:
+            # Nothing was ever written for it, or all of it is gone: what is left of the Stack is not ours.
+            self._forget(uid)
+            return 0.0
+        each = self._runners.get(uid)
+        if each is None:
+            each = self._runners[uid] = Runner(uid, services=self._services, acceptor=self._acceptor)
+        self._health_marks.hear(stack, marks)
+        self._services.evaluations.begin(uid)
+        started = self._services.clock.monotonic()
+        planned = each.run_pass(stack, marks)
+        self._reactions.plan(uid, planned, since=since)
+        self._executor.offer(uid, planned)
+        if each.is_unsettled:
+            self._unsettled[uid] = each
+        else:
+            self._unsettled.pop(uid, None)
+        seconds = self._services.clock.monotonic() - started
+        self._observer.on_pass(result="done", seconds=seconds)
+        self._recorder.touch(uid, is_urgent=each.is_urgent)
+        return seconds
+
+    def _note_broken_pass(self, uid: str) -> float:
+        """Have the Stack say so, and looked at again. Others get their turn before: its seconds count as many."""
+        self._observer.on_pass(result="error", seconds=0.0)
+        each = self._runners.get(uid)
+        if each is None:
+            self._services.mark_later(RETRY_UNKNOWN, uid, EVERYTHING)
+        else:
+            self._unsettled[uid] = each
+            each.note_fault(internal_error_backoff.PASS)
+            self._recorder.touch(uid)
+        return SECONDS_IN_A_ROW
+
+    def _note_broken_step(self, uid: str, key: str) -> None:
+        """What came of a step could not be noted: the Stack is looked at again in full."""
+        each = self._runners.get(uid)
+        if each is not None:
+            each.memory.land(key)
+            each.note_fault("step")
+            self._services.inbox.mark(uid, STACK)
+
+    def _forget(self, uid: str) -> None:
+        self._unsettled.pop(uid, None)
+        each = self._runners.pop(uid, None)
+        if each is not None:
+            each.close()
+        self._recorder.forget(uid)
+        self._services.evaluations.forget(uid)
+        self._health_marks.forget(uid)
+
+    async def _take_step(self, stack_uid: str, key: str) -> None:
+        each, stack = self._runners.get(stack_uid), self._services.home.find_stack(stack_uid)
+        step = each.take(key) if each is not None and stack is not None else None
+        self._reactions.begin(stack_uid, key, is_wanted=step is not None)
+        if each is None or stack is None or step is None:
+            return
+        begun = self._services.clock.monotonic()
+        result = await supervision.contain(
+            "step",
+            lambda: self._execute(stack, step),
+            lambda: step_execution.explain_internal_error(step),
+            stack=f"{stack.namespace}/{stack.name}",
+            resource=key,
+        )
+        each.finish(key, step, result)
+        in_flight = self._executor.in_flight
+        self._throttle.hear(step, result, begun=begun, in_flight=in_flight, wake=self._executor.wake)
+
+    async def _execute(self, stack: StackObject, step: Step) -> Result:
+        """What came of a step."""
+        manager = names.manager(stack.namespace, stack.name)
+        return self._nesting.refuse(stack, step) or await step_execution.take(
+            step,
+            cluster=self._services.cluster,
+            manager=manager,
+            may_exist=self._services.may_exist,
+            ours=self._services.hashes,
+        )
+
+    def find_stalls(self) -> list[str]:
+        """What stands still though it has work, a sentence each: a restart of the process is called for."""
+        found = (each.find_stall() for each in (self._executor, self._recorder, self._health_marks))
+        return [stall for stall in found if stall]
+
+    def count_writes(self) -> Mapping[str, float]:
+        """Of children: `allowed` in flight, `in_flight`, and `queued`."""
+        executor = self._executor
+        return {"allowed": self._throttle.limit, "in_flight": executor.in_flight, "queued": executor.count_queued()}
+
+    def _look_for_kinds(self) -> None:
+        """Ask for new kinds from time to time while somebody waits for one."""
+        self._services.clock.call_later(LOOK_FOR_KINDS, self._look_for_kinds)
+        if any(each.misses_kinds for each in self._unsettled.values()):
+            self._refreshing = supervision.spawn("discovery", self._refresh_kinds, name="look for kinds")
+
+    async def _refresh_kinds(self) -> None:
+        # Where the server cannot say, the next look asks again.
+        with contextlib.suppress(Refused, Unreachable):
+            await self._services.cluster.refresh_kinds()
+
+    def _look_at_causes(self) -> None:
+        """Let go, once in a while, of the causes that nobody has waited for since the last look."""
+        self._services.clock.call_later(CAUSES_KEPT, self._look_at_causes)
+        awaited = {cause for each in self._unsettled.values() for cause in each.awaited()}
+        self._services.cluster.keep_causes(awaited | self._awaited)
+        self._awaited = awaited

@@ -1,0 +1,288 @@
+"""Writes what a Stack's status says when it changed: at once, then at most once an interval; with Events for its owner."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from hearth import supervision
+from hearth.engine import internal_error_backoff
+from hearth.engine.ports import StackObject
+from hearth.engine.services import Services
+from hearth.engine.stack.stack_reconciler import Runner
+from hearth.engine.status.status_rate_limiter import Pacing
+from hearth.engine.work_queue import STACK
+from hearth.engine.writes.fair_executor import Executor
+from hearth.model.child import Object
+from hearth.model.errors import Refused, Unreachable
+from hearth.plan.status import (
+    breakpoint_waits,
+    check_result,
+    conditions,
+    deletion_blockers,
+    status_builder,
+    status_redaction,
+)
+from hearth.plan.target import status_signature
+
+logger = structlog.get_logger(__name__)
+
+WRITERS = 8
+"""Status writes in flight: apart from the steps, so that neither waits for the other."""
+BLOCKED_AFTER = 10.0
+"""Seconds for which something may hold up a deletion before its owner is told by an Event: most finalizers take less."""
+RETRY = 2.0
+"""Seconds until a status that could not be written is tried again."""
+
+UNWRITABLE = frozenset({400, 413, 422})
+"""How the API server refuses a status that it will never take: an output that is too large, say."""
+
+STATUS = "status"
+"""The one key of each Stack in the queue of writes."""
+
+
+class Outcome(enum.Enum):
+    """Closed: what came of a look at a status."""
+
+    WRITTEN = "written"
+    """It says what there is to say."""
+    PUT_OFF = "put off"
+    FAILED = "failed"
+    """It cannot be written as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A look at a status that is to come."""
+
+    due: float
+    """Monotonic seconds."""
+    cancel: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blockage:
+    """What holds up a deletion, in the words of its condition."""
+
+    message: str
+    due: float
+    """Monotonic seconds at which the Stack's owner is to be told of it; infinite once that was done."""
+
+
+class Recorder:
+    """The one writer of statuses."""
+
+    def __init__(self, services: Services, *, find_runner: Callable[[str], Runner | None], interval: float) -> None:
+        """interval: seconds between two writes of the same Stack's status at least."""
+        self._home = services.home
+        self._clock = services.clock
+        self._hashes = services.hashes
+        self._evaluations = services.evaluations
+        self._find_runner = find_runner
+        self._interval = interval
+        self._pacing = Pacing(interval=interval, processes=services.share.count)
+        self._looked: dict[str, float] = {}
+        """By Stack when it was last looked at what its status would be, written or put off, in monotonic seconds."""
+        self._planned: dict[str, Planned] = {}
+        self._blockages: dict[str, Blockage] = {}
+        """By Stack what holds up its deletion."""
+        self._writing: set[str] = set()
+        """Stacks whose status is on its way."""
+        self._failed_at: dict[str, int] = {}
+        """By Stack of which the whole status could not be written, its generation then."""
+        self._executor = Executor(workers=WRITERS, take_step=self._write, clock=services.clock, where="status")
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._executor.start()
+
+    async def stop(self) -> None:
+        """End at once; the next process writes what was left."""
+        await self._executor.stop()
+
+    def find_stall(self) -> str:
+        """Why no status is written, where that stands still."""
+        return self._executor.find_stall()
+
+    def touch(self, stack_uid: str, *, delay: float = 0.0, is_urgent: bool = False) -> None:
+        """Something that the status tells may have changed.
+
+        delay: seconds until that is worth a look; is_urgent: work waits for the write, whenever the last one was.
+        """
+        now = self._clock.monotonic()
+        due = now + delay
+        if not is_urgent:
+            due = max(due, self._looked.get(stack_uid, float("-inf")) + self._interval)
+        if stack_uid in self._failed_at:
+            due = max(due, self._find_retry(stack_uid))
+        planned = self._planned.get(stack_uid)
+        if planned is not None:
+            if planned.due <= due:
+                return
+            planned.cancel()
+        cancel = self._clock.call_later(due - now, lambda: self._offer(stack_uid))
+        self._planned[stack_uid] = Planned(due=due, cancel=cancel)
+
+    def forget(self, stack_uid: str) -> None:
+        """The Stack is gone."""
+        self._pacing.forget(stack_uid)
+        self._looked.pop(stack_uid, None)
+        self._failed_at.pop(stack_uid, None)
+        self._blockages.pop(stack_uid, None)
+        planned = self._planned.pop(stack_uid, None)
+        if planned is not None:
+            planned.cancel()
+
+    def _offer(self, stack_uid: str) -> None:
+        self._planned.pop(stack_uid, None)
+        self._executor.offer(stack_uid, [STATUS])
+
+    async def _write(self, stack_uid: str, _key: str) -> None:
+        """One at a time of each Stack: of two, the older might arrive last, and would stay."""
+        if stack_uid in self._writing:
+            self.touch(stack_uid, delay=self._interval)
+            return
+        stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
+        if stack is None or runner is None or (runner.intake.generation < 0 and not runner.is_faulty):
+            return
+        self._writing.add(stack_uid)
+        try:
+            outcome = await supervision.contain(
+                "status", lambda: self._write_changes(stack, runner), lambda: Outcome.FAILED, stack=stack_uid
+            )
+            if outcome is Outcome.FAILED:
+                await self._write_without_details(stack, runner)
+            elif outcome is Outcome.WRITTEN and self._failed_at.pop(stack_uid, None) is not None:
+                runner.clear_fault(internal_error_backoff.STATUS)
+        finally:
+            self._writing.discard(stack_uid)
+
+    def _find_retry(self, stack_uid: str) -> float:
+        """When a status that could not be written is tried again, in monotonic seconds; at once where the spec is another one."""
+        stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
+        if stack is None or runner is None or self._failed_at[stack_uid] != stack.generation:
+            return 0.0
+        return runner.find_retry(internal_error_backoff.STATUS)
+
+    async def _write_without_details(self, stack: StackObject, runner: Runner) -> None:
+        """Tell at least that the status cannot be told; it is tried again as a whole."""
+        self._failed_at[stack.uid] = stack.generation
+        runner.note_fault(internal_error_backoff.STATUS, what=STACK)
+        before = stack.status
+        status = status_builder.build_without_details(
+            runner.describe(is_told=False), before=before, now=self._clock.now()
+        )
+        status = status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
+        # Of all else, what was written last stays.
+        known = {key: before[key] for key in before if key in status or key in status_signature.MEMORY}
+        patch = status_builder.find_changes(known, status)
+        if patch:
+            try:
+                await self._home.write_status(stack, patch)
+            except (Refused, Unreachable) as error:
+                logger.warning("cannot write a status", stack=stack.uid, error=str(error))
+                return
+        runner.note_written({**before, **status})
+
+    def _build(self, stack: StackObject, runner: Runner, before: Object) -> Object:
+        """The status as it is to be, signed."""
+        self._evaluations.begin(stack.uid)
+        status = status_builder.build(
+            runner.describe(),
+            runner.board,
+            memory=runner.memory,
+            before=before,
+            now=self._clock.now(),
+            monotonic=self._clock.monotonic(),
+        )
+        status = status_redaction.cover(status, runner.intake.hidden_texts)
+        # Last of all: it is over what is written.
+        return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
+
+    async def _write_changes(self, stack: StackObject, runner: Runner) -> Outcome:
+        """Write what changed."""
+        stack_uid = stack.uid
+        if (blind := runner.blind_for()) > 0:
+            self.touch(stack_uid, delay=blind)
+            return Outcome.PUT_OFF
+        if runner.is_yielding:
+            # What comes of the newer spec is told as soon as that is known: then a pass touches it.
+            self.touch(stack_uid, delay=self._interval)
+            return Outcome.PUT_OFF
+        before = stack.status
+        status = self._build(stack, runner, before)
+        await self._contain_event(lambda: self._warn(stack, status), stack)
+        patch = status_builder.find_changes(before, status)
+        if not patch:
+            self._pacing.end_wait(stack_uid)
+            runner.note_written(status)
+            return Outcome.WRITTEN
+        # A look at thousands of resources is not for every pass either.
+        now = self._looked[stack_uid] = self._clock.monotonic()
+        if not runner.is_urgent and (wait := self._pacing.find_wait(stack, before, status, now=now)) > 0:
+            self.touch(stack_uid, delay=wait)
+            return Outcome.PUT_OFF
+        self._pacing.note_written(stack_uid, now=now)
+        try:
+            await self._home.write_status(stack, patch)
+        except (Refused, Unreachable) as error:
+            logger.warning("cannot write a status", stack=stack_uid, error=str(error))
+            if isinstance(error, Refused) and error.code in UNWRITABLE:
+                return Outcome.FAILED
+            self.touch(stack_uid, delay=max(RETRY, error.retry_after or 0.0))
+            return Outcome.PUT_OFF
+        runner.note_written(status)
+        latest = self._home.find_stack(stack_uid)
+        if latest is not None and status_builder.find_changes(latest.status, status):
+            # Only what seemed to differ was sent: where an earlier write had been lost, more did.
+            self.touch(stack_uid, delay=self._interval)
+        await self._contain_event(lambda: self._tell(stack, before, status), stack)
+        return Outcome.WRITTEN
+
+    async def _contain_event(self, emit: Callable[[], Awaitable[None]], stack: StackObject) -> None:
+        """An Event that cannot be made keeps no status from being written."""
+        await supervision.contain("event", emit, lambda: None, stack=stack.uid)
+
+    async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:
+        """An Event where the same things have held up the deletion for a while."""
+        message = conditions.find(status, deletion_blockers.TYPE).get("message")
+        if message is None:
+            self._blockages.pop(stack.uid, None)
+            return
+        known, now = self._blockages.get(stack.uid), self._clock.monotonic()
+        if known is None or known.message != message:
+            known = self._blockages[stack.uid] = Blockage(message=message, due=now + BLOCKED_AFTER)
+        if known.due > now:
+            if known.due < float("inf"):
+                self.touch(stack.uid, delay=known.due - now)
+            return
+        self._blockages[stack.uid] = Blockage(message=message, due=float("inf"))
+        text = f"the deletion of Stack {stack.namespace}/{stack.name} is held up: {message}"
+        await self._home.emit_event(stack, type_="Warning", reason=deletion_blockers.TYPE, message=text)
+
+    async def _tell(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """An Event where the Stack came to rest in another way than before."""
+        old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
+        for text in after.get("warnings") or ():
+            if text not in (before.get("warnings") or ()):
+                await self._home.emit_event(stack, type_="Warning", reason="NoSuchResource", message=text)
+        if new["reason"] == breakpoint_waits.TYPE and old.get("message") != new["message"]:
+            await self._home.emit_event(stack, type_="Normal", reason=new["reason"], message=new["message"])
+        was_tampered, tampered = (conditions.find(each, conditions.TAMPERED) for each in (before, after))
+        if tampered.get("status") == "True" and was_tampered.get("message") != tampered["message"]:
+            await self._home.emit_event(stack, type_="Warning", reason=conditions.TAMPERED, message=tampered["message"])
+        news = check_result.announce(before, after)
+        if news is not None:
+            type_, reason, message = news
+            await self._home.emit_event(stack, type_=type_, reason=reason, message=message)
+        if news is not None or (old.get("status"), old.get("reason")) == (new["status"], new["reason"]):
+            return
+        is_stalled = conditions.find(after, "Stalled").get("status") == "True"
+        if new["status"] == "True" or is_stalled:
+            await self._home.emit_event(
+                stack, type_="Warning" if is_stalled else "Normal", reason=new["reason"], message=new["message"]
+            )

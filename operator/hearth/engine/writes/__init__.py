@@ -1,0 +1,1 @@
+"""Executes steps: fair queues, adaptive concurrency, one request each. Must not know why a step is taken."""

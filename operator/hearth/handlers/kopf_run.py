@@ -1,0 +1,23 @@
+"""One life of kopf, with our handlers and settings. It takes its time to import, as kopf comes with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import kopf
+
+from hearth.handlers import configuration, registry
+
+if TYPE_CHECKING:
+    from hearth.handlers.callbacks import Wakes
+    from hearth.kube.auth.credentials import CredentialSource
+
+
+async def live(source: CredentialSource, wakes: Wakes) -> None:
+    """Run until cancelled, or until some fault of the API server ends it."""
+    await kopf.operator(
+        registry=registry.make_registry(source, wakes),
+        settings=configuration.make_settings(),
+        standalone=True,
+        clusterwide=True,
+    )

@@ -1,0 +1,169 @@
+"""kopf, supervised, in a thread and event loop of its own.
+
+When kopf ends it cancels all tasks of its loop, and some faults of the API server end it; so nothing of ours lives in
+there, and it is begun anew. The engine's loop hears of it by `call_soon_threadsafe` alone, and never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import structlog
+
+from hearth import imports, supervision
+from hearth.handlers.callbacks import Wakes
+
+if TYPE_CHECKING:
+    from hearth.kube.auth.credentials import CredentialSource
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait for what, in seconds."""
+
+    first_pause: float = 1.0
+    longest_pause: float = 60.0
+    settled_after: float = 60.0
+    """A life that lasted longer makes the next pause the first again."""
+    stop: float = 4.0
+    """kopf may wait five seconds for handlers that hang; the whole process must have ended by then."""
+
+
+Life: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+"""Runs kopf until it is cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ears:
+    """What the rest of the process wants to hear; called in the loop that the frame was started in."""
+
+    on_kinds: Callable[[], None]
+    on_restart: Callable[[], None] = lambda: None
+
+
+class KopfFrame:
+    """One kopf, begun anew whenever it ends although nobody asked."""
+
+    def __init__(self, live: Callable[[Wakes], Life], ears: Ears, *, patience: Patience = Patience()) -> None:
+        """Use `make`, except in tests.
+
+        live: makes, of what its handlers may call, something that runs for one life.
+        """
+        self._ears = ears
+        self._patience = patience
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._life = live(Wakes(on_kinds=self._hear_kinds, on_started=self._started, on_ended=self._ended))
+        self._stopping = threading.Event()
+        self._is_up = False
+        self._inner: tuple[asyncio.AbstractEventLoop, Callable[[], bool]] | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._supervise, name="kopf", daemon=True)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether kopf has started and not ended."""
+        return self._is_up
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread is there."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin, in a thread of its own; call it in the loop that is to hear of things."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """End it; returns when it has ended or its patience is. The thread never keeps the process alive."""
+        self._stopping.set()
+        with self._lock:
+            if self._inner is not None:
+                loop, end = self._inner
+                loop.call_soon_threadsafe(end)
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join, self._patience.stop)
+
+    def _supervise(self) -> None:
+        pause: float | None = None
+        while not self._stopping.is_set():
+            lasted = self._live_once()
+            if self._stopping.is_set():
+                return
+            pause = find_pause(pause, lasted=lasted, patience=self._patience)
+            self._call(self._ears.on_restart)
+            self._stopping.wait(pause)
+
+    def _live_once(self) -> float:
+        """Run kopf until it ends; the seconds that it lasted."""
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            begun = loop.time()
+            error: BaseException | None = None
+            try:
+                runner.run(self._run_life(loop))
+            except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 -- whatever ends kopf, it is begun anew
+                error = raised
+            self._is_up = False
+            if not self._stopping.is_set():
+                log.warning("kopf ended although nobody asked, and is begun anew", error=repr(error))
+                log.debug("what ended kopf", exc_info=error)
+            return loop.time() - begun
+
+    async def _run_life(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            life = supervision.start(self._life(), name="kopf")
+            # Kopf's own flag is not used: whatever ends kopf, it would wait five seconds for whoever waits for the flag.
+            self._inner = (loop, life.cancel)
+        try:
+            await life
+        finally:
+            with self._lock:
+                self._inner = None
+
+    def _hear_kinds(self) -> None:
+        self._call(self._ears.on_kinds)
+
+    def _started(self) -> None:
+        self._is_up = True
+
+    def _ended(self) -> None:
+        self._is_up = False
+
+    def _call(self, action: Callable[[], None]) -> None:
+        """Have the other loop do it, unless that has ended already."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(action)
+
+
+def find_pause(before: float | None, *, lasted: float, patience: Patience) -> float:
+    """Seconds until the next life, after one that lasted so long and was begun after a pause of `before`."""
+    if before is None or lasted > patience.settled_after:
+        return patience.first_pause
+    return min(2 * before, patience.longest_pause)
+
+
+def make(source: CredentialSource, ears: Ears) -> KopfFrame:
+    """The frame as the operator uses it."""
+    return KopfFrame(lambda wakes: make_life(source, wakes), ears)
+
+
+def make_life(source: CredentialSource, wakes: Wakes) -> Life:
+    """What runs kopf once, with our handlers and settings."""
+
+    async def live() -> None:
+        # Here, in kopf's own thread: importing it takes its time, for which nobody else is to wait. It would take the
+        # official client library along, to know its objects when it is handed one; nobody here hands it any.
+        with imports.without("kubernetes"):
+            from hearth.handlers import kopf_run
+        await kopf_run.live(source, wakes)
+
+    return live

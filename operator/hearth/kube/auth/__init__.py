@@ -1,0 +1,1 @@
+"""Credentials for an API server: kubeconfig, service account, exec plugins. Must not send API requests."""

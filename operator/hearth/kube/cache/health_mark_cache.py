@@ -1,0 +1,111 @@
+"""All HealthMarks of the home cluster.
+
+Must not know what a mark means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+from hearth.engine.ports import MarkObject
+from hearth.kube.cache import child_cache, object_store
+from hearth.kube.cache.child_cache import Health
+from hearth.kube.cache.object_store import Store
+from hearth.kube.client import api_requests
+from hearth.kube.watch.reflector import Connection, Observer, Rules, Server, Watch
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+HEALTH_MARK = Kind(group=names.GROUP, version=names.VERSION, name="HealthMark", plural="healthmarks", namespaced=True)
+
+
+class Listener(Protocol):
+    """The part of the engine's listener that hears of HealthMarks."""
+
+    def on_mark(self, uid: str) -> None:
+        """A HealthMark came, changed or went."""
+
+
+class MarkCache:
+    """Every HealthMark, or those of one namespace. Its watch runs from `start` to `close`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        listener: Listener,
+        *,
+        namespace: str = "",
+        rules: Rules | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self._listener = listener
+        self._store: Store[MarkObject] = object_store.Store(self)
+        server = Server(connection=connection, rules=rules or Rules(), observer=observer)
+        self._watch = Watch(
+            server, api_requests.collection_path(HEALTH_MARK, namespace), self._store, name=HEALTH_MARK.key
+        )
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._watch.start()
+
+    async def close(self) -> None:
+        """End; the listener hears nothing more."""
+        await self._watch.close()
+
+    def health(self) -> list[Health]:
+        """How the watch is doing."""
+        return [child_cache.measure(HEALTH_MARK.key, self._watch, objects=len(self._store.records))]
+
+    def find_mark(self, uid: str) -> MarkObject | None:
+        """The HealthMark, or None once it is gone."""
+        return self._store.records.get(uid)
+
+    def marks(self) -> Collection[str]:
+        """The UIDs of all HealthMarks."""
+        return self._store.records.keys()
+
+    def put(self, raw: Object) -> MarkObject:
+        """Take in the answer to a write of our own; nobody is told, neither now nor when its event comes."""
+        return self._store.put(raw, passed=self._watch.version)
+
+    def parse(self, raw: Object) -> MarkObject:
+        """What is kept of a HealthMark."""
+        return parse_mark(raw)
+
+    def replace(self, old: MarkObject | None, new: MarkObject | None, *, is_ours: bool) -> None:
+        """A HealthMark came, changed or went."""
+        either = new or old
+        is_same = old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status)
+        if either is not None and not is_ours and not is_same:
+            self._listener.on_mark(either.uid)
+
+    def complete(self) -> None:
+        """A fresh list is there."""
+
+
+def parse_mark(raw: Object) -> MarkObject:
+    """A HealthMark as the engine sees it."""
+    metadata = raw["metadata"]
+    return MarkObject(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        resource_version=int(metadata["resourceVersion"]),
+        written_at=find_time(metadata.get("managedFields") or ()) or metadata.get("creationTimestamp", ""),
+        spec=raw.get("spec") or {},
+        status=raw.get("status") or {},
+    )
+
+
+def find_time(managed_fields: Iterable[Mapping[str, Any]]) -> str:
+    """When the spec was written last, "" where nobody knows."""
+    times = (
+        entry.get("time") or ""
+        for entry in managed_fields
+        if not entry.get("subresource") and "f:spec" in (entry.get("fieldsV1") or {})
+    )
+    return max(times, default="")

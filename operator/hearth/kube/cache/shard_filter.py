@@ -1,0 +1,87 @@
+"""Keeps a cache of Stacks to one share of them, and remembers of the others only that they are there.
+
+Stacks are their users' objects and carry no label of ours, so all of them are watched, and most are dropped at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.stack_tree import Node
+
+if TYPE_CHECKING:
+    from hearth.kube.watch.reflector import Handler
+    from hearth.model.sharding import Share
+    from hearth.model.stack_tree import StackTree
+
+Name: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+
+class Others:
+    """The handler of a watch before another handler, which sees its own share alone."""
+
+    def __init__(self, inner: Handler, share: Share, tree: StackTree) -> None:
+        """tree: learns of the others; of those that `inner` sees it learns elsewhere."""
+        self._tree = tree
+        self._inner = inner
+        self._share = share
+        self._names: dict[str, Name] = {}
+        """By UID."""
+        self._counts: Counter[Name] = Counter()
+        self._shown: set[str] = set()
+
+    def has_uid(self, uid: str) -> bool:
+        """Whether another process has a Stack of this UID."""
+        return uid in self._names
+
+    def has_name(self, namespace: str, name: str) -> bool:
+        """Whether another process has a Stack of this name."""
+        return (namespace, name) in self._counts
+
+    def on_listing(self) -> None:
+        """A fresh full set begins."""
+        self._shown = set()
+        self._inner.on_listing()
+
+    def on_object(self, raw: Object) -> None:
+        """An object that is there."""
+        metadata = raw["metadata"]
+        uid = metadata["uid"]
+        if self._share.has(uid):
+            self._inner.on_object(raw)
+            return
+        self._shown.add(uid)
+        parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
+        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent))
+        if uid not in self._names:
+            name = (metadata["namespace"], metadata["name"])
+            self._names[uid] = name
+            self._counts[name] += 1
+
+    def on_deleted(self, raw: Object) -> None:
+        """An object that is gone."""
+        uid = raw["metadata"]["uid"]
+        if self._share.has(uid):
+            self._inner.on_deleted(raw)
+        else:
+            self._drop(uid)
+
+    def on_synced(self, version: int | None) -> None:
+        """What the full set did not show is gone."""
+        for uid in self._names.keys() - self._shown:
+            self._drop(uid)
+        self._shown = set()
+        self._inner.on_synced(version)
+
+    def _drop(self, uid: str) -> None:
+        self._shown.discard(uid)
+        name = self._names.pop(uid, None)
+        if name is not None:
+            self._tree.drop(uid)
+            self._counts[name] -= 1
+            if not self._counts[name]:
+                del self._counts[name]

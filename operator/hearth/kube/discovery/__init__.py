@@ -1,0 +1,1 @@
+"""Served kinds and their OpenAPI schemas. Must not know who asks."""

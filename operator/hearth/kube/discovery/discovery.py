@@ -1,0 +1,145 @@
+"""Which kinds the API server serves, kept in memory and asked for again on demand.
+
+Must not know what the kinds are used for; their schemas are `hearth.kube.discovery.schemas`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from hearth.kube.client import salvage, skips
+from hearth.kube.client.connection import Connection
+from hearth.kube.discovery import single_flight
+from hearth.kube.discovery.schemas import Schemas
+from hearth.model import errors, limits
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+AGGREGATED = ",".join(
+    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
+)
+"""Everything in one answer; served since Kubernetes 1.26."""
+REFRESH_INTERVAL = 1.0
+"""Seconds between two questions, however many templates name kinds that are not there (yet)."""
+WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
+"""Of a group, version or kind, or its plural: they become parts of paths, unquoted."""
+VERBS = frozenset({"delete", "list", "patch", "watch"})
+"""What must be possible with a kind for its objects to be children: apply, watch, delete."""
+
+KindMap: TypeAlias = Mapping[tuple[str, str], Kind]
+"""By apiVersion and kind."""
+
+
+class Discovery:
+    """Implements `hearth.model.kinds.Kinds`; empty until the first `refresh`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        schemas: Schemas,
+        *,
+        on_change: Callable[[], None],
+        observer: skips.Counter | None = None,
+    ) -> None:
+        self._connection = connection
+        self._skips = skips.Skips("APIGroup", observer)
+        self._schemas = schemas
+        self._on_change = on_change
+        self._kinds: KindMap = {}
+        self._generation = 0
+        self.refresh = single_flight.Shared(self._refresh, interval=REFRESH_INTERVAL)
+        """Ask the server again. Callers at the same time share one question; raises `Refused` or `Unreachable`."""
+
+    @property
+    def generation(self) -> int:
+        """Rises whenever a kind came, went or changed its schema."""
+        return self._generation + self._schemas.generation
+
+    def find(self, api_version: str, kind: str) -> Kind | None:
+        """The kind, or None while the cluster does not serve it."""
+        return self._kinds.get((api_version, kind))
+
+    def all(self) -> Collection[Kind]:
+        """Every kind whose objects can be listed, watched, written and deleted."""
+        return self._kinds.values()
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        """Its OpenAPI v3 schema, or None where none was loaded."""
+        return self._schemas.find_schema(kind)
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
+        """What a `$ref` within a schema of `find_schema` points to."""
+        return self._schemas.find_definition(reference)
+
+    async def _refresh(self) -> None:
+        before = self.generation
+        answers = await asyncio.gather(
+            *(self._connection.request("GET", path, accept=AGGREGATED) for path in ("/api", "/apis"))
+        )
+        found = {(kind.api_version, kind.name): kind for answer in answers for kind in self._parse_answer(answer)}
+        if found != self._kinds:
+            self._kinds = found
+            self._generation += 1
+        await self._schemas.refresh()
+        if self.generation != before:
+            self._on_change()
+
+    def _parse_answer(self, answer: Object) -> Iterator[Kind]:
+        """All usable kinds of an answer."""
+        if answer.get("kind") != "APIGroupDiscoveryList":
+            raise errors.Unreachable(
+                f"discovery: expected an APIGroupDiscoveryList, found {answer.get('kind')!r}; "
+                "Hearth needs Kubernetes 1.26 or newer"
+            )
+        items = answer.get("items")
+        for group in items if isinstance(items, list) else ():
+            yield from self._parse_group(group)
+
+    def _parse_group(self, group: Any) -> Sequence[Kind]:
+        """The usable kinds of a group; what its own API server describes in a way that nobody can read has none."""
+        name = find_name(group)
+        found: list[Kind] = []
+        try:
+            is_whole = salvage.find_omission(group) is None
+            for version in group.get("versions") or ():
+                found += self._parse_version(name, version)
+        except (AttributeError, KeyError, TypeError):
+            is_whole = False
+        if not is_whole or not all(map(is_well_formed, found)):
+            self._skips.note({"uid": name, "name": name}, reason="discovery")
+        return [kind for kind in found if is_well_formed(kind)]
+
+    def _parse_version(self, group: str, entry: Object) -> Iterator[Kind]:
+        """The usable kinds of a group's version; as known before while its own API server does not answer."""
+        resources = entry.get("resources") or ()
+        if not resources and entry.get("freshness") == "Stale":
+            wanted = (group, entry["version"])
+            yield from (kind for kind in self._kinds.values() if (kind.group, kind.version) == wanted)
+        for resource in resources:
+            kind = (resource.get("responseKind") or {}).get("kind")
+            if kind and VERBS.issubset(resource.get("verbs") or ()):
+                yield Kind(
+                    group=group,
+                    version=entry["version"],
+                    name=kind,
+                    plural=resource["resource"],
+                    namespaced=resource.get("scope") == "Namespaced",
+                )
+
+
+def find_name(group: Any) -> str:
+    """Of a group; "" for the core group, and where it has none."""
+    metadata = group.get("metadata") if isinstance(group, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def is_well_formed(kind: Kind) -> bool:
+    """Whether its parts are words that can stand in a path."""
+    words: tuple[object, ...] = (kind.version, kind.name, kind.plural, *([kind.group] if kind.group else []))
+    return all(
+        isinstance(word, str) and len(word) <= limits.NAME_LENGTH and WORD.fullmatch(word) is not None for word in words
+    )

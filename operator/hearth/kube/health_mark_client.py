@@ -1,0 +1,43 @@
+"""`hearth.engine.ports.Marks` on a real API server: the HealthMarks of the home cluster, and their statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from hearth.kube.cache.health_mark_cache import HEALTH_MARK
+from hearth.kube.client import api_client, api_requests
+from hearth.model import errors
+
+if TYPE_CHECKING:
+    from hearth.engine.ports import MarkObject
+    from hearth.kube.cache.health_mark_cache import MarkCache
+    from hearth.kube.client.api_client import RequestObserver
+    from hearth.kube.client.connection import Connection
+    from hearth.model.child import Object
+
+
+class KubeMarks:
+    """What is known of HealthMarks by a cache that watches, and what is written of them."""
+
+    def __init__(self, connection: Connection, *, cache: MarkCache, observer: RequestObserver | None = None) -> None:
+        self._sender = api_client.Sender(connection, observer)
+        self._cache = cache
+
+    def find_mark(self, uid: str) -> MarkObject | None:
+        """The HealthMark, or None once it is gone."""
+        return self._cache.find_mark(uid)
+
+    def marks(self) -> Collection[str]:
+        """The UIDs of all HealthMarks."""
+        return self._cache.marks()
+
+    async def write_mark_status(self, mark: MarkObject, status: Object) -> None:
+        """Merge-patch the status of a HealthMark; one that is gone is fine."""
+        path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + "/status"
+        body = {"metadata": {"resourceVersion": str(mark.resource_version)}, "status": status}
+        try:
+            self._cache.put(await self._sender.send("patch", HEALTH_MARK, path, body=body))
+        except errors.Refused as refused:
+            if refused.code != 404:
+                raise

@@ -1,0 +1,1 @@
+"""Leader election by Leases. Must not know what the leader does."""

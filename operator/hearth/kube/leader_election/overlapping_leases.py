@@ -1,0 +1,68 @@
+"""Processes that share the same Stacks among another number: while the number changes, nobody begins on what they hold.
+
+Knows the Leases of one installation by their labels; must not know how one is won.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+from hearth.kube.client import api_requests
+from hearth.kube.objects import lease as lease_module
+from hearth.kube.objects.lease import LEASE
+from hearth.model.sharding import BUCKETS, Share
+
+if TYPE_CHECKING:
+    from hearth.kube.client.api_client import Sender
+    from hearth.model.child import Object
+
+LABEL_GROUP = "hearth.dev/workers"
+"""On a Lease: those that have it in common divide the same Stacks."""
+LABEL_SHARD = "hearth.dev/shard"
+SHARD = re.compile(r"(\d{1,3})-of-(\d{1,3})")
+
+
+def make_labels(group: str, share: Share) -> dict[str, str]:
+    """What a Lease says about what its holder works on."""
+    return {LABEL_GROUP: group, LABEL_SHARD: str(share)}
+
+
+def find_share(raw: Object) -> Share | None:
+    """What the holder of a Lease works on, if it says so."""
+    found = SHARD.fullmatch((raw["metadata"].get("labels") or {}).get(LABEL_SHARD, ""))
+    if found is None or not int(found[1]) < int(found[2]) <= BUCKETS:
+        return None
+    return Share(index=int(found[1]), count=int(found[2]))
+
+
+class Rivals:
+    """The Leases of the same group under which somebody else may work on Stacks of this share."""
+
+    def __init__(self, sender: Sender, *, namespace: str, group: str, share: Share) -> None:
+        self._sender = sender
+        self._path = api_requests.collection_path(LEASE, namespace)
+        self._group = group
+        self._share = share
+        self._heard: dict[str, tuple[int, float]] = {}
+        """By name the version last seen, and the loop's time when it was new."""
+
+    async def find(self) -> str:
+        """The name of one that is held, or may be; empty where there is none. Raises `Refused` or `Unreachable`."""
+        query = {"labelSelector": f"{LABEL_GROUP}={self._group}"}
+        page = await self._sender.send("list", LEASE, self._path, query=query)
+        return next((raw["metadata"]["name"] for raw in page.get("items") or () if self._is_rival(raw)), "")
+
+    def _is_rival(self, raw: Object) -> bool:
+        share = find_share(raw)
+        if share is None or share.count == self._share.count or not share.overlaps(self._share):
+            return False
+        lease = lease_module.parse_lease(raw)
+        now = asyncio.get_running_loop().time()
+        name = raw["metadata"]["name"]
+        version, heard_at = self._heard.get(name, (0, now))
+        if version != lease.version:
+            heard_at = now
+            self._heard[name] = (lease.version, now)
+        return bool(lease.holder) and now < heard_at + lease.seconds

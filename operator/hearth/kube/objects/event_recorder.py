@@ -1,0 +1,192 @@
+"""Events about a Stack as `kubectl describe` shows them: the same words again only raise a count.
+
+Must not know what is worth an Event. Nothing here raises: an Event that is lost has cost nobody anything.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import structlog
+
+from hearth.engine.ports import StackObject
+from hearth.kube.client import api_requests
+from hearth.kube.client.api_client import Sender
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.retry import api_errors
+
+log = structlog.get_logger(__name__)
+
+KIND = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
+MESSAGE_LENGTH = 1024
+"""Bytes; what the API allows in the newer of its two kinds of Event."""
+NAME_LENGTH = 200
+UNSCOPED = "default"
+"""Where Events about objects of cluster scope stand."""
+REMEMBERED = 4096
+"""Events whose count is known without asking."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """Something that was said about a Stack."""
+
+    type_: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What an Event is about, and where it stands for that."""
+
+    namespace: str
+    involved: Object
+
+
+class EventRecorder:
+    """Posts Events."""
+
+    def __init__(self, sender: Sender, *, now: Callable[[], float]) -> None:
+        """now: seconds since the epoch."""
+        self._sender = sender
+        self._now = now
+        self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        """By namespace and name of the Event, the latest last."""
+
+    async def emit(self, stack: StackObject, occurrence: Occurrence) -> None:
+        """Post it, or count it once more; a failure is logged, never raised."""
+        name = event_name(stack, occurrence)
+        try:
+            try:
+                await self._count(about_stack(stack), name, occurrence)
+            except errors.Refused as refused:
+                if not is_terminating(refused):
+                    raise
+                await self._count(about_namespace(stack.namespace), name, occurrence)
+        except (errors.Refused, errors.Unreachable) as error:
+            log.warning(
+                "event not posted", stack=f"{stack.namespace}/{stack.name}", reason=occurrence.reason, error=str(error)
+            )
+
+    async def emit_about_source(self, ref: ObjectRef, *, uid: str, occurrence: Occurrence) -> None:
+        """The same about a ConfigMap or Secret."""
+        involved: Object = {
+            "apiVersion": "v1",
+            "kind": ref.kind,
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "uid": uid,
+        }
+        name = name_event(ref.name, uid, occurrence)
+        try:
+            await self._count(About(namespace=ref.namespace, involved=involved), name, occurrence)
+        except (errors.Refused, errors.Unreachable) as error:
+            log.warning("event not posted", object=str(ref), reason=occurrence.reason, error=str(error))
+
+    async def _count(self, about: About, name: str, occurrence: Occurrence) -> None:
+        key = (about.namespace, name)
+        path = api_requests.object_path(KIND, about.namespace, name)
+        count = self._counts.get(key)
+        if count is None:
+            if await self._create(about, name, occurrence):
+                return self._remember(key, 1)
+            # Posted by an earlier process.
+            count = int((await self._sender.send("get", KIND, path)).get("count") or 1)
+        patch: Object = {"count": count + 1, "lastTimestamp": self._timestamp()}
+        try:
+            await self._sender.send("patch", KIND, path, body=patch)
+        except errors.Refused as refused:
+            # The server forgets Events after an hour.
+            if refused.code != 404 or not await self._create(about, name, occurrence):
+                raise
+            count = 0
+        return self._remember(key, count + 1)
+
+    async def _create(self, about: About, name: str, occurrence: Occurrence) -> bool:
+        """Post a new Event; False where there is one of that name."""
+        path = api_requests.collection_path(KIND, about.namespace)
+        try:
+            await self._sender.send("create", KIND, path, body=make_event(about, name, occurrence, self._timestamp()))
+        except errors.Refused as refused:
+            if refused.code != 409:
+                raise
+            return False
+        return True
+
+    def _remember(self, key: tuple[str, str], count: int) -> None:
+        self._counts[key] = count
+        self._counts.move_to_end(key)
+        if len(self._counts) > REMEMBERED:
+            self._counts.popitem(last=False)
+
+    def _timestamp(self) -> str:
+        return datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def event_name(stack: StackObject, occurrence: Occurrence) -> str:
+    """The same for the same words about the same Stack, so that they meet in one Event."""
+    return name_event(stack.name, stack.uid, occurrence)
+
+
+def name_event(name: str, uid: str, occurrence: Occurrence) -> str:
+    """The same for the object of that name and UID."""
+    said = names.digest(uid, occurrence.type_, occurrence.reason, occurrence.message)
+    return f"{names.shorten(name, length=NAME_LENGTH)}.{said}"
+
+
+def about_stack(stack: StackObject) -> About:
+    """Beside the Stack, where `kubectl describe` finds it."""
+    involved: Object = {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "Stack",
+        "name": stack.name,
+        "namespace": stack.namespace,
+        "uid": stack.uid,
+        "resourceVersion": str(stack.resource_version),
+    }
+    return About(namespace=stack.namespace, involved=involved)
+
+
+def about_namespace(name: str) -> About:
+    """About the namespace itself, which is on its way out, so that nothing new can be made in it."""
+    return About(namespace=UNSCOPED, involved={"apiVersion": "v1", "kind": "Namespace", "name": name})
+
+
+def is_terminating(refused: errors.Refused) -> bool:
+    """Whether an Event was refused since its namespace is on its way out."""
+    reaction = api_errors.classify(refused.code, refused.status, kind=KIND, body_size=0)
+    return isinstance(reaction, api_errors.NamespaceTerminating)
+
+
+def make_event(about: About, name: str, occurrence: Occurrence, timestamp: str) -> Object:
+    """The Event to post."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": about.namespace},
+        "involvedObject": about.involved,
+        "type": occurrence.type_,
+        "reason": occurrence.reason,
+        "message": cut(occurrence.message),
+        "count": 1,
+        "firstTimestamp": timestamp,
+        "lastTimestamp": timestamp,
+        "source": {"component": "hearth"},
+        "reportingComponent": "hearth",
+        "reportingInstance": "hearth",
+    }
+
+
+def cut(message: str) -> str:
+    """The message, or its beginning where it is too long; never half a character."""
+    raw = message.encode()
+    if len(raw) <= MESSAGE_LENGTH:
+        return message
+    ellipsis = "…"
+    return raw[: MESSAGE_LENGTH - len(ellipsis.encode())].decode(errors="ignore") + ellipsis

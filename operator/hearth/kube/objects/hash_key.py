@@ -1,0 +1,102 @@
+"""The key of all keyed hashes: made once, kept in a Secret of the operator's namespace.
+
+Must not know what is hashed with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+
+from hearth.kube.client import api_requests
+from hearth.kube.client.api_client import Sender
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+SECRETS = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
+NAMESPACES = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
+NAME = "hearth-hash-key"
+FIELD = "key"
+LENGTH = 32
+"""Bytes; as long as the hash that it is for."""
+
+
+class BrokenHashKey(errors.HearthError):
+    """The Secret is there and holds no key; an administrator must look."""
+
+
+async def get_hash_key(sender: Sender, namespace: str, *, entropy: Callable[[int], bytes]) -> bytes:
+    """The key, made here where there is none; the namespace too. Raises BrokenHashKey.
+
+    entropy: gives that many random bytes.
+    """
+    key = await find_hash_key(sender, namespace)
+    if key is not None:
+        return key
+    made = entropy(LENGTH)
+    if await create_secret(sender, namespace, made):
+        return made
+    # Somebody was quicker; that key counts, for objects may carry its hashes by now.
+    key = await find_hash_key(sender, namespace)
+    if key is None:
+        raise errors.Unreachable(f"secret/{NAME} in namespace {namespace} comes and goes; try again")
+    return key
+
+
+async def find_hash_key(sender: Sender, namespace: str) -> bytes | None:
+    """The key that is stored, if there is one."""
+    try:
+        secret = await sender.send("get", SECRETS, api_requests.object_path(SECRETS, namespace, NAME))
+    except errors.Refused as refused:
+        if refused.code != 404:
+            raise
+        return None
+    return parse_key(secret, namespace)
+
+
+def parse_key(secret: Object, namespace: str) -> bytes:
+    """The key in the Secret."""
+    data = secret.get("data")
+    text = data.get(FIELD, "") if isinstance(data, dict) else ""
+    try:
+        key = base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        key = b""
+    if len(key) != LENGTH:
+        raise BrokenHashKey(
+            f"secret/{NAME} in namespace {namespace}: data.{FIELD} must be {LENGTH} bytes in base 64, "
+            f"found {len(key)}; restore it, or delete the Secret and a new key is made"
+        )
+    return key
+
+
+async def create_secret(sender: Sender, namespace: str, key: bytes) -> bool:
+    """Store a new key; False where somebody else has stored one."""
+    body: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": NAME, "namespace": namespace, "labels": {"app.kubernetes.io/part-of": "hearth"}},
+        # Another key under the same name would make every hash unknown.
+        "immutable": True,
+        "data": {FIELD: base64.b64encode(key).decode()},
+    }
+    code = await create(sender, SECRETS, body)
+    if code == 404:
+        namespace_body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        await create(sender, NAMESPACES, namespace_body)
+        code = await create(sender, SECRETS, body)
+    return code == 201
+
+
+async def create(sender: Sender, kind: Kind, body: Object) -> int:
+    """201 where it was created, 409 where it is there already, 404 where its namespace is missing."""
+    path = api_requests.collection_path(kind, body["metadata"].get("namespace", ""))
+    try:
+        await sender.send("create", kind, path, body=body)
+    except errors.Refused as refused:
+        if refused.code not in (404, 409):
+            raise
+        return refused.code
+    return 201

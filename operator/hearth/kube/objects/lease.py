@@ -1,0 +1,129 @@
+"""One Lease (coordination.k8s.io/v1): what it says, and the requests that read and change it.
+
+Every change states the version that was read, so that of two candidates one is refused. Must not know when a lease is
+to be taken or renewed: `hearth.kube.leader_election.leader_elector` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hearth.kube.client import api_requests
+from hearth.kube.client.api_client import Sender
+from hearth.kube.objects import hash_key
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+LEASE = Kind(group="coordination.k8s.io", version="v1", name="Lease", plural="leases", namespaced=True)
+LABELS = {"app.kubernetes.io/part-of": "hearth"}
+NOT_FOUND = 404
+CONFLICT = 409
+MOST = 2**31 - 2
+"""The highest number that is read: with one more it fits into the field yet."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """What a Lease says in one state of it."""
+
+    holder: str
+    """Empty: nobody."""
+    seconds: float
+    """For which a renewal holds."""
+    transitions: int
+    """How often the holder was another one."""
+    version: int
+
+
+def parse_lease(raw: Object) -> Lease:
+    """What the object says; what it leaves out counts as nobody's, and so does what makes no sense."""
+    stated = raw.get("spec")
+    spec = stated if isinstance(stated, dict) else {}
+    holder = spec.get("holderIdentity")
+    return Lease(
+        holder=holder if isinstance(holder, str) else "",
+        seconds=float(read_count(spec, "leaseDurationSeconds")),
+        transitions=read_count(spec, "leaseTransitions"),
+        version=int(raw["metadata"]["resourceVersion"]),
+    )
+
+
+def read_count(spec: Object, field: str) -> int:
+    """The whole number in that field; 0 where there is none. It is not above what the API server takes."""
+    value = spec.get(field)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        return 0
+    return min(value, MOST)
+
+
+class LeaseClient:
+    """The requests about one Lease. Each raises `Refused` or `Unreachable`."""
+
+    def __init__(
+        self, sender: Sender, *, namespace: str, name: str, labels: Mapping[str, str], patience: float
+    ) -> None:
+        """labels: that it is to carry; patience: seconds for one answer; a request that hangs must not use up the whole time for renewing."""
+        self._sender = sender
+        self._namespace = namespace
+        self._name = name
+        self._labels = {**LABELS, **labels}
+        self._patience = patience
+        self._path = api_requests.object_path(LEASE, namespace, name)
+
+    async def find(self) -> Lease | None:
+        """The Lease as it is now, if there is one."""
+        try:
+            return parse_lease(await self._limit(self._sender.send("get", LEASE, self._path)))
+        except errors.Refused as refused:
+            if refused.code != NOT_FOUND:
+                raise
+            return None
+
+    async def create(self, spec: Object) -> Lease | None:
+        """The new Lease; None where somebody else made one. Its namespace is made as well where it is missing."""
+        try:
+            return await self._create(spec)
+        except errors.Refused as refused:
+            if refused.code != NOT_FOUND:
+                raise
+        namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
+        await self._limit(hash_key.create(self._sender, hash_key.NAMESPACES, namespace))
+        return await self._create(spec)
+
+    async def change(self, lease: Lease, spec: Object) -> Lease | None:
+        """The Lease with these fields changed; None where it is no longer as it was read, or gone."""
+        body = {"metadata": {"resourceVersion": str(lease.version), "labels": self._labels}, "spec": spec}
+        try:
+            return parse_lease(await self._limit(self._sender.send("patch", LEASE, self._path, body=body)))
+        except errors.Refused as refused:
+            if refused.code not in (NOT_FOUND, CONFLICT):
+                raise
+            return None
+
+    async def _create(self, spec: Object) -> Lease | None:
+        body: Object = {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.name,
+            "metadata": {"name": self._name, "namespace": self._namespace, "labels": self._labels},
+            "spec": spec,
+        }
+        path = api_requests.collection_path(LEASE, self._namespace)
+        try:
+            return parse_lease(await self._limit(self._sender.send("create", LEASE, path, body=body)))
+        except errors.Refused as refused:
+            if refused.code != CONFLICT:
+                raise
+            return None
+
+    async def _limit(self, sending: Coroutine[Any, Any, Answer]) -> Answer:
+        try:
+            async with asyncio.timeout(self._patience):
+                return await sending
+        except TimeoutError as error:
+            raise errors.Unreachable(f"no answer about {self._path} within {self._patience:g} s") from error

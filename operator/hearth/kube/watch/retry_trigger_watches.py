@@ -1,0 +1,248 @@
+"""Watches over what refusals hang on: begun while somebody waits for it, metadata alone, without any selector of ours.
+
+Keeps no objects: that something changed is all that is told. Must not know who waits, nor what is tried then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
+
+import structlog
+
+from hearth import supervision
+from hearth.kube.client import api_requests
+from hearth.kube.watch import webhook_services
+from hearth.kube.watch.reflector import Server, Watch
+from hearth.kube.watch.watch_errors import Reason
+from hearth.model import errors, limits
+from hearth.model.child import Object
+from hearth.model.kinds import Kind, Kinds
+from hearth.plan.retry import retry_triggers
+from hearth.plan.retry.retry_triggers import Cause, Source
+
+log = structlog.get_logger(__name__)
+
+INTERVAL = 1.0
+"""Seconds between two notices of one cause: a quota in a busy namespace changes many times a second."""
+ASK_AGAIN = 600.0
+"""Seconds after which a watch that our account may not have is asked for once more."""
+
+
+class Listener(Protocol):
+    """The part of the engine's listener that hears of causes."""
+
+    def on_cause(self, cause: Cause) -> None:
+        """It changed, or may have."""
+
+
+class Notices:
+    """Tells of each cause at once, then at most once an interval."""
+
+    def __init__(self, tell: Callable[[Cause], None]) -> None:
+        self._tell = tell
+        self._told: dict[Cause, float] = {}
+        """When, by the loop's clock."""
+        self._planned: dict[Cause, Callable[[], None]] = {}
+        """What cancels the notice."""
+
+    def post(self, cause: Cause) -> None:
+        """It changed."""
+        if cause in self._planned:
+            return
+        loop = asyncio.get_running_loop()
+        due = self._told.get(cause, float("-inf")) + INTERVAL
+        if due > loop.time():
+            self._planned[cause] = supervision.call_later(due - loop.time(), lambda: self._send(cause))
+        else:
+            self._send(cause)
+
+    def forget(self, cause: Cause) -> None:
+        """Nobody waits for it."""
+        self._told.pop(cause, None)
+        planned = self._planned.pop(cause, None)
+        if planned is not None:
+            planned()
+
+    def _send(self, cause: Cause) -> None:
+        self._planned.pop(cause, None)
+        self._told[cause] = asyncio.get_running_loop().time()
+        self._tell(cause)
+
+
+class SourceWatch:
+    """One source, watched for one or more causes; the handler of its watch, and its observer."""
+
+    def __init__(
+        self, source: Source, *, server: Server, on_change: Callable[[], None], on_forbidden: Callable[[], None]
+    ) -> None:
+        self.source = source
+        self.causes: set[Cause] = set()
+        self._observer = server.observer
+        self._on_change = on_change
+        self._on_forbidden = on_forbidden
+        self._is_listing = False
+        self._server = Server(
+            connection=server.connection, rules=server.rules, has_watch_list=server.has_watch_list, observer=self
+        )
+        self._watch: Watch | None = None
+
+    def start(self, kind: Kind) -> None:
+        """Begin."""
+        selector = {"fieldSelector": f"metadata.name={self.source.name}"} if self.source.name else {}
+        if self.source.labels:
+            selector["labelSelector"] = self.source.labels
+        path = api_requests.collection_path(kind, self.source.namespace)
+        self._watch = Watch(self._server, path, self, name=kind.key, selector=selector, metadata_only=True)
+        self._watch.start()
+
+    async def close(self) -> None:
+        """End."""
+        if self._watch is not None:
+            await self._watch.close()
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """As the observer of the watch."""
+        if self._observer is not None:
+            self._observer.on_watch_restart(kind=kind, reason=reason)
+        if reason == Reason.FORBIDDEN:
+            self._on_forbidden()
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """As the observer of the watch."""
+        if self._observer is not None:
+            self._observer.on_skipped_object(kind=kind, reason=reason)
+
+    def on_limit(self, limit: str) -> None:
+        """As the observer of the watch."""
+        if self._observer is not None:
+            self._observer.on_limit(limit)
+
+    def on_listing(self) -> None:
+        """What is shown now was there before."""
+        self._is_listing = True
+
+    def on_object(self, raw: Object) -> None:  # noqa: ARG002 -- that it came is all that is told
+        """It came or changed."""
+        if not self._is_listing:
+            self._on_change()
+
+    def on_deleted(self, raw: Object) -> None:  # noqa: ARG002 -- likewise
+        """It went."""
+        self._on_change()
+
+    def on_synced(self, version: int | None) -> None:  # noqa: ARG002 -- likewise
+        """What changed before this moment, nobody saw."""
+        self._is_listing = False
+        self._on_change()
+
+
+class CauseWatches:
+    """The watches for all causes that are waited for. To be used in one event loop."""
+
+    def __init__(self, server: Server, kinds: Kinds, listener: Listener) -> None:
+        """Nothing is asked before `watch`. server: shared with other watches, whose return tells of the server's."""
+        self._server = server
+        self._kinds = kinds
+        self._notices = Notices(listener.on_cause)
+        self._causes: set[Cause] = set()
+        self._watches: dict[Source, SourceWatch] = {}
+        self._denied: dict[Source, float] = {}
+        """What our account may not watch: until when nobody asks again, by the loop's time."""
+        self._said: set[str] = set()
+        self._running: set[asyncio.Task[None]] = set()
+        self._finding: asyncio.Task[None] | None = None
+        server.on_return = self._on_return
+
+    def watch(self, cause: Cause) -> None:
+        """Tell of its changes from now on."""
+        is_new = cause not in self._causes
+        self._causes.add(cause)
+        # What could not be watched before may be by now: one that was too many, a right that was missing.
+        for source in retry_triggers.find_sources(cause):
+            self._attach(source, cause)
+        if is_new and cause == retry_triggers.WEBHOOKS:
+            self._finding = self._run(self._attach_services, name="find the Services of webhooks")
+
+    def keep(self, wanted: Collection[Cause]) -> None:
+        """End what none of these needs."""
+        for cause in [cause for cause in self._causes if cause not in wanted]:
+            self._causes.discard(cause)
+            self._notices.forget(cause)
+        now = asyncio.get_running_loop().time()
+        self._denied = {source: until for source, until in self._denied.items() if until > now}
+        for source, each in list(self._watches.items()):
+            each.causes &= self._causes
+            if not each.causes:
+                self._end(source)
+
+    async def close(self) -> None:
+        """End all of them; the listener hears nothing more."""
+        self.keep(())
+        if self._finding is not None:
+            self._finding.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _attach(self, source: Source, cause: Cause) -> None:
+        """Let changes there be told as changes of the cause."""
+        each = self._watches.get(source) or self._begin(source)
+        if each is not None:
+            each.causes.add(cause)
+
+    async def _attach_services(self) -> None:
+        """Without the right to look, or without the server, webhooks are told of by their configuration alone."""
+        with contextlib.suppress(errors.Refused, errors.Unreachable):
+            source = await webhook_services.get_source(self._server.connection, self._kinds)
+            if source is not None and retry_triggers.WEBHOOKS in self._causes:
+                self._attach(source, retry_triggers.WEBHOOKS)
+
+    def _run(self, work: supervision.Work, *, name: str) -> asyncio.Task[None]:
+        task = supervision.spawn("cause", work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    def _begin(self, source: Source) -> SourceWatch | None:
+        is_denied = self._denied.get(source, 0.0) > asyncio.get_running_loop().time()
+        kind = self._kinds.find(source.api_version, source.kind)
+        if is_denied or kind is None:
+            return None
+        if len(self._watches) >= limits.CAUSE_WATCHES:
+            if self._server.observer is not None:
+                self._server.observer.on_limit("cause-watches")
+            return None
+        made = self._watches[source] = SourceWatch(
+            source,
+            server=self._server,
+            on_change=lambda: self._post(made.causes),
+            on_forbidden=lambda: self._give_up(source),
+        )
+        made.start(kind)
+        return made
+
+    def _end(self, source: Source) -> None:
+        each = self._watches.pop(source, None)
+        if each is not None:
+            self._run(each.close, name=f"end of the watch of {source.kind}")
+
+    def _give_up(self, source: Source) -> None:
+        """Without the right to watch nobody is told, and retries come by themselves."""
+        self._denied[source] = asyncio.get_running_loop().time() + ASK_AGAIN
+        if source.kind not in self._said:
+            self._said.add(source.kind)
+            log.warning(
+                "may not watch what refusals hang on; they are retried by themselves",
+                kind=source.kind,
+                namespace=source.namespace,
+            )
+        self._end(source)
+
+    def _on_return(self) -> None:
+        if retry_triggers.SERVER in self._causes:
+            self._post([retry_triggers.SERVER])
+
+    def _post(self, changed: Iterable[Cause]) -> None:
+        for cause in tuple(changed):
+            self._notices.post(cause)

@@ -1,0 +1,43 @@
+"""Which Services answer the webhooks that can refuse a write: whoever waits for one of them is told by its endpoints.
+
+Must not know who waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearth.kube.client import api_requests
+from hearth.kube.watch.reflector import Connection
+from hearth.model.child import Object
+from hearth.model.kinds import Kinds
+from hearth.plan.retry.retry_triggers import Source
+
+API_VERSION = "admissionregistration.k8s.io/v1"
+CONFIGURATIONS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+LABEL_SERVICE = "kubernetes.io/service-name"
+"""What every EndpointSlice says of whom it belongs to."""
+
+
+async def get_source(connection: Connection, kinds: Kinds) -> Source | None:
+    """The endpoints of all these Services; None where there is none. Raises `Refused` or `Unreachable`."""
+    names: set[str] = set()
+    for name in CONFIGURATIONS:
+        kind = kinds.find(API_VERSION, name)
+        if kind is not None:
+            listed = await connection.request("GET", api_requests.collection_path(kind))
+            names.update(find_services(listed.get("items") or ()))
+    if not names:
+        return None
+    # One watch for all: a Service of the same name in another namespace is worth one try too many.
+    selector = f"{LABEL_SERVICE} in ({','.join(sorted(names))})"
+    return Source(api_version="discovery.k8s.io/v1", kind="EndpointSlice", labels=selector)
+
+
+def find_services(configurations: list[Object] | tuple[()]) -> Iterator[str]:
+    """The names of the Services whose silence refuses a write."""
+    for configuration in configurations:
+        for webhook in configuration.get("webhooks") or ():
+            service = (webhook.get("clientConfig") or {}).get("service")
+            if service is not None and webhook.get("failurePolicy", "Fail") != "Ignore":
+                yield service["name"]

@@ -1,0 +1,170 @@
+"""The CustomResourceDefinitions as data, made from the pydantic models of `hearth.model.api.stack` and its neighbours.
+
+Knows what Kubernetes calls a structural schema, and how pydantic's JSON schema differs from one; must not know where
+the result is written to.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pydantic
+
+from hearth.model import names
+from hearth.model.api import health_mark, stack
+
+DROPPED = frozenset({"title", "$defs", "additionalProperties", "properties", "items", "anyOf", "$ref", "const"})
+"""Words of pydantic's schema that are left out or written in another way."""
+ANYTHING = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
+"""Only with both of these does the API server take any value at all, null among them."""
+READING_ORDER = ("description", "type", "format", "enum", "default")
+"""The words that come first in each node; what is within it comes last."""
+
+PRINTER_COLUMNS = (
+    {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
+    {"name": "Resources", "type": "string", "jsonPath": ".status.summary", "description": "Ready of all wanted."},
+    {"name": "Revision", "type": "integer", "jsonPath": ".status.revision"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    {
+        "name": "Message",
+        "type": "string",
+        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
+        "description": "What is waited for, or what is wrong.",
+        "priority": 1,
+    },
+)
+
+
+MARK_COLUMNS = (
+    {"name": "Stack", "type": "string", "jsonPath": ".spec.stackName"},
+    {"name": "Resource", "type": "string", "jsonPath": ".spec.resource"},
+    {"name": "Target", "type": "string", "jsonPath": ".spec.target.name"},
+    {"name": "Unhealthy", "type": "boolean", "jsonPath": ".spec.markUnhealthy"},
+    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
+    {"name": "Resolved", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Resolved")].reason'},
+    {"name": "Replaced by", "type": "string", "jsonPath": ".status.replacedBy.name"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    {
+        "name": "Message",
+        "type": "string",
+        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
+        "description": "What is wrong with the mark, or what became of it.",
+        "priority": 1,
+    },
+)
+
+
+def make_stack_crd() -> dict[str, Any]:
+    """The CustomResourceDefinition of Stack, ready to be applied."""
+    words = {"kind": "Stack", "plural": "stacks", "singular": "stack", "shortNames": ["stk"]}
+    return make_crd(stack.Stack, words=words, columns=PRINTER_COLUMNS)
+
+
+def make_mark_crd() -> dict[str, Any]:
+    """The CustomResourceDefinition of HealthMark, ready to be applied."""
+    words = {"kind": "HealthMark", "plural": "healthmarks", "singular": "healthmark", "shortNames": ["mark"]}
+    return make_crd(health_mark.HealthMark, words=words, columns=MARK_COLUMNS)
+
+
+def make_crds() -> tuple[dict[str, Any], ...]:
+    """All CustomResourceDefinitions of Hearth."""
+    return make_stack_crd(), make_mark_crd()
+
+
+def make_crd(
+    model: type[pydantic.BaseModel], *, words: Mapping[str, Any], columns: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The CustomResourceDefinition of a namespaced kind with a status. words: what it is called."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{words['plural']}.{names.GROUP}"},
+        "spec": {
+            "group": names.GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": words["kind"],
+                "listKind": f"{words['kind']}List",
+                **{key: words[key] for key in ("plural", "singular", "shortNames")},
+                "categories": ["hearth"],
+            },
+            "versions": [
+                {
+                    "name": names.VERSION,
+                    "served": True,
+                    "storage": True,
+                    "additionalPrinterColumns": [dict(column) for column in columns],
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": make_root_schema(model)},
+                }
+            ],
+        },
+    }
+
+
+def make_root_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """The structural schema of a whole object whose fields besides the metadata `model` describes."""
+    schema = make_structural_schema(model)
+    # The API server describes and validates these three itself, and allows no more to be said of them.
+    header = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    return {**schema, "properties": {**header, **schema["properties"]}}
+
+
+def make_structural_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """The structural schema of `model`."""
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    return convert(schema, definitions=schema.get("$defs", {}))
+
+
+def convert(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """A node of pydantic's schema as a node of a structural schema: all in place, no null, no title."""
+    schema = resolve(schema, definitions=definitions)
+    converted = {key: value for key, value in schema.items() if key not in DROPPED}
+    if converted.get("default", ...) is None:
+        del converted["default"]
+    if "description" in converted:
+        converted["description"] = unwrap(converted["description"])
+    if "const" in schema:
+        converted["enum"] = [schema["const"]]
+    if "type" not in converted and "x-kubernetes-int-or-string" not in converted:
+        converted |= ANYTHING
+    first = {word: converted[word] for word in READING_ORDER if word in converted}
+    last = convert_inner(schema, definitions=definitions)
+    return {**first, **{word: value for word, value in converted.items() if word not in first}, **last}
+
+
+def convert_inner(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node says of the nodes within it."""
+    inner: dict[str, Any] = {}
+    if "properties" in schema:
+        inner["properties"] = {
+            name: convert(value, definitions=definitions) for name, value in schema["properties"].items()
+        }
+    elif schema.get("additionalProperties") is True:
+        inner["additionalProperties"] = dict(ANYTHING)
+    elif isinstance(schema.get("additionalProperties"), Mapping):
+        inner["additionalProperties"] = convert(schema["additionalProperties"], definitions=definitions)
+    if "items" in schema:
+        inner["items"] = convert(schema["items"], definitions=definitions)
+    return inner
+
+
+def resolve(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """`schema` with what it refers to put in its place; its own words win, `X or null` becomes X."""
+    own = dict(schema)
+    while "$ref" in own or "anyOf" in own:
+        if "$ref" in own:
+            target = definitions[own.pop("$ref").removeprefix("#/$defs/")]
+        else:
+            (target,) = (choice for choice in own.pop("anyOf") if choice.get("type") != "null")
+        own = {**target, **own}
+    return own
+
+
+def unwrap(description: str) -> str:
+    """`description` with each paragraph on one line, as whoever prints it breaks the lines anew."""
+    paragraphs = inspect.cleandoc(description).split("\n\n")
+    return "\n\n".join(" ".join(line.strip() for line in paragraph.splitlines()) for paragraph in paragraphs)

@@ -1,0 +1,103 @@
+"""What a HealthMark may say, as pydantic models. Source of its CRD, as `hearth.model.api.stack` is of the Stack's."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import pydantic
+from pydantic.config import JsonDict
+
+from hearth.model.api.base import ApiModel
+from hearth.model.api.stack_status import Condition
+
+REASON_LIMIT = 1_024
+PATH_RULE = "^[a-z][a-zA-Z0-9]{0,39}(/[a-z][a-zA-Z0-9]{0,39}){0,7}$"
+"""A resource's name, or a way to one in nested Stacks: eight names at most."""
+
+ResourcePath: TypeAlias = Annotated[str, pydantic.Field(max_length=327, pattern=PATH_RULE)]
+ObjectName: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=253)]
+
+ONE_TARGET: JsonDict = {
+    "rule": "has(self.target) ? !has(self.stackName) && !has(self.resource) : has(self.stackName) && has(self.resource)",
+    "message": "exactly one of them must be given: target, or stackName and resource",
+}
+SAME_TARGET: JsonDict = {
+    "rule": "has(self.target) == has(oldSelf.target)"
+    " && (has(self.target) ? self.target == oldSelf.target"
+    " : has(self.stackName) && has(oldSelf.stackName) && self.stackName == oldSelf.stackName"
+    " && has(self.resource) && has(oldSelf.resource) && self.resource == oldSelf.resource)",
+    "message": "a mark speaks of one thing for good; make another HealthMark for another one",
+}
+
+
+class Target(ApiModel):
+    """An object in the mark's own namespace, or of cluster scope, that is a child of a Stack of that namespace."""
+
+    api_version: str = pydantic.Field(min_length=1, max_length=317)
+    """Group and version of its kind, as in `apps/v1`."""
+    kind: str = pydantic.Field(min_length=1, max_length=63)
+    """Its kind."""
+    name: ObjectName
+    """Its name."""
+
+
+class HealthMarkSpec(ApiModel):
+    """Which object does well or not, and why."""
+
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_TARGET, SAME_TARGET]})
+
+    stack_name: ObjectName | None = None
+    """The Stack, in the mark's own namespace, that the resource is part of."""
+    resource: ResourcePath | None = None
+    """The name of the resource in the Stack's template; `cache/db` is the resource `db` of the Stack that `cache` is."""
+    target: Target | None = None
+    """The object itself, in the place of `stackName` and `resource`."""
+    mark_unhealthy: bool
+    """Whether the object does badly. `false` takes back what was said before, by whomever; of a healthy one it changes nothing."""
+    reason: str | None = pydantic.Field(default=None, max_length=REASON_LIMIT)
+    """Why, in words for people. Without it, that this HealthMark says so."""
+
+
+class Successor(ApiModel):
+    """The object that stands for the resource now."""
+
+    api_version: str
+    """Group and version of its kind."""
+    kind: str
+    """Its kind."""
+    name: str
+    """Its name."""
+    namespace: str | None = None
+    """Its namespace, where it has one."""
+    uid: str
+    """Its UID."""
+
+
+class HealthMarkStatus(ApiModel):
+    """What became of the mark."""
+
+    observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
+    """The `metadata.generation` that this was said of."""
+    observed_uid: str | None = pydantic.Field(default=None, alias="observedUID")
+    """The one object that the mark is bound to; it never means another one."""
+    stack_name: str | None = None
+    """The Stack that this object belongs to."""
+    resource: str | None = None
+    """The resource that it stands for."""
+    replaced_by: Successor | None = None
+    signature: str | None = None
+    """The operator's signature over what it reads back from here. A status without it counts as none."""
+    conditions: list[Condition] | None = pydantic.Field(
+        default=None,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    """`Ready`: the mark was understood, and the object carries it. `Resolved`: nothing more comes of it."""
+
+
+class HealthMark(ApiModel):
+    """A word on the health of one object of a Stack, by a person or a program that sees what the system cannot. It holds for
+    that very object: once it is replaced, the mark means nothing any more.
+    """
+
+    spec: HealthMarkSpec
+    status: HealthMarkStatus | None = None

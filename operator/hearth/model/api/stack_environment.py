@@ -1,0 +1,57 @@
+"""The API's words for breakpoints and restricted actions. Source of the CRD, as `hearth.model.api.stack` is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import pydantic
+
+from hearth.model import limits
+from hearth.model.api.base import ApiModel
+
+RULES_LIMIT = limits.ENVIRONMENT_RULES
+GLOB_PATTERN = r"^[a-zA-Z0-9*?]+(/[a-zA-Z0-9*?]+)*$"
+
+ResourceGlob: TypeAlias = Annotated[str, pydantic.Field(max_length=limits.GLOB_LENGTH, pattern=GLOB_PATTERN)]
+Hook: TypeAlias = Literal[
+    "PreCreate", "PostCreate", "PreUpdate", "PostUpdate", "PreReplace", "PostReplace", "PreDelete", "PostDelete"
+]
+
+
+class Breakpoint(ApiModel):
+    """Where resources stop until somebody lets them go on."""
+
+    resource: ResourceGlob
+    """The resource, by name or with the wildcards `*` and `?`. `cache/db` is one of the nested stack `cache`: the entry is
+    written into its `spec.environment`, with the rest of the path.
+    """
+    at: list[Hook] = pydantic.Field(min_length=1, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set"})
+    """Before (`Pre…`) or after (`Post…`) what happens to the resource, whatever the Stack's own action is called. After:
+    its object is ready, and whoever requires it goes on waiting."""
+
+
+class RestrictedAction(ApiModel):
+    """What must not happen to resources."""
+
+    resource: ResourceGlob
+    """The resource, by name or with the wildcards `*` and `?`. `cache/db` is one of the nested stack `cache`: the entry is
+    written into its `spec.environment`, with the rest of the path.
+    """
+    deny: list[Literal["Update", "Replace", "Delete"]] = pydantic.Field(
+        min_length=1, max_length=3, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """What is denied. The object stays as it is, and the Stack says Failed until the rule or the wish is another."""
+
+
+class Environment(ApiModel):
+    """How to go about it, apart from what is built: it is in no revision, and always counts as it stands here."""
+
+    breakpoints: list[Breakpoint] | None = pydantic.Field(
+        default=None, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Where resources stop. `hearth.dev/continue: web/PreUpdate` on the Stack passes one of them, once for each revision;
+    taking the entry away passes it as well."""
+    restricted_actions: list[RestrictedAction] | None = pydantic.Field(
+        default=None, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """What must not happen to resources."""

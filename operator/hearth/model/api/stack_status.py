@@ -1,0 +1,217 @@
+"""What the status of a Stack tells, as pydantic models. Source of the CRD, as `hearth.model.api.stack` is."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pydantic
+
+from hearth.model.api.base import ApiModel, Counter, Timestamp
+from hearth.model.api.stack_environment import Hook
+
+PROBLEMS_LIMIT = 20
+KEPT_LIMIT = 16
+PASSED_LIMIT = 500
+"""As many as `hearth.plan.environment.cleared_breakpoints` keeps."""
+
+
+class Condition(ApiModel):
+    """One aspect of the state, in the form that all of Kubernetes uses."""
+
+    type: str = pydantic.Field(max_length=316)
+    """`Ready`: all is as wanted. `Reconciling`: work is going on. `Stalled`: it will not succeed without a change."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it is so."""
+    observed_generation: Counter | None = None
+    """The `metadata.generation` of the Stack that this was said of."""
+    last_transition_time: Timestamp
+    """Since when the status is what it is."""
+    reason: str = pydantic.Field(min_length=1, max_length=1_024)
+    """Why, in one word for programs."""
+    message: str = pydantic.Field(max_length=32_768)
+    """Why, in words for people: what is waited for, or what is wrong and what to do about it."""
+
+
+class ResourceCounts(ApiModel):
+    """How many resources are in which state. All but `obsolete` add up to `total`."""
+
+    total: Counter
+    """Resources that are wanted."""
+    ready: Counter
+    """As wanted, and ready."""
+    progressing: Counter
+    """Applied, and not ready yet."""
+    waiting: Counter
+    """Not applied yet, because something that they require is not ready."""
+    failed: Counter
+    """Refused by the API server, or their child has failed. Trying goes on."""
+    stopped: Counter | None = None
+    """At a breakpoint; not there while none is."""
+    obsolete: Counter
+    """Children that are no longer wanted and not gone yet."""
+
+
+class ProblemEntry(ApiModel):
+    """What hinders one resource."""
+
+    resource: str
+    """The name of the resource in the template."""
+    kind: str
+    """The kind of its child."""
+    name: str
+    """The name of its child; empty while that is not known."""
+    namespace: str | None = None
+    """The namespace of its child, where it has one."""
+    reason: str
+    """What is wrong, in one word for programs."""
+    message: str
+    """What is wrong, and what to do about it."""
+    next_try: Timestamp | None = None
+    """When the next attempt follows, unless something changes before."""
+
+
+class CheckStatus(ApiModel):
+    """What the last check found; which one that was says `handled.check`."""
+
+    checked_at: Timestamp
+    """When everything had been looked at."""
+    objects: Counter
+    """Children that the API server listed."""
+    found: Counter
+    """What is not as it should be; 0: nothing."""
+    problems: list[ProblemEntry] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The first 20 of them, as they were then."""
+
+
+class BreakpointStatus(ApiModel):
+    """A breakpoint that somebody waits at."""
+
+    resource: str
+    """The name of the resource in the template; of one in a nested Stack the path."""
+    hook: Hook
+    """Where it waits; `hearth.dev/continue: <resource>/<hook>` lets it go on."""
+    kind: str | None = None
+    """The kind of its child, as far as that is known."""
+    name: str | None = None
+    """The name of its child, as far as that is known."""
+    stack: str | None = None
+    """The nested Stack that it is a resource of, and that is to be annotated to let it go on."""
+
+
+class PartedStatus(ApiModel):
+    """A resource whose child is deleted, and that stops after that."""
+
+    resource: str
+    """The name that it had in the template."""
+    requires: list[str] | None = pydantic.Field(
+        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The resources that it required, whose children go later."""
+
+
+class OrderStatus(ApiModel):
+    """An order to go back, as it was understood."""
+
+    to_revision: Counter
+    """What `spec.rollback.toRevision` says."""
+    beside_hash: str
+    """Keyed hash of the definition in the spec beside which it was written; another one is a newer wish."""
+    revision: Counter
+    """The revision that is meant."""
+
+
+class TurnStatus(ApiModel):
+    """The last change of `spec.suspended`, as far as it still tells what is being done."""
+
+    suspended: bool
+    """Whether workloads are to be at nothing, or are being brought back."""
+    since: Timestamp
+    """Since when; `spec.timeout` counts from here."""
+    reached: bool | None = None
+    """Whether that came to its end once."""
+
+
+class WishStatus(ApiModel):
+    """Which revision is wanted, and why."""
+
+    revision: Counter
+    """Its number; 0 wants nothing: a first definition that failed was rolled back."""
+    cause: Literal["Spec", "Rollback", "AutomaticRollback"]
+    """The spec, `spec.rollback.toRevision`, or the failure of what the spec wants."""
+    since: Timestamp
+    """Since when; `spec.timeout` counts from here."""
+    first: bool | None = None
+    """Whether nothing was ever wanted before."""
+    completed: bool | None = None
+    """Whether it was reached in full since."""
+    cleanup_waived: bool | None = None
+    """Whether `hearth.dev/cleanup` has let obsolete children go before everything is ready."""
+    keeps: list[Counter] | None = pydantic.Field(
+        default=None, max_length=KEPT_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The revisions whose children are held back until this one is reached."""
+    order: OrderStatus | None = None
+    turn: TurnStatus | None = None
+    failed_hash: str | None = None
+    """Keyed hash of the definition in the spec that failed, and that is not tried again unasked."""
+    failure: str | None = None
+    """What had failed."""
+    passed: list[str] | None = pydantic.Field(
+        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The breakpoints that were passed since, as in `web/PreUpdate`."""
+    parted: list[PartedStatus] | None = pydantic.Field(
+        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The resources that were deleted since, and that stop after that."""
+
+
+class StackStatus(ApiModel):
+    """What is there, as last seen. Nothing in it grows with the number of resources."""
+
+    phase: str | None = None
+    """One word for the whole: `CreateInProgress`, `UpdateComplete`, `DeleteFailed` and so on."""
+    observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
+    """The `metadata.generation` that all of this was said of; -1 before anything was said."""
+    conditions: list[Condition] | None = pydantic.Field(
+        default=None,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    """`Ready`, `Reconciling` and `Stalled`, readable by `kubectl wait` and any other tool."""
+    revision: Counter | None = None
+    """Number of the definition (template and parameters) that runs: the first that was accepted is 1, the next new one 2.
+    An earlier definition that is wanted again keeps its number."""
+    last_completed_revision: Counter | None = None
+    """The revision that was reached in full last."""
+    previous_completed_revision: Counter | None = None
+    """The one that was reached in full before that."""
+    last_failed_revision: Counter | None = None
+    """The revision that failed last, whatever became of it since."""
+    history_unknown: bool | None = None
+    """Whether it is not known which revision was reached before, as the status was not written by this operator. Such a
+    Stack is never rolled back to nothing."""
+    signature: str | None = None
+    """The operator's signature over what it reads back from here. A status without it counts as lost."""
+    wish: WishStatus | None = None
+    handled: dict[str, str] | None = None
+    """By verb the token of the annotation that was obeyed last: `retry`, `cleanup`, `continue`, `check`."""
+    summary: str | None = None
+    """Ready resources of all that are wanted, as in `12/14`."""
+    resources: ResourceCounts | None = None
+    problems: list[ProblemEntry] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """What hinders the first 20 resources that something hinders."""
+    check: CheckStatus | None = None
+    breakpoints: list[BreakpointStatus] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The first 20 breakpoints that are waited at."""
+    warnings: list[str] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """What is probably not meant so, and hinders nothing: a breakpoint that names no resource."""
+    outputs: dict[str, Any] | None = None
+    """The outputs of the template whose values are known."""

@@ -1,0 +1,176 @@
+"""How an object does, by a table of rules: kind → rule.
+
+Knows what kinds mean; must not know of Stacks, nor of time: a verdict hangs on the object alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hearth.model import names
+from hearth.model.child import Path
+from hearth.model.kinds import Kind
+from hearth.plan.health import condition_rules, nested_stack_rules, pod_rules, rule_parser, workload_rules
+from hearth.plan.health.builtin_rules import Library
+from hearth.plan.health.health_result import Entry, State, Verdict
+from hearth.plan.health.rule_parser import Table
+from hearth.plan.health.suspend_rules import SuspendRule
+
+__all__ = ["Change", "Rulebook", "State", "Table", "Verdict", "judge", "paths"]
+
+BUILT_IN = ("health_rules.yaml", "suspend_rules.yaml")
+"""Beside this module."""
+VERDICTS_KEPT = 4096
+"""Then the oldest is forgotten, and made again where it is asked for."""
+
+EXISTING_KINDS: Final = (
+    "ConfigMap",
+    "ControllerRevision.apps",
+    "ClusterRole.rbac.authorization.k8s.io",
+    "ClusterRoleBinding.rbac.authorization.k8s.io",
+    "CronJob.batch",
+    "CSIDriver.storage.k8s.io",
+    "CSINode.storage.k8s.io",
+    "EndpointSlice.discovery.k8s.io",
+    "Endpoints",
+    # An address is written by some controllers only.
+    "Ingress.networking.k8s.io",
+    "IngressClass.networking.k8s.io",
+    "Lease.coordination.k8s.io",
+    "LimitRange",
+    "MutatingAdmissionPolicyBinding.admissionregistration.k8s.io",
+    "MutatingWebhookConfiguration.admissionregistration.k8s.io",
+    "NetworkPolicy.networking.k8s.io",
+    "PodTemplate",
+    "PriorityClass.scheduling.k8s.io",
+    "ResourceQuota",
+    "Role.rbac.authorization.k8s.io",
+    "RoleBinding.rbac.authorization.k8s.io",
+    "RuntimeClass.node.k8s.io",
+    "Secret",
+    "ServiceAccount",
+    "StorageClass.storage.k8s.io",
+    "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io",
+    "ValidatingWebhookConfiguration.admissionregistration.k8s.io",
+    "VolumeAttributesClass.storage.k8s.io",
+)
+"""Kinds that are ready by being there: a watch of their metadata is enough."""
+
+TABLE: Final[Mapping[str, Entry]] = {
+    **dict.fromkeys(EXISTING_KINDS, condition_rules.EXISTING),
+    "APIService.apiregistration.k8s.io": condition_rules.REPORTING,
+    "CustomResourceDefinition.apiextensions.k8s.io": condition_rules.DEFINITION,
+    "DaemonSet.apps": workload_rules.DAEMON_SET,
+    "Deployment.apps": workload_rules.DEPLOYMENT,
+    "HorizontalPodAutoscaler.autoscaling": condition_rules.AUTOSCALER,
+    "Job.batch": pod_rules.JOB,
+    "Namespace": condition_rules.NAMESPACE,
+    "PersistentVolume": condition_rules.VOLUME,
+    "PersistentVolumeClaim": condition_rules.CLAIM,
+    "Pod": pod_rules.POD,
+    "PodDisruptionBudget.policy": condition_rules.BUDGET,
+    "ReplicaSet.apps": workload_rules.REPLICA_SET,
+    "ReplicationController": workload_rules.REPLICA_SET,
+    "Service": condition_rules.SERVICE,
+    f"{names.STACK}.{names.GROUP}": nested_stack_rules.STACK,
+    "StatefulSet.apps": workload_rules.STATEFUL_SET,
+}
+"""By `Kind.key`; a kind without a row is judged by its conditions."""
+
+
+class Rulebook:
+    """The rules in force: those of users, then those in code, then the table that comes with Hearth."""
+
+    def __init__(self, users: Table = rule_parser.EMPTY) -> None:
+        self._users = users
+        self._found: dict[str, Entry] = {}
+        self._judged: OrderedDict[int, tuple[Mapping[str, Any], Verdict]] = OrderedDict()
+        """By the identity of an object's fields these, so that the identity stays theirs, and the verdict."""
+
+    def replace(self, users: Table) -> Change:
+        """Let these be the rules of users from now on."""
+        before, self._users = self._users, users
+        self._found = {}
+        self._judged.clear()
+        return Change(before=before, after=users)
+
+    def judge(self, fields: Mapping[str, Any], *, kind: Kind) -> Verdict:
+        """How the object with these fields, which nobody changes, does. Takes any shape and never raises."""
+        entry = self.find_entry(kind)
+        if not entry.is_slow:
+            return entry.rule(fields)
+        known = self._judged.get(id(fields))
+        if known is not None:
+            return known[1]
+        verdict = entry.rule(fields)
+        self._judged[id(fields)] = fields, verdict
+        if len(self._judged) > VERDICTS_KEPT:
+            self._judged.popitem(last=False)
+        return verdict
+
+    def paths(self, kind: Kind) -> frozenset[Path]:
+        """The fields that `judge` reads of objects of this kind, besides the metadata; empty: metadata are enough."""
+        return self.find_entry(kind).paths
+
+    def suspension_paths(self, kind: Kind) -> frozenset[Path]:
+        """The fields that are read to suspend objects of this kind, besides the metadata."""
+        rule = self.find_suspension(kind)
+        return rule.paths if rule is not None else frozenset()
+
+    def find_suspension(self, kind: Kind) -> SuspendRule | None:
+        """How objects of this kind are suspended; None: they are left as they are."""
+        return self._users.find_suspension(kind) or built_in().find_suspension(kind)
+
+    def find_entry(self, kind: Kind) -> Entry:
+        """The rule for a kind."""
+        found = self._found.get(kind.key)
+        if found is None:
+            found = self._found[kind.key] = (
+                self._users.find(kind) or TABLE.get(kind.key) or built_in().find(kind) or condition_rules.ANY
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Change:
+    """The rules of users changed."""
+
+    before: Table
+    after: Table
+
+    def touches(self, kind: Kind) -> bool:
+        """Whether objects of this kind are judged otherwise since."""
+        before, after = self.before, self.after
+        is_judged_so = before.find(kind) == after.find(kind)
+        return not is_judged_so or before.find_suspension(kind) != after.find_suspension(kind)
+
+
+@functools.cache
+def built_in() -> Library:
+    """The rules that come with Hearth."""
+    return Library(read_built_in())
+
+
+def read_built_in() -> dict[str, str]:
+    """Their texts, by the names of the files."""
+    folder = importlib.resources.files("hearth.plan.health")
+    return {name: folder.joinpath(name).read_text() for name in BUILT_IN}
+
+
+USUAL: Final = Rulebook()
+"""The rules of somebody who has added none."""
+
+
+def judge(fields: Mapping[str, Any], *, kind: Kind) -> Verdict:
+    """How the object with these fields does, by the usual rules."""
+    return USUAL.judge(fields, kind=kind)
+
+
+def paths(kind: Kind) -> frozenset[Path]:
+    """The fields that `judge` reads of objects of this kind, besides the metadata; empty: metadata are enough."""
+    return USUAL.paths(kind)

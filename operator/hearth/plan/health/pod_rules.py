@@ -1,0 +1,146 @@
+"""Health of what runs to an end or stands alone: Pod and Job."""
+
+from __future__ import annotations
+
+from hearth.plan.health.health_result import (
+    Fields,
+    Verdict,
+    entry,
+    failed,
+    find_unobserved,
+    progressing,
+    read,
+    read_conditions,
+    read_count,
+    read_items,
+    read_text,
+    ready,
+    unknown,
+)
+
+STUCK = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    }
+)
+"""Why a container waits that will hardly start without somebody's help. `ErrImagePull` is only the first try."""
+
+
+def judge_job(fields: Fields) -> Verdict:
+    """Ready when it is complete.
+
+    Others call a Job ready as soon as it started, since nothing is wrong with it. What depends on a Job (a migration)
+    wants it finished. A suspended one does what it was asked to do, which is nothing.
+    """
+    conditions = read_conditions(fields)
+    complete, broken = conditions.get("Complete"), conditions.get("Failed")
+    if broken is not None and broken.is_true:
+        return failed(broken.reason or "Failed", broken.message, terminal=True)
+    if complete is not None and complete.is_true:
+        return ready(complete.reason or "Complete", complete.message)
+    if read(fields, "spec.suspend") is True:
+        return ready("Suspended", "it is suspended")
+    return progressing("NotComplete", count_job(fields))
+
+
+def count_job(fields: Fields) -> str:
+    """How far a Job is."""
+    succeeded = read_count(fields, "status.succeeded")
+    wanted = read_count(fields, "spec.completions", default=max(1, succeeded))
+    counts = f"{succeeded} of {wanted} pods succeeded"
+    broken = read_count(fields, "status.failed")
+    return f"{counts}, {broken} failed" if broken else counts
+
+
+def judge_pod(fields: Fields) -> Verdict:
+    """Ready when it runs and says Ready, or has succeeded."""
+    phase = read_text(fields, "status.phase")
+    message = read_text(fields, "status.message")
+    match phase:
+        case "Succeeded":
+            return ready("Succeeded", message)
+        case "Failed":
+            return failed(read_text(fields, "status.reason") or "Failed", message or tell_exit(fields), terminal=True)
+        case "Unknown":
+            return unknown(read_text(fields, "status.reason") or "Unknown", message or "its node does not report")
+    unobserved = find_unobserved(fields)
+    if unobserved is not None:
+        return unobserved
+    standing = read_conditions(fields).get("Ready")
+    if phase == "Running" and standing is not None and standing.is_true:
+        return ready("Running")
+    return find_stuck(fields) or judge_start(fields, phase)
+
+
+def find_stuck(fields: Fields) -> Verdict | None:
+    """Failed where a container cannot start; its node tries on, so another pod would do no better."""
+    for container in containers(fields):
+        reason = read_text(container, "state.waiting.reason")
+        if reason in STUCK:
+            words = read_text(container, "state.waiting.message")
+            name = read_text(container, "name")
+            said = f"container {name}: {words}" if words else f"container {name} does not start"
+            last = tell_last_end(container)
+            return failed(reason, f"{said}; {last}" if last else said)
+    return None
+
+
+def tell_last_end(container: Fields) -> str:
+    """How a container that is started again and again ended last."""
+    code = read_count(container, "lastState.terminated.exitCode", default=-1)
+    if code < 0:
+        return ""
+    ended = "lastState.terminated"
+    why = read_text(container, f"{ended}.message") or read_text(container, f"{ended}.reason")
+    return f"it ended last with code {code}" + (f": {why.strip()}" if why else "")
+
+
+def judge_start(fields: Fields, phase: str) -> Verdict:
+    """Progressing, in the words of what holds it up."""
+    conditions = read_conditions(fields)
+    scheduled, standing = conditions.get("PodScheduled"), conditions.get("Ready")
+    if scheduled is not None and scheduled.is_false:
+        # Not failed: a node may come or get room at any time, and how long that may take is not seen on the object.
+        return progressing(scheduled.reason or "NotScheduled", scheduled.message or "no node was found for it")
+    for container in containers(fields):
+        words = read_text(container, "state.waiting.message")
+        if words:
+            reason = read_text(container, "state.waiting.reason")
+            return progressing(reason or "NotReady", f"container {read_text(container, 'name')}: {words}")
+    if standing is not None and standing.message:
+        return progressing(standing.reason or "NotReady", standing.message)
+    return progressing("NotReady", f"it is {phase.lower()}" if phase else "it has not been seen by a node")
+
+
+def tell_exit(fields: Fields) -> str:
+    """How the first container that failed ended."""
+    for container in containers(fields):
+        code = read_count(container, "state.terminated.exitCode")
+        if code:
+            why = read_text(container, "state.terminated.message") or read_text(container, "state.terminated.reason")
+            return f"container {read_text(container, 'name')} ended with code {code}" + (f": {why}" if why else "")
+    return "it failed without saying why"
+
+
+def containers(fields: Fields) -> list[Fields]:
+    """The status of all containers, in the order in which they start."""
+    return read_items(fields, "status.initContainerStatuses") + read_items(fields, "status.containerStatuses")
+
+
+JOB = entry(judge_job, "spec.suspend", "spec.completions", "status.conditions", "status.succeeded", "status.failed")
+POD = entry(
+    judge_pod,
+    "status.observedGeneration",
+    "status.phase",
+    "status.reason",
+    "status.message",
+    "status.conditions",
+    "status.initContainerStatuses",
+    "status.containerStatuses",
+)

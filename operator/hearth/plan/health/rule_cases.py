@@ -1,0 +1,155 @@
+"""Health of one kind by cases that are stated as data: the first that holds is the verdict.
+
+Evaluates what `hearth.plan.health.rule_parser` has read; must not know where cases are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hearth.model.child import Path
+from hearth.plan.health import condition_rules
+from hearth.plan.health.health_result import (
+    Entry,
+    Fields,
+    State,
+    Verdict,
+    find_unobserved,
+    is_outdated,
+    read_items,
+    unknown,
+)
+from hearth.template.blueprint import Broken, Known
+from hearth.template.cel import expressions, field_references
+from hearth.template.cel.expressions import Expression
+
+SELF = "self"
+"""What expressions call the object."""
+CONDITION = "condition"
+"""What they call the condition that the case asks about."""
+ALWAYS_READ: frozenset[Path] = frozenset({("status", "conditions"), ("status", "observedGeneration")})
+METADATA = ("apiVersion", "kind", "metadata")
+"""What is there of every object without being asked for."""
+
+Text: TypeAlias = tuple[str | Expression, ...]
+"""The parts of a text with `${…}` in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A condition that a case asks about."""
+
+    type: str
+    statuses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One line of the table: what must hold, and what is said then."""
+
+    asked: tuple[Asked, ...] = ()
+    """Any of these; none where it asks about no condition."""
+    when: Expression | None = None
+    state: State
+    terminal: bool = False
+    reason: Text = ()
+    message: Text = ()
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that stand in it."""
+        parts = (self.when, *self.reason, *self.message)
+        return tuple(part for part in parts if isinstance(part, Expression))
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The rule of a kind. Where no case holds the general rule does."""
+
+    cases: tuple[Case, ...]
+
+    def __call__(self, fields: Fields, /) -> Verdict:
+        """The verdict; never raises, since an expression that fails is a verdict too."""
+        unobserved = find_unobserved(fields)
+        if unobserved is not None:
+            return unobserved
+        conditions = read_conditions(fields)
+        fields = expressions.enlarge(fields)
+        for case in self.cases:
+            verdict = judge(case, fields, conditions)
+            if verdict is not None:
+                return verdict
+        return condition_rules.judge_any(fields)
+
+
+def make_entry(cases: tuple[Case, ...]) -> Entry:
+    """The row for a kind that is judged by these cases."""
+    paths = set(ALWAYS_READ)
+    for case in cases:
+        for expression in case.expressions:
+            paths |= expression.reads.get(SELF, frozenset())
+    return Entry(
+        rule=Cases(cases),
+        paths=field_references.shorten(path for path in paths if path[0] not in METADATA),
+        is_slow=True,
+    )
+
+
+def read_conditions(fields: Fields) -> dict[str, Mapping[str, Any]]:
+    """By type the conditions as they are; without those that speak of an older generation of the object."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for item in read_items(fields, "status.conditions"):
+        name = item.get("type")
+        if isinstance(name, str) and not is_outdated(item, fields):
+            found[name] = item
+    return found
+
+
+def judge(case: Case, fields: Fields, conditions: Mapping[str, Mapping[str, Any]]) -> Verdict | None:
+    """What the case says, None where it does not hold."""
+    condition: Mapping[str, Any] | None = None
+    if case.asked:
+        condition = find_condition(case.asked, conditions)
+        if condition is None:
+            return None
+    values: dict[str, Mapping[str, Any]] = {SELF: fields}
+    if condition is not None:
+        values[CONDITION] = {"reason": "", "message": "", **condition}
+    if case.when is not None:
+        outcome = case.when.evaluate(values)
+        if isinstance(outcome, Broken):
+            return unknown("HealthRuleFailed", f"health rule of {outcome.path}: {outcome.message}")
+        if not isinstance(outcome, Known) or outcome.value is not True:
+            return None
+    said = values.get(CONDITION, {})
+    reason = write(case.reason, values) or tell(said, "reason") or tell(said, "type") or case.state.value.capitalize()
+    message = write(case.message, values) or tell(said, "message")
+    return Verdict(state=case.state, reason=reason, message=message, terminal=case.terminal)
+
+
+def find_condition(asked: tuple[Asked, ...], conditions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The first of the conditions asked about that is so."""
+    for each in asked:
+        condition = conditions.get(each.type)
+        if condition is not None and condition.get("status") in each.statuses:
+            return condition
+    return None
+
+
+def tell(condition: Mapping[str, Any], word: str) -> str:
+    """What a condition says under that word, "" for anything but text."""
+    value = condition.get(word)
+    return value if isinstance(value, str) else ""
+
+
+def write(text: Text, values: Mapping[str, Mapping[str, Any]]) -> str:
+    """The text with the values of its expressions; nothing in the place of one that has none."""
+    return "".join(part if isinstance(part, str) else evaluate(part, values) for part in text).strip()
+
+
+def evaluate(expression: Expression, values: Mapping[str, Mapping[str, Any]]) -> str:
+    """The value of an expression as text."""
+    outcome = expression.evaluate(values)
+    return str(outcome.value) if isinstance(outcome, Known) and outcome.value is not None else ""

@@ -1,0 +1,96 @@
+"""The expressions in a table of health rules: examined once, with every mistake at its place, and bound for evaluation.
+
+Must not know how the table is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hearth.plan.health.rule_cases import CONDITION, SELF, Text
+from hearth.template.cel import cel_environment, expressions, type_checker
+from hearth.template.cel.expression_validator import Examiner
+from hearth.template.cel.expressions import Expression
+from hearth.template.compiler.partial_evaluation import TOO_COSTLY
+from hearth.template.schema import shapes
+from hearth.template.text import error_hints, interpolation
+
+BOOLEAN = ("BOOL", "DYN")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an expression stands."""
+
+    path: str
+    """`rules.yaml, line 12`."""
+    owner: str
+    """Whose rule it is: `cert-manager.io/Certificate`."""
+    names: tuple[str, ...]
+    """What it may name."""
+
+
+def make_examiner() -> Examiner:
+    """One that knows what expressions of health rules may name."""
+    return Examiner(scope=type_checker.Scope({SELF: shapes.OPEN, CONDITION: shapes.OPEN}))
+
+
+def read_test(source: str, examiner: Examiner, place: Place) -> Expression | None:
+    """The test, None where it has mistakes."""
+    found = _examine(source, examiner, place)
+    if found is None:
+        return None
+    expression, result = found
+    if result not in BOOLEAN:
+        gives = type_checker.describe_result(result)
+        message = (
+            f"must give true or false, {error_hints.quote_expression(source)} gives {gives}; compare it with something"
+        )
+        examiner.note(place.path, message)
+    return expression
+
+
+def read_text(source: str, examiner: Examiner, place: Place) -> Text:
+    """The parts of a text in which expressions stand as `${…}`."""
+    try:
+        parts = interpolation.parse(source)
+    except interpolation.Unterminated:
+        examiner.note(place.path, f"a ${{ has no closing brace in {error_hints.quote(source)}")
+        return ()
+    read = (part if isinstance(part, str) else _read_part(part.text, examiner, place) for part in parts)
+    return tuple(part for part in read if part is not None)
+
+
+def _read_part(source: str, examiner: Examiner, place: Place) -> Expression | None:
+    found = _examine(source, examiner, place)
+    return found[0] if found is not None else None
+
+
+def _examine(source: str, examiner: Examiner, place: Place) -> tuple[Expression, str] | None:
+    """The expression and the type that it gives, as CEL writes it."""
+    try:
+        parsed = expressions.parse(source)
+        judgement = examiner.scope.judge(parsed)
+        if judgement.is_optional:
+            parsed = expressions.parse_optional(source)
+    except cel_environment.Refusal as refusal:
+        examiner.note_faults(refusal.faults, source, place.path)
+        return None
+    if not expressions.is_bounded(parsed):
+        examiner.note(place.path, f"{error_hints.quote_expression(source)} {TOO_COSTLY}")
+        return None
+    strangers = [root for root in parsed.roots if root not in place.names]
+    for root in strangers:
+        examiner.note(place.path, describe_stranger(root, source))
+    examiner.note_faults(judgement.faults, source, place.path)
+    if strangers or judgement.faults:
+        return None
+    return expressions.bind(parsed, path=place.owner, constants={}), judgement.result
+
+
+def describe_stranger(name: str, source: str) -> str:
+    """What is wrong with a name in an expression."""
+    where = error_hints.quote_expression(source)
+    if name == CONDITION:
+        return f"{where} uses {CONDITION}, and its case asks about none; add e.g. condition: Ready=False"
+    return f"nothing is called '{name}' in {where}; the object is {SELF}, and the condition that a case asks about {CONDITION}"

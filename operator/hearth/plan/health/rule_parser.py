@@ -1,0 +1,284 @@
+"""A table of health rules as people write it: YAML, read to rules that are ready to judge, or to mistakes with their line.
+
+What is wrong with one rule leaves the others as they are. Must not know where the text comes from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+import yaml
+
+from hearth.model import limits
+from hearth.model.kinds import Kind
+from hearth.model.mistakes import Mistake
+from hearth.plan.health import rule_cases, rule_expressions, suspend_rules
+from hearth.plan.health.health_result import Entry, State
+from hearth.plan.health.rule_cases import CONDITION, SELF, Asked, Case, Text
+from hearth.plan.health.rule_expressions import Place
+from hearth.plan.health.suspend_rules import SuspendRule
+from hearth.template.cel.expressions import Expression
+from hearth.template.text import error_hints, kubectl_yaml
+
+RULE_WORDS = ("kinds", "cases", "suspend")
+CASE_WORDS = ("condition", "when", "state", "terminal", "reason", "message")
+STATES: Final = {state.value: state for state in State}
+KIND = re.compile(r"(?:(?P<group>[a-z0-9*.-]+)/)?(?P<name>[A-Za-z*][A-Za-z0-9*]*)")
+CONDITION_ASKED = re.compile(r"(?P<type>[^=\s]+)=(?P<statuses>[^=\s]+)")
+BOUNDS = kubectl_yaml.Bounds(nodes=limits.RULE_NODES)
+SECRET_FIELDS = frozenset({"data", "stringData"})
+
+
+Rule = TypeVar("Rule")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByKind(Generic[Rule]):
+    """Rules of one sort by kind."""
+
+    entries: Mapping[str, Rule] = field(default_factory=dict)
+    """By `group/Kind`, as it is written; the core group leaves `group/` out."""
+    patterns: tuple[tuple[re.Pattern[str], Rule], ...] = ()
+    """Those whose kinds have a `*` in them, in their order."""
+
+    def find(self, kind: Kind) -> Rule | None:
+        """The rule for a kind: the one that names it, else the first whose pattern fits."""
+        written = f"{kind.group}/{kind.name}" if kind.group else kind.name
+        exact = self.entries.get(written)
+        if exact is not None:
+            return exact
+        return next((entry for pattern, entry in self.patterns if pattern.fullmatch(written)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rules by kind."""
+
+    health: ByKind[Entry] = field(default_factory=ByKind)
+    suspension: ByKind[SuspendRule] = field(default_factory=ByKind)
+
+    def find(self, kind: Kind) -> Entry | None:
+        """How objects of a kind do."""
+        return self.health.find(kind)
+
+    def find_suspension(self, kind: Kind) -> SuspendRule | None:
+        """How they are suspended."""
+        return self.suspension.find(kind)
+
+
+EMPTY: Final = Table()
+
+
+def read(documents: Mapping[str, str]) -> tuple[Table, tuple[Mistake, ...]]:
+    """The rules that are sound, and what is wrong with the others. documents: texts by the name that messages call them."""
+    reader = _Reader()
+    for name, content in documents.items():
+        reader.read(name, content)
+    table = Table(health=reader.health.close(), suspension=reader.suspension.close())
+    return table, tuple(reader.examiner.mistakes)
+
+
+class _Shelf(Generic[Rule]):
+    """The rules of one sort that were read so far."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Rule] = {}
+        self._patterns: list[tuple[re.Pattern[str], Rule]] = []
+        self.seen: dict[str, str] = {}
+        """By kind where its rule stands."""
+
+    def put(self, kind: str, rule: Rule, *, place: str) -> None:
+        """Take in the rule of a kind."""
+        self.seen[kind] = place
+        if "*" in kind:
+            self._patterns.append((re.compile(fnmatch.translate(kind)), rule))
+        else:
+            self._entries[kind] = rule
+
+    def close(self) -> ByKind[Rule]:
+        """All of them."""
+        return ByKind(entries=self._entries, patterns=tuple(self._patterns))
+
+
+class _Reader:
+    """One reading of a table."""
+
+    def __init__(self) -> None:
+        self.examiner = rule_expressions.make_examiner()
+        self.health = _Shelf[Entry]()
+        self.suspension = _Shelf[SuspendRule]()
+        self._document = ""
+
+    def note(self, node: yaml.Node, message: str) -> None:
+        """Remember a mistake at that place."""
+        self.examiner.note(self.place(node), message)
+
+    def place(self, node: yaml.Node) -> str:
+        """`rules.yaml, line 12`."""
+        return f"{self._document}, line {node.start_mark.line + 1}"
+
+    def read(self, name: str, content: str) -> None:
+        """Take in one text."""
+        self._document = name
+        try:
+            root = kubectl_yaml.compose(content, BOUNDS)
+        except yaml.YAMLError as error:
+            self.examiner.note(name, f"is no YAML: {kubectl_yaml.describe(error)}")
+            return
+        if root is None:
+            return
+        if not isinstance(root, yaml.SequenceNode):
+            self.note(root, "must be a list of rules, each with kinds and cases")
+            return
+        for node in root.value:
+            self.read_rule(node)
+
+    def read_rule(self, node: yaml.Node) -> None:
+        """One rule; all of it is left out where anything in it is wrong."""
+        before = len(self.examiner.mistakes)
+        words = self.read_words(node, RULE_WORDS, "a rule")
+        if words is None:
+            return
+        shelves = [shelf for word, shelf in (("cases", self.health), ("suspend", self.suspension)) if word in words]
+        seen = {kind: place for shelf in shelves for kind, place in shelf.seen.items()}
+        kinds = list(self.read_kinds(words.get("kinds"), node, seen))
+        entry = (
+            self.read_health(words.get("cases"), node, kinds) if "suspend" not in words or "cases" in words else None
+        )
+        rule = suspend_rules.read_rule(words["suspend"], self, owner=", ".join(kinds)) if "suspend" in words else None
+        read = (entry.paths if entry is not None else frozenset()) | (rule.paths if rule is not None else frozenset())
+        if SECRET_FIELDS & {path[0] for path in read} and any(fnmatch.fnmatchcase("Secret", kind) for kind in kinds):
+            self.note(
+                node,
+                "a rule for Secrets must not read their data, which would show in statuses; read its type or metadata",
+            )
+        if len(self.examiner.mistakes) > before:
+            return
+        for kind in kinds:
+            if entry is not None:
+                self.health.put(kind, entry, place=self.place(node))
+            if rule is not None:
+                self.suspension.put(kind, rule, place=self.place(node))
+
+    def read_health(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> Entry:
+        """How objects of these kinds do, as far as that has no mistakes."""
+        return rule_cases.make_entry(tuple(self.read_cases(node, rule, kinds)))
+
+    def read_words(self, node: yaml.Node, known: Collection[str], what: str) -> dict[str, yaml.Node] | None:
+        """The values of a mapping by their words; None where it is none."""
+        if not isinstance(node, yaml.MappingNode):
+            self.note(node, f"{what} must be a map with {error_hints.list_words(tuple(known))}")
+            return None
+        words: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            word = key.value if isinstance(key, yaml.ScalarNode) else ""
+            if word not in known:
+                hint = error_hints.did_you_mean(word, known) or f"; it has {error_hints.list_words(tuple(known))}"
+                self.note(key, f"{what} has no '{word}'{hint}")
+            elif word in words:
+                self.note(key, f"'{word}' stands here a second time")
+            words[word] = value
+        return words
+
+    def read_kinds(self, node: yaml.Node | None, rule: yaml.Node, seen: dict[str, str]) -> Iterator[str]:
+        """The kinds that a rule is for. seen: those that have one, and where."""
+        if not isinstance(node, yaml.SequenceNode) or not node.value:
+            self.note(node or rule, "kinds must be a list such as [cert-manager.io/Certificate]")
+            return
+        for each in node.value:
+            written = each.value if isinstance(each, yaml.ScalarNode) else ""
+            if not KIND.fullmatch(written):
+                self.note(
+                    each, f"'{written}' is no kind; write group/Kind without a version, or Kind in the core group"
+                )
+            elif written in seen:
+                self.note(each, f"{written} has a rule already ({seen[written]}); take one of them out")
+            else:
+                seen[written] = self.place(node)
+                yield written
+
+    def read_cases(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> Iterator[Case]:
+        """The cases of a rule, those with mistakes left out."""
+        if not isinstance(node, yaml.SequenceNode) or not node.value:
+            self.note(node or rule, "cases must be a list of cases, each with a state")
+            return
+        for each in node.value:
+            case = self.read_case(each, ", ".join(kinds))
+            if case is not None:
+                yield case
+
+    def read_case(self, node: yaml.Node, owner: str) -> Case | None:
+        """One case, None where it has mistakes."""
+        before = len(self.examiner.mistakes)
+        words = self.read_words(node, CASE_WORDS, "a case")
+        if words is None:
+            return None
+        state = self.read_state(words.get("state"), node)
+        asked = tuple(self.read_asked(words.get("condition")))
+        terminal = self.read_truth(words.get("terminal"))
+        place = Place(path="", owner=owner, names=(SELF, CONDITION) if "condition" in words else (SELF,))
+        when = self.read_test(words.get("when"), place)
+        reason, message = (self.read_text(words.get(word), place) for word in ("reason", "message"))
+        if terminal and state is not State.FAILED:
+            self.note(words["terminal"], "only what is failed can be terminal; take it out, or say state: failed")
+        if state is None or len(self.examiner.mistakes) > before:
+            return None
+        return Case(asked=asked, when=when, state=state, terminal=terminal, reason=reason, message=message)
+
+    def read_state(self, node: yaml.Node | None, case: yaml.Node) -> State | None:
+        """What the case says."""
+        written = node.value if isinstance(node, yaml.ScalarNode) else None
+        if written in STATES:
+            return STATES[written]
+        found = f", found '{written}'" if written else ""
+        self.note(node or case, f"a case needs a state, one of {error_hints.list_words(tuple(STATES))}{found}")
+        return None
+
+    def read_asked(self, node: yaml.Node | None) -> Iterator[Asked]:
+        """The conditions that a case asks about."""
+        if node is None:
+            return
+        for each in node.value if isinstance(node, yaml.SequenceNode) else (node,):
+            written = each.value if isinstance(each, yaml.ScalarNode) else ""
+            parts = CONDITION_ASKED.fullmatch(written)
+            if parts is None:
+                self.note(
+                    each, f"'{written}' is no condition; write Type=Status as in Ready=False or Ready=False|Unknown"
+                )
+                continue
+            yield Asked(parts["type"], tuple(parts["statuses"].split("|")))
+
+    def read_test(self, node: yaml.Node | None, place: Place) -> Expression | None:
+        """The test of a case, None where it has none or mistakes."""
+        source = self.read_scalar(node)
+        if node is None or source is None:
+            return None
+        return rule_expressions.read_test(source, self.examiner, dataclasses.replace(place, path=self.place(node)))
+
+    def read_text(self, node: yaml.Node | None, place: Place) -> Text:
+        """A text of a case."""
+        source = self.read_scalar(node)
+        if node is None or source is None:
+            return ()
+        return rule_expressions.read_text(source, self.examiner, dataclasses.replace(place, path=self.place(node)))
+
+    def read_scalar(self, node: yaml.Node | None) -> str | None:
+        """What stands there as text, None where nothing does."""
+        if node is None or isinstance(node, yaml.ScalarNode):
+            return node.value if node is not None else None
+        self.note(node, "must be text")
+        return None
+
+    def read_truth(self, node: yaml.Node | None) -> bool:
+        """Whether that is stated."""
+        if node is None:
+            return False
+        value = kubectl_yaml.BOOLEANS.get(node.value.lower()) if node.tag == f"{kubectl_yaml.TAG}bool" else None
+        if value is None:
+            self.note(node, "must be true or false")
+        return bool(value)

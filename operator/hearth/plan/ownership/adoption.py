@@ -1,0 +1,84 @@
+"""Whether an object that stands under a child's name already, and is not that child, may be taken over.
+
+Must not know how it is taken over, nor why anybody wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hearth.model import child, names, signatures
+from hearth.model.kinds import ObjectRef
+from hearth.model.signatures import Signatures
+from hearth.plan.ownership import object_owner
+
+MayExist: TypeAlias = Callable[[str, str], bool]
+"""Whether a Stack of that UID exists, or may exist as far as anybody knows; with the namespace that it is said to be in,
+"" where nothing says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    """Why an object is left as it is."""
+
+    reason: str
+    """One CamelCase word."""
+    message: str
+    """To be read after the name of the object."""
+    is_final: bool
+    """Whether only the user can change it."""
+
+
+def object_to(
+    live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: MayExist, ours: Signatures
+) -> Objection | None:
+    """What speaks against taking over the live object at `ref`; None where nothing does.
+
+    adopts: whether that is wanted at all; ours: tells our signatures from others.
+    """
+    stack = find_stack(live, ref, ours)
+    owner = object_owner.name_owner(live)
+    if stack is not None and may_exist(stack, object_owner.find_stack_namespace(live)):
+        message = (
+            f"belongs to {owner}, which still wants it; it was left as it is: give the resource another name, or take the "
+            f"object out of that Stack with deletionPolicy: Retain"
+        )
+        return Objection(reason="NotOurs", message=message, is_final=True)
+    if "deletionTimestamp" in live["metadata"]:
+        held = ", ".join(live["metadata"].get("finalizers") or ())
+        message = f"is being deleted{f' (held by {held})' if held else ''}; it is made anew once that one is gone"
+        return Objection(reason="Terminating", message=message, is_final=False)
+    if adopts:
+        return None
+    gone = ", which is gone" if stack is not None else ""
+    message = (
+        f"belongs to {owner}{gone}; it was left as it is: "
+        f"delete it, give the resource another name, or take it over by adoptionPolicy: Adopt"
+    )
+    return Objection(reason="NotOurs", message=message, is_final=True)
+
+
+def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, ours: Signatures) -> bool:
+    """Whether our signature proves that this very object is a child of that Stack, whatever else its metadata says."""
+    text = str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, ""))
+    identity = names.identity(
+        stack_uid=stack_uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name
+    )
+    return signatures.read(identity, text, signatures=ours) is not None
+
+
+def find_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str | None:
+    """The UID of the Stack whose child this very object is, living or not; copied annotations make no child.
+
+    Where the signature is gone, or the object is older than signatures, a label that an apply of ours owns will do: it
+    protects the object from other Stacks, and gives nobody anything.
+    """
+    metadata = live["metadata"]
+    labelled = str((metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""))
+    named = names.owner_of(str((metadata.get("annotations") or {}).get(names.ANNOTATION_IDENTITY, "")))
+    for uid in dict.fromkeys((named, labelled)):
+        if uid and is_child_of(live, ref, stack_uid=uid, ours=ours):
+            return uid
+    return labelled if labelled and child.is_labelled(metadata) else None

@@ -1,0 +1,57 @@
+"""Who holds fields that were ours, read off a whole object: for messages only, never for decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hearth.model import child, field_paths
+from hearth.model.field_paths import Place
+from hearth.plan.ownership import field_ownership
+from hearth.plan.resource.readiness import enumerate_names
+from hearth.plan.state.memory import Question
+
+NOBODY = "removed by somebody"
+
+
+def describe(raw: Mapping[str, Any], question: Question) -> str:
+    """`held by 'kubectl-edit'`: the managers of what was lost, in the object's order."""
+    entries = raw["metadata"].get("managedFields") or ()
+    ours = child.find_entry(entries)
+    found = [
+        str(entry.get("manager", ""))
+        for entry in entries
+        if entry is not ours
+        and holds_any(entry.get("fieldsV1") or {}, (lost.place for lost in question.lost), question)
+    ]
+    managers = [repr(manager) for manager in dict.fromkeys(found)]
+    return f"held by {enumerate_names(managers)}" if managers else NOBODY
+
+
+def holds_any(node: Mapping[str, Any], places: Iterable[Place], question: Question) -> bool:
+    """Whether an entry's fields have one of the places, or something below it."""
+    return any(holds(node, place, question.manifest) for place in places)
+
+
+def holds(node: Mapping[str, Any], place: Place, manifest: Any) -> bool:
+    """Whether fields have the place, all that is around it, or something below it."""
+    for key in place:
+        value = manifest[key]
+        inner = node.get(f"f:{key}") if isinstance(key, str) else find_item(node, value)
+        if inner is None:
+            return False
+        if field_ownership.is_leaf(inner):
+            return True
+        node, manifest = inner, value
+    return True
+
+
+def find_item(node: Mapping[str, Any], item: Any) -> Mapping[str, Any] | None:
+    """What an entry has of an item of a list, None where nothing."""
+    for element, inner in node.items():
+        if element.startswith("k:") and isinstance(item, dict) and field_ownership.fits(item, child.parse_key(element)):
+            found: Mapping[str, Any] = inner
+            return found
+        if element.startswith("v:") and field_paths.write_value(item) == element[2:].strip('"'):
+            return {}
+    return None

@@ -1,0 +1,116 @@
+"""When a resource gets another object, which of several stands for it, and how the change-over goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from hearth.model.child import Child, Path
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.state.desired import Wanted
+from hearth.plan.state.memory import Memory
+from hearth.plan.state.resource_status import Standing, State
+from hearth.template.blueprint import Replacement, ResourceBlueprint
+
+CREATE_FIRST_KINDS = frozenset(
+    {
+        "ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "ReplicationController", "LimitRange", "ResourceQuota",
+        "Deployment.apps", "ReplicaSet.apps", "DaemonSet.apps", "Job.batch", "CronJob.batch",
+        "Role.rbac.authorization.k8s.io", "RoleBinding.rbac.authorization.k8s.io",
+        "ClusterRole.rbac.authorization.k8s.io", "ClusterRoleBinding.rbac.authorization.k8s.io",
+        "Ingress.networking.k8s.io", "IngressClass.networking.k8s.io", "NetworkPolicy.networking.k8s.io",
+        "PodDisruptionBudget.policy", "HorizontalPodAutoscaler.autoscaling",
+        "StorageClass.storage.k8s.io", "PriorityClass.scheduling.k8s.io", "RuntimeClass.node.k8s.io",
+    }
+)  # fmt: skip
+"""Kinds that are known to hold nothing: another object of them is as good as the one there is."""
+
+
+def find_policy(resource: ResourceBlueprint, wanted: Wanted) -> Replacement:
+    """How the resource is replaced: as it says, else as is safe for its kind.
+
+    Never CreateFirst where the name is stated: a template that says so is refused.
+    """
+    if resource.replacement is not None:
+        return resource.replacement
+    if wanted.is_name_pinned or wanted.kind.key not in CREATE_FIRST_KINDS:
+        return Replacement.NEVER
+    return Replacement.CREATE_FIRST
+
+
+def find_candidates(children: Iterable[Child], wanted: Wanted) -> list[Child]:
+    """The objects that can stand for the resource as it is wanted now: of its kind, and where it is to be."""
+    return [child for child in children if child.is_identified and is_at(child, wanted.ref_at(child.incarnation))]
+
+
+def is_at(child: Child, ref: ObjectRef) -> bool:
+    """Whether the object is there; the same as comparing the references, without making one."""
+    kind = child.kind
+    return (child.name, kind.name, child.namespace, kind.group) == (ref.name, ref.kind, ref.namespace, ref.group)
+
+
+def choose(candidates: list[Child], wanted: Wanted, judge: Callable[[Child], Standing]) -> Child | None:
+    """The object that fits best: of this definition and not lost, else of this definition, else healthy, else the newest.
+
+    One of this definition that fails is waited for, or given up by its own rules: a healthy one of another definition
+    could only become the next failure, over and over. judge: how an object does by itself. One on its way out, or marked
+    unhealthy, is chosen only where there is no other.
+    """
+    if len(candidates) <= 1:
+        return candidates[0] if candidates else None
+
+    def rank(child: Child) -> tuple[bool, bool, bool, bool, bool, int]:
+        state = judge(child).state
+        is_same = child.hash == wanted.hash
+        return (
+            not child.deleting,
+            child.mark is None,
+            is_same,
+            is_same and state is not State.FAILED,
+            state is State.READY,
+            child.incarnation,
+        )
+
+    return max(candidates, key=rank)
+
+
+def find_next_incarnation(children: Iterable[Child]) -> int:
+    """The number of the object to make after those that there are."""
+    return max((child.incarnation for child in children if child.is_identified), default=0) + 1
+
+
+def find_replaced_field(resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any]) -> str | None:
+    """The first `replaceOn` field whose wanted value is not the object's, as in `spec.storageClassName`."""
+    for path in resource.replace_on:
+        stated, found = read(manifest, path), read(child.fields, path)
+        if stated is not None and stated != found:
+            return ".".join(path)
+    return None
+
+
+def read(value: Mapping[str, Any] | Any, path: Path) -> Any:
+    """What lies under `path`, None where nothing does."""
+    for key in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def explain_refusal(policy_kind: Kind, *, field: str, is_pinned: bool) -> str:
+    """Why a resource is not replaced, and what would allow it."""
+    if is_pinned:
+        way = "set updatePolicy.replace: DeleteFirst on the resource, since its name is stated"
+    else:
+        way = "set updatePolicy.replace: CreateFirst (or DeleteFirst) on the resource"
+    return f"{field} cannot be changed in place, and a {policy_kind.name} is not replaced unasked; take the change back, or {way}"
+
+
+def was_never_ready(child: Child, memory: Memory) -> bool:
+    """Whether the object provably never was of use: where nobody knows, it counts as having been."""
+    return child.kind.key == "Job.batch" or (child.uid in memory.made and child.uid not in memory.ready)
+
+
+def is_useless(child: Child, memory: Memory) -> bool:
+    """Whether another object is about to be made, and this one provably never was ready."""
+    return child.is_identified and not child.deleting and child.uid in memory.made and child.uid not in memory.ready

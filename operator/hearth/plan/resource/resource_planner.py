@@ -1,0 +1,394 @@
+"""One resource: what it is to be, which object stands for it, and what is to be done about the difference."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.model import limits
+from hearth.model.child import Child, Path
+from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.mistakes import Mistake
+from hearth.plan.environment import active_environment, inherited_rules
+from hearth.plan.environment.active_environment import Gates
+from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.ownership import applied_fields
+from hearth.plan.resource import (
+    decide,
+    drift,
+    enforcement,
+    replace_unhealthy,
+    replacement,
+    restore_object,
+    step_planning,
+)
+from hearth.plan.resource.readiness import enumerate_names
+from hearth.plan.resource.unproven import Unproven
+from hearth.plan.state import internal_errors
+from hearth.plan.state.desired import Desired, Hashes, Standpoint, Wanted, hash_wish, want
+from hearth.plan.state.healing import Ward
+from hearth.plan.state.internal_errors import OnError, Retry
+from hearth.plan.state.memory import Memory
+from hearth.plan.state.resource_context import Subject
+from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.state.suspend_record import SuspendRecords
+from hearth.template.blueprint import (
+    Blueprint,
+    Broken,
+    DriftPolicy,
+    Known,
+    Pending,
+    ResourceBlueprint,
+    StackIdentity,
+    Values,
+)
+from hearth.template.cel import expressions
+from hearth.template.parser import object_metadata
+
+EVALUATING = "Evaluating"
+"""The reason of a resource whose expressions are being evaluated outside of the pass."""
+KIND_NOT_AVAILABLE = "KindNotAvailable"
+"""The reason of a resource whose kind is not served, or not watched yet."""
+FORBIDDEN = "Forbidden"
+"""The reason of a resource whose kind the operator may not watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why the objects of a kind may not be watched."""
+
+    message: str
+
+
+class Resolver:
+    """Judges the resources of one blueprint; remembers evaluated manifests while their inputs stay the same."""
+
+    def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
+        self,
+        *,
+        blueprint: Blueprint,
+        stack: StackIdentity,
+        kinds: Kinds,
+        hashes: Hashes,
+        unwatched: Collection[Kind],
+        only_namespace: str,
+        rules: Rulebook,
+        on_error: OnError = internal_errors.ignore_nothing,
+        denied: Mapping[Kind, str],
+    ) -> None:
+        """Nothing is evaluated before it is asked for.
+
+        on_error: gets an exception that no code expects, after which that one resource has failed.
+        """
+        self.on_error = on_error
+        self.denied = denied
+        self._errors: dict[str, Retry] = {}
+        """By resource the internal errors in a row."""
+        self.gates: Gates = active_environment.OPEN
+        self._unwatched = unwatched
+        self._only_namespace = only_namespace
+        self.ward = Ward(total=len(blueprint.resources))
+        self.rules = rules
+        self._blueprint = blueprint
+        self._stack = stack
+        self._kinds = kinds
+        self._hashes = hashes
+        self.records = SuspendRecords(hashes=hashes, rules=rules)
+        self.unproven = Unproven()
+        self._wanted: dict[str, Wanted] = {}
+        self._seen: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {}
+        """By resource the fields of its child, and the same as expressions take them."""
+        self._size = 0
+        """Bytes of those manifests that depend on other resources."""
+        self._claims: dict[ObjectRef, str] = {}
+
+    def judge(
+        self,
+        name: str,
+        standings: Mapping[str, Standing],
+        children: tuple[Child, ...],
+        *,
+        memory: Memory,
+        now: float,
+    ) -> Standing:
+        """Where the resource stands and what to do next.
+
+        standings: of everything that it requires; children: the objects that carry its label; now: monotonic seconds.
+        """
+        try:
+            resource = self._blueprint.resources[name]
+            unready = [required for required in resource.requires if not standings[required].is_ready]
+            standing = self._judge(resource, standings, children, unready, memory=memory, now=now)
+            if not (standing.is_ready or standing.state is State.PROGRESSING):
+                waits_for = (standings[each] for each in unready)
+                standing = restore_object.settle(
+                    name, standing, waits_for, memory=memory, records=self.records, now=now
+                )
+        except Exception as error:  # noqa: BLE001 -- its neighbors go on; it is reported
+            self.on_error(name, error)
+            return self._fail(name, children, now=now)
+        if self._errors:
+            self._errors.pop(name, None)
+        return standing
+
+    def _fail(self, name: str, children: tuple[Child, ...], *, now: float) -> Standing:
+        """The standing of a resource after an internal error."""
+        retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
+        return Standing(
+            state=State.FAILED,
+            reason=internal_errors.REASON,
+            message=internal_errors.explain("decide what to do about it"),
+            child=find_current(children),
+            wake_at=retry.due,
+        )
+
+    def _judge(
+        self,
+        resource: ResourceBlueprint,
+        standings: Mapping[str, Standing],
+        children: tuple[Child, ...],
+        unready: list[str],
+        *,
+        memory: Memory,
+        now: float,
+    ) -> Standing:
+        """The same, whatever is suspended. unready: what it requires and has to wait for."""
+        if unready:
+            return waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
+        values = {required: fields_of(standings[required].child) for required in resource.requires}
+        wanted = self._evaluate(resource, standings, values)
+        if not isinstance(wanted, Wanted):
+            return _told(wanted, child=find_current(children))
+        adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
+        subject = Subject(
+            resource=resource,
+            wanted=wanted,
+            children=children,
+            values=values,
+            memory=memory,
+            now=now,
+            blueprint=self._blueprint,
+            ward=self.ward,
+            adopts=adopts,
+            rules=self.rules,
+            records=self.records,
+            gates=self.gates,
+        )
+        return enforcement.hold(subject, self._decide(subject))
+
+    def _enlarge(self, name: str, fields: Mapping[str, object] | None) -> Mapping[str, object] | None:
+        """The fields of a child as expressions take them; their size is only looked at when they have changed."""
+        if fields is None:
+            return None
+        seen = self._seen.get(name)
+        if seen is None or seen[0] is not fields:
+            seen = self._seen[name] = fields, expressions.enlarge(fields)
+        return seen[1]
+
+    def find_desired(self, name: str, child: Child | None = None) -> Desired | None:
+        """What the resource is to be, as it was evaluated last: as that child, else as its first incarnation."""
+        known = self._wanted.get(name)
+        if known is None or child is None:
+            return known.at(1) if known is not None else None
+        return known.at(child.incarnation, is_adopted=child.is_adopted)
+
+    def has_lost_kinds(self) -> bool:
+        """Whether the cluster does not serve the kind of some resource."""
+        resources = self._blueprint.resources.values()
+        return any(self._kinds.find(resource.api_version, resource.kind) is None for resource in resources)
+
+    def _evaluate(
+        self, resource: ResourceBlueprint, standings: Mapping[str, Standing], values: Values
+    ) -> Wanted | Pending | Broken | Mistake | Denial | str:
+        """What the resource is to be; a text where its kind is not served or not watched."""
+        kind = self._kinds.find(resource.api_version, resource.kind)
+        if kind is None:
+            return f"the cluster serves no kind {resource.kind} in {resource.api_version}; it goes on when that appears"
+        if self.denied and kind in self.denied:
+            return Denial(
+                f"the operator may not watch {kind.key} objects: {self.denied[kind]}; give its account the right, or remove "
+                f"the resource"
+            )
+        if kind in self._unwatched:
+            return f"{kind.key} objects cannot be watched yet; it goes on when they can"
+        inherited = inherited_rules.find(self.gates.rules, resource.name) if resource.is_stack else None
+        signatures = [standings[required].signature for required in resource.requires]
+        inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
+        known = self._wanted.get(resource.name)
+        if known is not None and (known.inputs is inputs or known.inputs == inputs):
+            return known
+        outcome = resource.manifest.evaluate({name: self._enlarge(name, fields) for name, fields in values.items()})
+        if not isinstance(outcome, Known):
+            return outcome
+        if not resource.is_constant and (mistake := find_mistake(resource, outcome.value)) is not None:
+            return mistake
+        requires = tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires)
+        whose = Standpoint(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
+        wanted = want(
+            outcome.value,
+            kind=kind,
+            hash_=hash_wish(outcome.value, is_retained=resource.is_retained, hashes=self._hashes),
+            whose=whose,
+            packed=resource.constant,
+            inputs=inputs,
+            is_retained=resource.is_retained,
+            inherited=inherited,
+            statement=applied_fields.make_statement(
+                outcome.value,
+                whole=resource.drift_policy is not DriftPolicy.REPAIR,
+                ignored=resource.ignore_fields,
+                owner=f"{self._stack.uid}/{resource.name}",
+                hashes=self._hashes,
+            ),
+        )
+        if not resource.is_constant and not self._count(known, wanted):
+            message = f"makes all objects of the Stack larger than {limits.WANTED_BYTES} bytes; divide the Stack"
+            return Broken(path=f"{resource.path}.manifest", message=message)
+        if known is not None:
+            self._claims = {ref: name for ref, name in self._claims.items() if name != resource.name}
+        self._wanted[resource.name] = wanted
+        return wanted
+
+    def _count(self, known: Wanted | None, wanted: Wanted) -> bool:
+        """Whether there is room for a manifest in place of the one that was known."""
+        size = self._size + len(wanted.packed) - (len(known.packed) if known is not None else 0)
+        if size > limits.WANTED_BYTES:
+            return False
+        self._size = size
+        return True
+
+    def _decide(self, subject: Subject) -> Standing:
+        """The standing of a resource whose manifest is known."""
+        wanted = subject.wanted
+        candidates = replacement.find_candidates(subject.children, wanted)
+        child = replacement.choose(candidates, wanted, lambda each: decide.judge_child(subject, each))
+        if child is None and not subject.children and (child := self.unproven.find(wanted)) is not None:
+            subject = dataclasses.replace(subject, children=(child,))
+            if child.ownership is None or child.omitted:
+                return self._take_up(subject, child)
+        # Where its kind or its stated name is another one, what there is goes on as an earlier incarnation of it.
+        number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
+        desired = wanted.at(number, is_adopted=child is not None and child.is_adopted)
+        if refused := self._refuse(subject.name, desired):
+            return refused
+        if child is None:
+            return step_planning.to_apply(subject, desired, None)
+        if child.deleting:
+            return decide.judge_child(subject, child)
+        if child.defect and child.hash == desired.hash:
+            # What it shows is not all there is, so nothing may be concluded from it. Another definition is written.
+            return unreadable(child)
+        if child.omitted and child.hash == desired.hash and (path := self._find_omitted(subject, child)):
+            return too_large(child, path)
+        if subject.memory.is_leaving(child):
+            # It was not wanted a moment ago. Whoever took it for ready now would be made of what is gone.
+            return step_planning.to_await(child)
+        finding = drift.find(child, desired, subject.memory)
+        # What is not proven ours is signed first; only then anything may be made or deleted in its place.
+        judge = decide.decide if child.mark is None or not child.is_identified else replace_unhealthy.cure
+        standing = judge(subject, child, desired, finding)
+        remarks = drift.tell(subject.resource, child, finding, desired, subject.memory)
+        if child.has_record:
+            remarks += self.records.tell(child)
+        return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
+
+    def _find_omitted(self, subject: Subject, child: Child) -> Path:
+        """A field that this Stack reads of the object, and that is too large to be kept; () for none."""
+        reads = self._blueprint.reads.get(subject.name, frozenset()) | self.rules.paths(child.kind)
+        return next((path for path in child.omitted if any(is_overlapping(path, read) for read in reads)), ())
+
+    def _take_up(self, subject: Subject, child: Child) -> Standing:
+        """The standing of a resource whose unsigned object the cache had no room for: it is read before it is written."""
+        desired = subject.wanted.at(child.incarnation, is_adopted=child.is_adopted)
+        return self._refuse(subject.name, desired) or step_planning.to_apply(subject, desired, None, takes_up=child.uid)
+
+    def _refuse(self, name: str, desired: Desired) -> Standing | None:
+        """The standing of a resource whose object may not be touched, wherever it came from."""
+        ref = desired.ref
+        if self._only_namespace and ref.namespace not in ("", self._only_namespace):
+            message = f"lies in namespace {ref.namespace}, and this operator serves {self._only_namespace} only"
+            return Standing(state=State.FAILED, reason="NamespaceNotServed", message=message, place=ref)
+        other = self._claims.setdefault(ref, name)
+        if other != name:
+            message = f"names the object that resource {other!r} stands for; give it another name or namespace"
+            return Standing(state=State.FAILED, reason="DuplicateObject", message=message, place=ref)
+        return None
+
+
+def find_current(children: tuple[Child, ...]) -> Child | None:
+    """The newest object that stands for a resource, whatever it is to become."""
+    candidates = [child for child in children if child.is_identified]
+    return max(candidates, key=lambda child: (not child.deleting, child.incarnation), default=None)
+
+
+def fields_of(child: Child | None) -> Mapping[str, object] | None:
+    """What expressions see of a child."""
+    return child.fields if child is not None else None
+
+
+def see(child: Child | None) -> Mapping[str, object] | None:
+    """The same, ready for a single use."""
+    return expressions.enlarge(child.fields) if child is not None else None
+
+
+def incarnation_of(child: Child | None) -> int:
+    """The incarnation of a child; the first where there is none yet."""
+    return child.incarnation if child is not None else 1
+
+
+def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting") -> Standing:
+    """The standing of a resource that cannot be decided yet."""
+    return Standing(state=State.WAITING, reason=reason, message=message, child=child)
+
+
+def unreadable(child: Child) -> Standing:
+    """The standing of a resource whose object shows not all that it holds."""
+    message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then made again"
+    return Standing(state=State.FAILED, reason="ObjectUnreadable", message=message, child=child)
+
+
+def too_large(child: Child, path: Path) -> Standing:
+    """The standing of a resource whose object holds more than is kept of what is read of it."""
+    message = (
+        f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
+        f"kept of what is read of an object, and {limits.STACK_KEPT_BYTES // 2**20} MiB of a Stack's objects together; "
+        f"make it smaller, or read less of it"
+    )
+    return Standing(state=State.FAILED, reason="ObjectTooLarge", message=message, child=child)
+
+
+def is_overlapping(left: Path, right: Path) -> bool:
+    """Whether one lies within the other."""
+    return all(one == other for one, other in zip(left, right, strict=False))
+
+
+def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mistake | None:
+    """What is wrong with the metadata that expressions gave; compiling has looked at all others."""
+    return next(
+        object_metadata.find_mistakes(manifest.get("metadata"), path=f"{resource.path}.manifest.metadata"), None
+    )
+
+
+def _told(outcome: Pending | Broken | Mistake | Denial | str, *, child: Child | None) -> Standing:
+    """The standing of a resource whose manifest has no value."""
+    match outcome:
+        case Denial():
+            return waiting(outcome.message, child=child, reason=FORBIDDEN)
+        case str():
+            return waiting(outcome, child=child, reason=KIND_NOT_AVAILABLE)
+        case Pending(is_evaluating=True):
+            return waiting(f"waits for {enumerate_names(outcome.missing)}", child=child, reason=EVALUATING)
+        case Pending():
+            # What it requires is ready, so the path may never come: said by name, and taken when it comes all the same.
+            missing = enumerate_names(outcome.missing)
+            message = f"waits for {missing}, which is not there although its resource is ready"
+            return waiting(message, child=child, reason=restore_object.MISSING)
+        case Mistake():
+            return Standing(
+                state=State.FAILED, reason=object_metadata.find_reason(outcome), message=str(outcome), child=child
+            )
+        case Broken():
+            message = f"{outcome.path}: {outcome.message}"
+            return Standing(state=State.FAILED, reason="ExpressionFailed", message=message, child=child)

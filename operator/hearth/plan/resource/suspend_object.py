@@ -1,0 +1,140 @@
+"""What is written to suspend one object and to let it go again, and what it remembers meanwhile.
+
+A field manager of its own states the fields that suspend the object, and nothing else: so no definition is needed for it,
+and the object's own is as it was. The record of how the fields were is an annotation that the same apply writes.
+Must not know when and in what order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hearth.model import names
+from hearth.model.child import Child, Object, Ownership, Path
+from hearth.plan.health import suspend_rules
+from hearth.plan.health.suspend_rules import SuspendRule
+from hearth.plan.ownership import field_ownership
+from hearth.plan.ownership.field_ownership import Finding, Lost
+from hearth.plan.state import suspend_record
+from hearth.plan.state.steps import Purpose, Suspend
+from hearth.plan.state.suspend_record import Record, SuspendRecords
+
+
+def suspend(child: Child, rule: SuspendRule, records: SuspendRecords) -> Suspend:
+    """The step that brings an object to nothing; again where somebody has started it meanwhile."""
+    is_again = records.is_asleep(child)
+    before = records.read(child)
+    if before.is_awake:
+        before = Record(ours=read_fields(child, before.ours), theirs=read_fields(child, before.theirs))
+    unknown = [path for path in rule.sets if path not in before.ours and path not in before.theirs]
+    ours = [path for path in unknown if owns(child.ownership, path)]
+    theirs = [path for path in unknown if path not in ours]
+    record = Record(
+        ours={**before.ours, **read_fields(child, ours)}, theirs={**before.theirs, **read_fields(child, theirs)}
+    )
+    started = (path for path, value in rule.sets.items() if suspend_rules.read(child.fields, path) != value)
+    return Suspend(
+        child=child,
+        manifest=remember(state(child, rule.sets), records.write(child, record)),
+        purpose=Purpose.SUSPEND,
+        repairs=", ".join(map(suspend_rules.write_path, started)) if is_again else "",
+    )
+
+
+def resume(child: Child, records: SuspendRecords) -> Suspend:
+    """The step that lets an object go which has its definition: what was not that one's is put back, once."""
+    record = records.read(child)
+    theirs = read_fields(child, record.theirs) if record.is_awake else record.theirs
+    back = {path: value for path, value in theirs.items() if not owns(child.ownership, path)}
+    return Suspend(child=child, manifest=state(child, back), purpose=Purpose.RESUME)
+
+
+def restore(child: Child, records: SuspendRecords) -> Suspend:
+    """The step that has a suspended object run on as it was, whatever its definition is by now."""
+    record = dataclasses.replace(records.read(child), is_awake=True)
+    manifest = remember(state(child, {**record.ours, **record.theirs}), records.write(child, record))
+    return Suspend(child=child, manifest=manifest, purpose=Purpose.RESTORE)
+
+
+def read_fields(child: Child, paths: Iterable[Path]) -> dict[Path, Any]:
+    """These fields of an object as they are; None where they are not there."""
+    return {path: suspend_rules.read(child.fields, path) for path in paths}
+
+
+def remember(manifest: Object, record: str) -> Object:
+    """The same apply with the record that the object is to carry."""
+    metadata = {**manifest["metadata"], "annotations": {names.ANNOTATION_SUSPENDED: record}}
+    for key, value in (manifest["metadata"].get("annotations") or {}).items():
+        metadata["annotations"][key] = value
+    return {**manifest, "metadata": metadata}
+
+
+def state(child: Child, stated: Mapping[Path, Any]) -> Object:
+    """The apply of these fields to that very object; None is not stated."""
+    metadata: Object = {"name": child.name, "uid": child.uid}
+    if child.namespace:
+        metadata["namespace"] = child.namespace
+    manifest: Object = {"apiVersion": child.kind.api_version, "kind": child.kind.name, "metadata": metadata}
+    for path, value in stated.items():
+        place = manifest
+        for key in path[:-1] if value is not None else ():
+            place = place.setdefault(key, {})
+        if value is not None:
+            place[path[-1]] = value
+    return manifest
+
+
+def owns(found: Ownership | None, path: Path) -> bool:
+    """Whether the object's definition holds the field."""
+    if found is None:
+        return False
+    node: Any = field_ownership.read_fields(found)
+    for key in path:
+        node = node.get(f"f:{key}")
+        if node is None:
+            return False
+        if field_ownership.is_leaf(node):
+            return True
+    return True
+
+
+def reclaim(child: Child, finding: Finding, records: SuspendRecords) -> Finding:
+    """What is left to others of a suspended object, less what suspending it took from its own definition."""
+    ours = records.read(child).ours
+    return take(finding, tuple(lost for lost in finding.left if lost.place in ours))
+
+
+def reclaim_unrecorded(child: Child, finding: Finding, records: SuspendRecords) -> Finding:
+    """The same of an object whose record is gone or not to be trusted: what is still as suspending sets it.
+
+    A field that was put back for its owner has another value, or it would never have been suspended.
+    """
+    rule = records.rules.find_suspension(child.kind)
+    sets = rule.sets if rule is not None else {}
+    held = {path for path, value in sets.items() if suspend_rules.read(child.fields, path) == value}
+    return take(finding, tuple(lost for lost in finding.left if lost.place in held))
+
+
+def take(finding: Finding, lost: tuple[Lost, ...]) -> Finding:
+    """The finding with these fields taken back rather than left."""
+    if not lost:
+        return finding
+    return Finding(left=tuple(each for each in finding.left if each not in lost), taken=(*finding.taken, *lost))
+
+
+def awaken(manifest: Object, child: Child, finding: Finding, records: SuspendRecords) -> Object:
+    """The manifest, saying that the object is let go where its apply takes all back that suspending it has set."""
+    record = records.read(child)
+    left = {lost.place for lost in finding.left}
+    if any(path in left or not is_stated(manifest, path) for path in (*record.ours, *record.theirs)):
+        return manifest
+    metadata = manifest["metadata"]
+    annotations = {**metadata["annotations"], names.ANNOTATION_SUSPENDED: suspend_record.AWAKE}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def is_stated(manifest: Object, path: Path) -> bool:
+    """Whether the manifest has a value there."""
+    return suspend_rules.read(manifest, path) is not None

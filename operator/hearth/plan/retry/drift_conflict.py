@@ -1,0 +1,45 @@
+"""Somebody who takes the same fields back again and again: answered at once first, then more and more slowly.
+
+Remembered by the process alone: whoever forgets it answers at once, and learns it anew. Pure; time and chance are arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, Patience
+
+CONTESTED_AFTER = 3
+"""Answers until it counts as contested: once is an accident, twice a stubborn person, then it is a machine."""
+QUIET = 2.0
+"""For how many of the longest delays nothing must happen until all is forgotten. Longer than any delay, so that the slow
+answers themselves never look like peace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """What is remembered of fields of one resource that somebody took and we took back."""
+
+    answers: int
+    """How often they were taken back."""
+    next_answer: float
+    """Monotonic seconds before which nothing is taken back again."""
+    forgotten_at: float
+    """Monotonic seconds at which all of it is forgotten unless something was taken by then."""
+    fields: str
+    """What was taken last, in words."""
+
+    @property
+    def is_contested(self) -> bool:
+        """Whether the Stack's owner is to know."""
+        return self.answers >= CONTESTED_AFTER
+
+
+def after_answer(previous: Contest | None, fields: str, *, now: float, patience: Patience) -> Contest:
+    """The contest as it stands after one more answer. now: monotonic seconds."""
+    answers = previous.answers + 1 if previous is not None and now < previous.forgotten_at else 1
+    delay = min(FIRST_DELAY * GROWTH ** min(answers - 1, 30), patience.max_backoff) * (1 - patience.chance() / 4)
+    next_answer = now + delay
+    return Contest(
+        answers=answers, next_answer=next_answer, forgotten_at=next_answer + QUIET * patience.max_backoff, fields=fields
+    )

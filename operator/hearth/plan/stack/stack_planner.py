@@ -1,0 +1,414 @@
+"""Where every resource of one Stack stands, kept up to date at the cost of what changed.
+
+The board is a function of the blueprint, the children and the memory: built anew from these it says the same
+(a property that the tests check), so nothing is lost with it. It talks to nobody; the engine takes its steps.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from hearth.model.child import UNPROVEN, Child
+from hearth.model.kinds import Kind, Kinds
+from hearth.plan.environment.active_environment import Gates
+from hearth.plan.environment.environment_rules import Rule
+from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.resource import removal, resource_planner, suspend_object
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack.cleanup import Cleanup, place
+from hearth.plan.stack.cleanup_policy import Retention
+from hearth.plan.stack.deletion_guard import Withheld
+from hearth.plan.stack.suspend_planner import Suspension
+from hearth.plan.stack.usage_index import Users
+from hearth.plan.state import internal_errors
+from hearth.plan.state.desired import Desired, Hashes
+from hearth.plan.state.healing import Healing
+from hearth.plan.state.internal_errors import OnError
+from hearth.plan.state.memory import Children, Memory
+from hearth.plan.state.resource_conditions import Remarks
+from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.state.steps import Step
+from hearth.template.blueprint import Blueprint, StackIdentity
+
+NOTHING_DENIED: Mapping[Kind, str] = {}
+
+
+class Board:
+    """The standings of one Stack under one blueprint."""
+
+    suspension: Suspension | None = None
+    """While the Stack is to be suspended: then nothing else is planned."""
+
+    def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
+        self,
+        *,
+        blueprint: Blueprint,
+        stack: StackIdentity,
+        kinds: Kinds,
+        hashes: Hashes,
+        unwatched: Collection[Kind],
+        rules: Rulebook,
+        only_namespace: str = "",
+        on_error: OnError = internal_errors.ignore_nothing,
+        denied: Mapping[Kind, str] = NOTHING_DENIED,
+    ) -> None:
+        """An empty board: `refresh` with every name fills it.
+
+        unwatched: the kinds whose caches are not complete yet, so that their silence about an object means nothing;
+        the collection is looked at whenever it matters, so whoever gave it may take kinds out; rules: health by kind;
+        only_namespace: the one that children may lie in besides cluster scope, "" for any; on_error: gets an exception that no code
+        expects, with the resource that it concerns: all others go on; denied: the kinds that the operator may not watch,
+        in the server's words, looked at likewise.
+        """
+        self.blueprint = blueprint
+        self.standings: dict[str, Standing] = {}
+        self.by_state: dict[State, dict[str, None]] = {state: {} for state in State}
+        self.frontier: dict[str, Step] = {}
+        """By key the steps to take now."""
+        self.wakes: dict[str, float] = {}
+        """By key when to look again, in monotonic seconds."""
+        self.cleanup = Cleanup()
+        self.spared: dict[str, Child] = {}
+        """By UID the obsolete objects that are left standing."""
+        self.retention = Retention()
+        """What of the obsolete objects is held back, see `relax`."""
+        self.remarks = Remarks()
+        self.stopped: dict[str, str] = {}
+        """By resource the hook at which it stops."""
+        self.withheld = Withheld(wanted=blueprint.resources)
+        self._idle: tuple[Rule, ...] = ()
+        """The rules that are about no wanted resource."""
+        self.unwatched = unwatched
+        self._resolver = resource_planner.Resolver(
+            blueprint=blueprint,
+            stack=stack,
+            kinds=kinds,
+            hashes=hashes,
+            unwatched=unwatched,
+            only_namespace=only_namespace,
+            rules=rules,
+            on_error=on_error,
+            denied=denied,
+        )
+        self.ward = self._resolver.ward
+        self._obsolete: dict[str, tuple[Child, ...]] = {}
+        self._users = Users()
+        self._order = tuple(blueprint.resources)
+        self._planned: list[str] = []
+        self.newly_failed: list[str] = []
+        """The resources whose objects failed for good since nobody counted that yet, as of the last refresh."""
+        self._was = (False, False)
+        """Whether all was ready, and whether anything had failed, when the clean-up was looked at last."""
+
+    @property
+    def denied(self) -> Mapping[Kind, str]:
+        """The kinds that the operator may not watch, in the server's words."""
+        return self._resolver.denied
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every wanted resource is ready."""
+        return len(self.by_state[State.READY]) == len(self.blueprint.resources)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the world is what is wanted: all as in the blueprint and ready, nothing obsolete left; or all suspended."""
+        if self.suspension is not None:
+            return self.suspension.is_reached and not self.unwatched
+        is_clean = not self.cleanup.children and not self.unwatched
+        return self.is_ready and is_clean and not self.find_parted()
+
+    def has_lost_kinds(self) -> bool:
+        """Whether the cluster no longer serves the kind of some resource. Looks at all of them."""
+        return self._resolver.has_lost_kinds()
+
+    def find_desired(self, name: str, child: Child | None = None) -> Desired | None:
+        """What that resource's child is to be, as far as that is known. child: the one that stands for it."""
+        return self._resolver.find_desired(name, child)
+
+    @property
+    def misses_kinds(self) -> bool:
+        """Whether a resource waits for its kind to be served, or to be watched."""
+        waiting = self.by_state[State.WAITING]
+        return any(self.standings[name].reason == resource_planner.KIND_NOT_AVAILABLE for name in waiting)
+
+    def find_evaluating(self, is_asked: object) -> set[str]:
+        """The resources that wait for nothing but an evaluation; none unless that is asked for."""
+        if not is_asked:
+            return set()
+        return {
+            name for name in self.by_state[State.WAITING] if self.standings[name].reason == resource_planner.EVALUATING
+        }
+
+    def has_failed(self, memory: Memory) -> bool:
+        """Whether something has used up its limit, so that the Stack is to say Failed."""
+        if self.by_state[State.FAILED] or self.withheld.denied:
+            return True
+        return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
+
+    def relax(self, retention: Retention) -> None:
+        """Hold back something else from now on; what that lets go is planned by the next refresh."""
+        self.retention = retention
+        self.cleanup.changed.update(self.cleanup.children)
+
+    def attend(self, healing: Healing, *, is_completed: bool) -> set[str]:
+        """Follow what holds for unhealthy resources from now on; the names to look at again because of that."""
+        if (self.ward.healing, self.ward.is_completed) == (healing, is_completed):
+            return set()
+        self.ward.healing, self.ward.is_completed = healing, is_completed
+        return {*self.by_state[State.FAILED], *self.by_state[State.RETRYING], *self.ward.names}
+
+    def suspend(self, *, is_suspended: bool) -> bool:
+        """Follow whether the Stack is to be suspended; whether that changed, so that all is to be looked at again."""
+        if is_suspended == (self.suspension is not None):
+            return False
+        resolver = self._resolver
+        self.suspension = (
+            Suspension(rules=resolver.rules, records=resolver.records, on_error=resolver.on_error)
+            if is_suspended
+            else None
+        )
+        self.frontier.clear()
+        self.wakes.clear()
+        self.cleanup.changed.update(self.cleanup.children)
+        return True
+
+    @property
+    def gates(self) -> Gates:
+        """What the Stack's user wants its steps held by, see `heed`."""
+        return self.withheld.gates
+
+    def heed(self, gates: Gates) -> None:
+        """Be held by something else from now on; the clean-up follows by itself, resources once they are looked at."""
+        if gates.rules != self.gates.rules:
+            nested = [name for name, resource in self.blueprint.resources.items() if resource.is_stack]
+            self._idle = tuple(gates.rules.find_idle(self.blueprint.resources, nested=nested))
+        self._resolver.gates = self.withheld.gates = gates
+        self.cleanup.changed.update(self.cleanup.children)
+
+    def find_idle_rules(self) -> Iterator[Rule]:
+        """The rules that are about no resource that is wanted, or that has an object yet."""
+        return (rule for rule in self._idle if not rule.finds_any(self._obsolete))
+
+    def find_parted(self) -> list[str]:
+        """The resources that are gone, and whose deletion is still to be passed."""
+        return list(self.withheld.find_parted(self._obsolete))
+
+    def names(self, children: Children) -> set[str]:
+        """Every name that a full refresh has to look at."""
+        return {*self.blueprint.resources, *children.resources(), *self._obsolete}
+
+    def refresh(self, dirty: Iterable[str], *, children: Children, memory: Memory, now: float) -> list[str]:
+        """Look again at the resources and obsolete objects named in `dirty`, and at whom that touches.
+
+        dirty: resource names (of labels too, known to the blueprint or not) and keys of steps.
+        The result: the keys whose steps are to be taken since.
+        """
+        self._planned = []
+        self.newly_failed = []
+        if self.suspension is not None:
+            self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
+            return self._planned
+        self._refresh_resources(dirty, children=children, memory=memory, now=now)
+        found = (self.is_ready, bool(self.by_state[State.FAILED]))
+        if found != self._was:
+            self._was = found
+            self.cleanup.changed.update(self.cleanup.children)
+        self.cleanup.changed.update(key for key in dirty if key in self.cleanup.children)
+        self._refresh_cleanup(memory=memory, now=now)
+        return self._planned
+
+    def take(self, key: str) -> Step | None:
+        """The step that is to be taken now under that key, which is then no longer to be taken."""
+        return self.frontier.pop(key, None)
+
+    def _refresh_resources(self, dirty: Iterable[str], *, children: Children, memory: Memory, now: float) -> None:
+        self._resolver.unproven.look(children.of(UNPROVEN))
+        queue: list[int] = []
+        queued: set[int] = set()
+        for name in dirty:
+            resource = self.blueprint.resources.get(name)
+            if resource is None:
+                self._sort_out(name, chosen=None, children=children.of(name))
+            elif resource.index not in queued:
+                queued.add(resource.index)
+                heapq.heappush(queue, resource.index)
+        while queue:
+            name = self._order[heapq.heappop(queue)]
+            before, found = self.standings.get(name), children.of(name)
+            standing = self._resolver.judge(name, self.standings, found, memory=memory, now=now)
+            self._record(name, standing, memory)
+            # Nothing is let go of a resource that cannot be judged.
+            is_judged = standing.reason != internal_errors.REASON
+            self._sort_out(name, chosen=standing.child, children=found if is_judged else ())
+            self._claim(standing.child, children)
+            if self.ward.note(name, standing):
+                for other in self.ward.names:
+                    heapq.heappush(queue, self.blueprint.resources[other].index)
+            if before is not None and before.signature == standing.signature:
+                continue
+            for dependent in self.blueprint.resources[name].dependents:
+                index = self.blueprint.resources[dependent].index
+                if index not in queued:
+                    queued.add(index)
+                    heapq.heappush(queue, index)
+
+    def _refresh_suspension(
+        self, suspension: Suspension, dirty: Iterable[str], *, children: Children, memory: Memory, now: float
+    ) -> None:
+        """Nothing but what suspends is planned, and nothing that stands so counts as ready for anybody."""
+        for view in suspension.look(dirty, children=children, memory=memory, now=now):
+            is_wanted = view.name in self.blueprint.resources
+            self._sort_out(view.name, chosen=view.standing.child if is_wanted else None, children=view.children)
+            if is_wanted:
+                self._note(view.name, view.standing)
+            for uid, (step, wake_at) in view.plans.items():
+                self.withheld.check(uid, None)
+                self._plan(uid, step=step, wake_at=wake_at)
+        self._was = (False, False)
+
+    def _record(self, name: str, standing: Standing, memory: Memory) -> None:
+        self._plan_restoring(self.standings.get(name), standing)
+        self._note(name, standing)
+        if standing.is_ready and standing.child is not None:
+            memory.note_ready(name, standing.child.uid)
+        if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.failed:
+            self.newly_failed.append(name)
+        self._plan(name, step=standing.step, wake_at=standing.wake_at)
+
+    def _plan_restoring(self, before: Standing | None, after: Standing) -> None:
+        """What is done to an object by itself goes by its UID."""
+        if before is not None and before.restores is not None and before.child is not None:
+            self._plan(before.child.uid, step=None, wake_at=None)
+        if after.restores is not None and after.child is not None:
+            self._plan(after.child.uid, step=after.restores, wake_at=None)
+
+    def _note(self, name: str, standing: Standing) -> None:
+        """Keep in all books how a resource stands."""
+        before = self.standings.get(name)
+        if before is None or before.state is not standing.state:
+            if before is not None:
+                del self.by_state[before.state][name]
+            self.by_state[standing.state][name] = None
+        if standing.stopped_at:
+            self.stopped[name] = standing.stopped_at
+        else:
+            self.stopped.pop(name, None)
+        self.standings[name] = standing
+        for left in self._users.note(name, before, standing):
+            self.cleanup.changed.update(self.cleanup.at(left))
+        if before is None or before.is_ready != standing.is_ready:
+            self.cleanup.changed.update(child.uid for child in self._obsolete.get(name, ()))
+        if standing.remarks or (before is not None and before.remarks):
+            self.remarks.replace(name, before.remarks if before is not None else (), standing.remarks)
+
+    def _plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
+        if step is not None:
+            self.frontier[key] = step
+            self._planned.append(key)
+        else:
+            self.frontier.pop(key, None)
+        if wake_at is not None:
+            self.wakes[key] = wake_at
+        else:
+            self.wakes.pop(key, None)
+
+    def _sort_out(self, name: str, *, chosen: Child | None, children: tuple[Child, ...]) -> None:
+        """Tell the clean-up which objects under a resource's label nobody wants."""
+        before = self._obsolete.get(name, ())
+        after = tuple(child for child in children if child.is_identified and child is not chosen)
+        if self.retention.spares_data:
+            after = self._spare(name, after)
+        if before == after:
+            return
+        self.cleanup.replace(before, after)
+        if after:
+            self._obsolete[name] = after
+        else:
+            self._obsolete.pop(name, None)
+
+    def _spare(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
+        """The obsolete objects of a resource without those that are left standing."""
+        self.spared = {uid: child for uid, child in self.spared.items() if child.resource != name}
+        self.spared.update({child.uid: child for child in obsolete if self.retention.spares(child)})
+        return tuple(child for child in obsolete if child.uid not in self.spared)
+
+    def _claim(self, child: Child | None, children: Children) -> None:
+        """Keep an object from the clean-up that stood for another resource until it was relabelled."""
+        obsolete = self.cleanup.children.get(child.uid) if child is not None else None
+        if obsolete is not None:
+            standing = self.standings.get(obsolete.resource)
+            chosen = standing.child if standing is not None else None
+            self._sort_out(obsolete.resource, chosen=chosen, children=children.of(obsolete.resource))
+
+    def _refresh_cleanup(self, *, memory: Memory, now: float) -> None:
+        changed, self.cleanup.changed = self.cleanup.changed, set()
+        for uid in changed:
+            child = self.cleanup.children.get(uid)
+            try:
+                self._refresh_obsolete(uid, child, memory=memory, now=now)
+            except Exception as error:  # noqa: BLE001 -- the other objects go on; it is reported
+                resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
+                self._resolver.on_error(resource, error)
+                failed = memory.attempts[uid] = internal_errors.make_attempt(
+                    memory.attempts.get(uid), subject=uid, what=f"delete {ref}", now=now
+                )
+                self._plan(uid, step=None, wake_at=failed.next_try)
+
+    def _refresh_obsolete(self, uid: str, child: Child | None, *, memory: Memory, now: float) -> None:
+        attempt = memory.attempts.get(uid)
+        may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
+        leave = removal.leave(child, self.blueprint) if child is not None and may_go else None
+        step: Step | None = self.withheld.check(uid, leave) or self._restore(child, memory)
+        if step is None:
+            if child is not None and child.deleting:
+                # Whatever was answered: the deletion came to pass.
+                memory.attempts.pop(uid, None)
+            self._plan(uid, step=None, wake_at=None)
+        elif attempt is not None and attempt.next_try > now:
+            self._plan(uid, step=None, wake_at=attempt.next_try)
+        else:
+            self._plan(uid, step=step, wake_at=None)
+
+    def _restore(self, child: Child | None, memory: Memory) -> Step | None:
+        """What has an obsolete object run on as it was before it was suspended, while what follows it has failed."""
+        if child is None or child.deleting or child.uid in memory.in_flight or not self.by_state[State.FAILED]:
+            return None
+        records = self._resolver.records
+        return suspend_object.restore(child, records) if records.is_asleep(child) else None
+
+    def _may_go(self, child: Child, memory: Memory) -> bool:
+        """Whether an obsolete object may be deleted now."""
+        if not self.cleanup.may_go(child.uid) or self._users.has(place(child)):
+            return False
+        if self.withheld.is_required(child.resource, self._obsolete) or memory.is_being_used(place(child)):
+            return False
+        if self.is_ready or self.retention.is_waived:
+            return True
+        standing = self.standings.get(child.resource)
+        return not self._is_kept(child) and (standing is None or standing.is_ready)
+
+    def _is_kept(self, child: Child) -> bool:
+        """Whether a revision that was reached wants that object."""
+        standing = self.standings.get(child.resource)
+        chosen = (standing.child,) if standing is not None and standing.child is not None else ()
+        present = (*self._obsolete.get(child.resource, ()), *chosen)
+        return self.retention.keeps(child, oldest=min(each.incarnation for each in present))
+
+    def find_kept(self) -> list[Child]:
+        """The obsolete objects that are held back until every resource is ready. Looks at all of them."""
+        return [] if self.is_ready else [child for child in self.cleanup.children.values() if self._is_kept(child)]
+
+    def find_failed_deletions(self, memory: Memory) -> list[tuple[Child, Attempt]]:
+        """The obsolete objects that were to go, or to be suspended or restored, and the refusals; in a stable order."""
+        children = self.cleanup.children
+        found = ((children[key], attempt) for key, attempt in memory.attempts.items() if key in children)
+        failed = [(child, attempt) for child, attempt in found if self._is_meant(child.uid, attempt, memory)]
+        return sorted(failed, key=lambda pair: (pair[0].resource, pair[0].name))
+
+    def _is_meant(self, uid: str, attempt: Attempt, memory: Memory) -> bool:
+        """Whether what failed is to be done yet: suspending may have come to pass though no answer said so."""
+        if attempt.subject == uid:
+            return self.suspension is None
+        return uid in self.wakes or uid in self.frontier or uid in memory.in_flight

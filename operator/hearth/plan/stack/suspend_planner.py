@@ -1,0 +1,194 @@
+"""Where the resources of a suspended Stack stand, judged by its objects alone: what is to be suspended next, and what is down.
+
+The definition is not asked: one that is broken, or half-way reached, is suspended like any other. Must not know of boards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from hearth.model.child import Child
+from hearth.plan.health import suspend_rules
+from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.ownership.field_ownership import Lost
+from hearth.plan.resource import drift, readiness, resource_planner, suspend_object
+from hearth.plan.stack import cleanup
+from hearth.plan.stack.suspend_order import Descent
+from hearth.plan.state import internal_errors, steps
+from hearth.plan.state.internal_errors import OnError, Retry
+from hearth.plan.state.memory import Children, Memory, Question
+from hearth.plan.state.resource_conditions import Remark
+from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.state.steps import Suspend
+from hearth.plan.state.suspend_record import SuspendRecords
+
+REASON = "Suspended"
+ABSENT = Standing(state=State.READY, reason=REASON, message="has no object; it is made once the Stack is resumed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One look at a resource."""
+
+    name: str
+    children: tuple[Child, ...]
+    standing: Standing
+    plans: dict[str, tuple[Suspend | None, float | None]]
+    """By UID of its objects the step to take now, or when to look again."""
+
+
+@dataclass(slots=True)
+class Suspension:
+    """One suspended Stack."""
+
+    rules: Rulebook
+    records: SuspendRecords
+    on_error: OnError = internal_errors.ignore_nothing
+    """Gets an exception that no code expects, with the resource that it concerns."""
+    descent: Descent = field(default_factory=Descent)
+    _resources: dict[str, str] = field(default_factory=dict)
+    """By UID the resource of an object."""
+    _errors: dict[str, Retry] = field(default_factory=dict)
+    """By resource the internal errors in a row."""
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether nothing runs any more."""
+        return not self.descent.running
+
+    def look(self, dirty: Iterable[str], *, children: Children, memory: Memory, now: float) -> Iterator[View]:
+        """Look again at what is named in `dirty`, and at whom that touches.
+
+        dirty: resource names (of labels too) and keys of steps; now: monotonic seconds.
+        """
+        names = {self._resources.get(key, key) for key in dirty}
+        for name in names:
+            found = find_children(children, name)
+            self._resources.update((child.uid, name) for child in found)
+            self.descent.note(name, find_required(found), is_running=self._are_running(name, found))
+        for name in names | self.descent.take_changed():
+            found = find_children(children, name)
+            try:
+                view = self._view(name, found, memory=memory, now=now)
+            except Exception as error:  # noqa: BLE001 -- the other resources go on; it is reported
+                self.on_error(name, error)
+                view = self._fail(name, found, now=now)
+            else:
+                if self._errors.pop(name, None) is not None:
+                    view.plans[name] = (None, None)
+            yield view
+
+    def _are_running(self, name: str, found: tuple[Child, ...]) -> bool:
+        """Whether anything of a resource may run yet, as far as that can be said."""
+        try:
+            return any(self.is_running(child) for child in found)
+        except Exception as error:  # noqa: BLE001 -- as above
+            self.on_error(name, error)
+            return True
+
+    def _fail(self, name: str, found: tuple[Child, ...], *, now: float) -> View:
+        """A resource about which nothing can be decided."""
+        # Nobody can say that it is down.
+        self.descent.note(name, find_required(found), is_running=True)
+        retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
+        message = internal_errors.explain("suspend it")
+        standing = Standing(
+            state=State.FAILED,
+            reason=internal_errors.REASON,
+            message=message,
+            child=resource_planner.find_current(found),
+        )
+        return View(name=name, children=found, standing=standing, plans={name: (None, retry.due)})
+
+    def is_running(self, child: Child) -> bool:
+        """Whether anything of the object may run yet."""
+        rule = self.rules.find_suspension(child.kind)
+        if rule is None or rule.is_exempt(child):
+            return False
+        return child.deleting or not (rule.is_set(child) and rule.is_done(child))
+
+    def _view(self, name: str, children: tuple[Child, ...], *, memory: Memory, now: float) -> View:
+        current = resource_planner.find_current(children)
+        plans: dict[str, tuple[Suspend | None, float | None]] = {child.uid: (None, None) for child in children}
+        standings = [
+            add_remarks(self._judge(child, plans, memory=memory, now=now), self.records.tell(child))
+            for child in children
+        ]
+        order = (State.FAILED, State.RETRYING, State.PROGRESSING, State.WAITING, State.READY)
+        worst = min(standings, key=lambda each: order.index(each.state), default=ABSENT)
+        standing = dataclasses.replace(worst, child=current) if current is not None else worst
+        return View(name=name, children=children, standing=standing, plans=plans)
+
+    def _judge(
+        self,
+        child: Child,
+        plans: dict[str, tuple[Suspend | None, float | None]],
+        *,
+        memory: Memory,
+        now: float,
+    ) -> Standing:
+        """Where one object stands; what is to be done about it goes into `plans`."""
+        rule = self.rules.find_suspension(child.kind)
+        if not self.is_running(child) or rule is None:
+            said = "is at nothing" if rule is not None else "is left as it is"
+            return readiness.stand(child, State.READY, REASON, said)
+        if child.deleting:
+            return readiness.stand(child, State.PROGRESSING, "Terminating", "is being deleted")
+        if rule.is_set(child):
+            return readiness.stand(
+                child, State.PROGRESSING, "Suspending", "is suspended, and what it runs comes to its end"
+            )
+        if not self.descent.may_go(child.resource):
+            return readiness.stand(child, State.WAITING, "Waiting", "goes down once all that require it are down")
+        step = suspend_object.suspend(child, rule, self.records)
+        standing = readiness.stand(child, State.PROGRESSING, "Suspending", "is being suspended")
+        if child.uid in memory.in_flight:
+            return standing
+        due, standing = find_due(step, standing, memory=memory, now=now)
+        plans[child.uid] = (step, None) if due <= now else (None, due)
+        return standing
+
+
+def add_remarks(standing: Standing, remarks: tuple[Remark, ...]) -> Standing:
+    """The standing with more to say of it."""
+    return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
+
+
+def find_children(children: Children, name: str) -> tuple[Child, ...]:
+    """The objects that stand for a resource, or stood for it before."""
+    return tuple(child for child in children.of(name) if child.is_identified)
+
+
+def find_required(found: tuple[Child, ...]) -> frozenset[str]:
+    """The resources that objects were made of."""
+    return frozenset(cleanup.resource_of(required) for child in found for required in child.requires)
+
+
+def find_due(step: Suspend, standing: Standing, *, memory: Memory, now: float) -> tuple[float, Standing]:
+    """From when on the step may be taken, and the standing until then: after a refusal, or where somebody objects."""
+    attempt = memory.attempts.get(step.child.uid)
+    if attempt is not None and attempt.subject == steps.subject(step):
+        state = State.FAILED if attempt.is_exhausted else State.RETRYING
+        refused = dataclasses.replace(standing, state=state, reason=attempt.reason, message=attempt.message)
+        return attempt.next_try, refused
+    contest = memory.find_contest(step.child.resource, now=now)
+    if contest is None or not step.repairs:
+        return now, standing
+    if not contest.is_contested:
+        return contest.next_answer, standing
+    lost = tuple(
+        Lost(place=path, text=suspend_rules.write_path(path))
+        for path in map(suspend_rules.parse_path, step.repairs.split(", "))
+        if path is not None
+    )
+    holder = drift.name_holder(
+        step.child.resource, Question(child=step.child, lost=lost, manifest=step.manifest), memory
+    )
+    message = (
+        f"{step.child.resource} ({step.child.ref}): {step.repairs}, {holder} again and again while the Stack is suspended; "
+        f"it is suspended again more and more slowly: end this"
+    )
+    remark = Remark(type="Contested", reason="FieldsTakenAgain", message=message)
+    return contest.next_answer, dataclasses.replace(standing, remarks=(remark,))

@@ -1,0 +1,152 @@
+"""The record on a suspended object of how its fields were, as far as it can be trusted.
+
+Trusted is what this operator signed for this very object, what the field manager of suspending still owns, and of that
+only the fields that the suspend rule of the kind sets. Anything else is never written to the object. Must not know when
+an object is suspended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from hearth.model import limits, names
+from hearth.model.child import Child, Object, Path
+from hearth.plan.health import suspend_rules
+from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.health.suspend_rules import SuspendRule
+from hearth.plan.state.desired import Hashes
+from hearth.plan.state.resource_conditions import Remark
+
+AWAKE = "false"
+"""What the annotation says where the object's own definition has taken all back in one apply."""
+PURPOSE = "suspended"
+TYPE = "SuspendRecordInvalid"
+"""The condition of a Stack with an object whose record is not trusted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """How the fields that suspend an object were before."""
+
+    ours: Mapping[Path, Any] = field(default_factory=dict)
+    """Those that its definition held, which therefore puts them back, with their values."""
+    theirs: Mapping[Path, Any] = field(default_factory=dict)
+    """The others; None where they were not there."""
+    is_awake: bool = False
+    """Whether they are so again, though its definition has not put them back."""
+
+
+NONE = Record()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendRecords:
+    """Reads and writes the records of one Stack's objects."""
+
+    hashes: Hashes
+    rules: Rulebook
+    _known: dict[str, tuple[tuple[object, ...], Record | None]] = field(default_factory=dict)
+    """By UID what was found in the annotation of an object last, and what that depends on: every look asks several times."""
+
+    def is_suspended(self, child: Child) -> bool:
+        """Whether it was suspended, and not let go since."""
+        return self.find(child) is not None
+
+    def is_asleep(self, child: Child) -> bool:
+        """Whether it was suspended, and is so yet."""
+        record = self.find(child)
+        return record is not None and not record.is_awake
+
+    def read(self, child: Child) -> Record:
+        """What the object remembers; nothing where it was not suspended."""
+        return self.find(child) or NONE
+
+    def find(self, child: Child) -> Record | None:
+        """The trusted record; None where there is none."""
+        if not child.has_own_record:
+            return None
+        text = find_text(child)
+        if text == AWAKE or len(text) > limits.ANNOTATION_BYTES:
+            return None
+        inputs = (text, child.stack_uid, rule := self.rules.find_suspension(child.kind))
+        known = self._known.get(child.uid)
+        if known is None or known[0] != inputs:
+            known = self._known[child.uid] = (inputs, self._parse(child, text, rule))
+        return known[1]
+
+    def _parse(self, child: Child, text: str, rule: SuspendRule | None) -> Record | None:
+        """The record in an annotation, where that is ours."""
+        try:
+            said = orjson.loads(text)
+            signature = said.pop("signature")
+            if not isinstance(signature, str) or not self.hashes.is_signed(PURPOSE, describe(child, said), signature):
+                return None
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+        ours, theirs = (read_fields(said.get(word), rule) for word in ("ours", "theirs"))
+        if ours is None or theirs is None:
+            return None
+        return Record(ours=ours, theirs=theirs, is_awake=said.get("awake") is True)
+
+    def write(self, child: Child, record: Record) -> str:
+        """As the annotation says it."""
+        fields = {"ours": record.ours, "theirs": record.theirs}
+        said: Object = {
+            word: {suspend_rules.write_path(path): value for path, value in values.items()}
+            for word, values in fields.items()
+            if values
+        }
+        if record.is_awake:
+            said["awake"] = True
+        said["signature"] = self.hashes.sign(PURPOSE, describe(child, said))
+        return orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode()
+
+    def tell(self, child: Child) -> tuple[Remark, ...]:
+        """What the Stack's owner is to know of a record that is not trusted."""
+        if not child.has_record or find_text(child) == AWAKE or self.find(child) is not None:
+            return ()
+        command = f"kubectl annotate {child.kind.name.lower()} {child.name} {names.ANNOTATION_SUSPENDED}-"
+        message = (
+            f"{child.resource} ({child.ref}): annotation {names.ANNOTATION_SUSPENDED} was not written by this operator for "
+            f"this object. It is ignored; remove it: {command}"
+        )
+        return (Remark(type=TYPE, reason="SignatureInvalid", message=message),)
+
+
+def find_text(child: Child) -> str:
+    """What the annotation says; as of an object that is awake where there is none."""
+    annotations: Mapping[str, str] = child.fields["metadata"].get("annotations") or {}
+    return annotations.get(names.ANNOTATION_SUSPENDED, AWAKE)
+
+
+def describe(child: Child, said: Object) -> list[Any]:
+    """What is signed: the record, and the one object that it is about."""
+    return [child.uid, child.stack_uid, child.kind.group, child.kind.name, said]
+
+
+def read_fields(said: Any, rule: SuspendRule | None) -> dict[Path, Any] | None:
+    """Of the fields of a record those that the rule sets; None where a value can be none of them."""
+    if said is not None and not isinstance(said, dict):
+        return None
+    found: dict[Path, Any] = {}
+    for written, value in (said or {}).items():
+        path = suspend_rules.parse_path(written)
+        if path is None or rule is None or path not in rule.sets:
+            # The rule was another one then. What it set is no field to be written by the present one.
+            continue
+        if not is_like(value, rule.sets[path]):
+            return None
+        found[path] = value
+    return found
+
+
+def is_like(value: Any, model: Any) -> bool:
+    """Whether the value is absent, or of the type of the model: a truth value, a number or a text."""
+    if value is None or model is None:
+        return not isinstance(value, dict | list)
+    kinds = next((kind for kind in (bool, int | float, str) if isinstance(model, kind)), ())
+    return isinstance(value, kinds) and (isinstance(value, bool) == isinstance(model, bool))

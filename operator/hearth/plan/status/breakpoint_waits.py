@@ -1,0 +1,136 @@
+"""Who waits at which breakpoint of a Stack, whether anything else can move, and the words for both."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hearth.model import limits
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.plan.environment import cleared_breakpoints
+from hearth.plan.environment.environment_rules import Action, Rule
+from hearth.plan.resource import enforcement, readiness
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.memory import Memory
+from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.status.conditions import Extra
+
+TYPE = "Stopped"
+"""Of the condition."""
+NAMED_AT_MOST = 20
+"""In the list of the status."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Somebody who goes on when the user says so."""
+
+    resource: str
+    hook: str
+    ref: ObjectRef | None = None
+    """The object, as far as that is known."""
+    stack: str = ""
+    """The name of the nested Stack that it is a resource of; "" where it is one of this Stack."""
+
+    @property
+    def order(self) -> str:
+        """What lets it go on, as the Stack that it belongs to is to be told."""
+        return cleared_breakpoints.name(self.resource.rpartition("/")[2], self.hook)
+
+    def __str__(self) -> str:
+        called = f"{self.resource} ({self.ref})" if self.ref is not None else self.resource
+        return f"{called} {enforcement.WORDS[self.hook]}"
+
+
+def find_waits(board: Board) -> Iterator[Wait]:
+    """All of them; of several objects of one removed resource one."""
+    for name, hook in board.stopped.items():
+        yield Wait(resource=name, hook=hook, ref=board.standings[name].ref)
+    seen = set()
+    for held in board.withheld.held.values():
+        if held.rule is None and held.child.resource not in seen:
+            seen.add(held.child.resource)
+            yield Wait(resource=held.child.resource, hook=enforcement.BEFORE[Action.DELETE], ref=held.child.ref)
+    for name in board.find_parted():
+        yield Wait(resource=name, hook=enforcement.AFTER[Action.DELETE])
+    for name in board.by_state[State.STOPPED]:
+        yield from _find_waits_within(name, board.standings[name])
+
+
+def _find_waits_within(name: str, standing: Standing) -> Iterator[Wait]:
+    """Who waits within the nested Stack that stands for a resource, by paths."""
+    for stop in standing.stops_within:
+        ref = ObjectRef(group="", kind=stop.kind, namespace="", name=stop.name) if stop.name else None
+        yield Wait(resource=f"{name}/{stop.resource}", hook=stop.hook, ref=ref, stack=stop.stack)
+
+
+def is_stopped(board: Board, memory: Memory) -> bool:
+    """Whether somebody waits at a breakpoint, and nothing else can move. Looks at the obsolete objects then."""
+    is_moving = board.frontier or memory.in_flight or board.unwatched
+    if is_moving or board.by_state[State.PROGRESSING] or board.by_state[State.RETRYING]:
+        return False
+    if next(find_waits(board), None) is None:
+        return False
+    return not any(child.deleting or uid in board.wakes for uid, child in board.cleanup.children.items())
+
+
+def explain(board: Board) -> str:
+    """Who waits where, and how they go on."""
+    waits = list(find_waits(board))
+    named = "; ".join(str(wait) for wait in waits[: readiness.NAMED_AT_MOST])
+    more = len(waits) - readiness.NAMED_AT_MOST
+    others = f"; and {more} more" if more > 0 else ""
+    stack = f"Stack {waits[0].stack}" if waits[0].stack else "the Stack"
+    rules = board.gates.rules.breakpoints
+    where = rules[0].home if rules else ""
+    return (
+        f"stopped at a breakpoint: {named}{others}; to go on, annotate {stack} with hearth.dev/continue: "
+        f"{waits[0].order}, or take the entry out of spec.environment.breakpoints{where}"
+    )
+
+
+def find_condition(board: Board) -> Iterator[Extra]:
+    """The condition while anybody waits, whatever else goes on."""
+    if next(find_waits(board), None) is not None:
+        yield Extra(type=TYPE, reason="Breakpoint", message=explain(board))
+
+
+def list_waits(board: Board) -> list[Object]:
+    """The first of them as a status lists them."""
+    return [_entry(wait) for wait in itertools.islice(find_waits(board), NAMED_AT_MOST)]
+
+
+def _entry(wait: Wait) -> Object:
+    entry: Object = {"resource": wait.resource, "hook": wait.hook}
+    if wait.ref is not None:
+        entry.update(kind=wait.ref.kind, name=wait.ref.name)
+    if wait.stack:
+        entry["stack"] = wait.stack
+    return entry
+
+
+def warn(board: Board) -> list[str]:
+    """The rules that are about no resource that is there, in words, as many as a status may name."""
+    return [
+        f"{rule.place}: there is no {_call(rule)} now, so this entry does nothing"
+        for rule in itertools.islice(board.find_idle_rules(), NAMED_AT_MOST)
+    ]
+
+
+def warn_polled(sources: Sequence[str]) -> Iterator[str]:
+    """That changes of these sources are noticed late, in words."""
+    if sources:
+        yield (
+            f"{readiness.enumerate_names(sources)}: a change is noticed by polling every {limits.SOURCE_POLL:.0f} s, since the operator "
+            f"may not watch all objects of that kind and has {limits.SOURCE_WATCHES} watches of single ones already"
+        )
+
+
+def _call(rule: Rule) -> str:
+    """What a rule is missing."""
+    if not rule.is_nested:
+        return f"resource {rule.resource!r}"
+    first, _, _ = rule.resource.partition("/")
+    return f"nested Stack {first!r} for the path {rule.resource!r}"

@@ -1,0 +1,58 @@
+"""What holds up the deletion of a Stack: objects that finalizers hold, and deletions that were refused.
+
+Says it; must not decide what is done about it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from hearth.model.child import Child
+from hearth.plan.environment.environment_rules import Action
+from hearth.plan.resource import enforcement, readiness
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.memory import Memory
+from hearth.plan.status import breakpoint_waits
+from hearth.plan.status.conditions import Extra
+
+TYPE = "DeletionBlocked"
+"""Of the condition."""
+
+
+def find_blockage(board: Board, memory: Memory, *, beyond: str) -> Extra | None:
+    """The condition of a Stack that is being deleted; None while nothing but time is needed.
+
+    beyond: what holds the deletion though nothing is known to be left, "" for nothing.
+    """
+    refused = [(attempt.reason, attempt.message) for _, attempt in board.find_failed_deletions(memory)]
+    held = (
+        ("HeldByFinalizers", describe(child))
+        for child in board.cleanup.children.values()
+        if child.deleting and child.finalizers
+    )
+    waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in breakpoint_waits.find_waits(board))
+    denied = (
+        (enforcement.RESTRICTED, f"{each.child.ref}: {enforcement.explain_restriction(each.rule, Action.DELETE)}")
+        for each in board.withheld.denied
+        if each.rule is not None
+    )
+    unseen = (("Forbidden", f"{kind.key}: {words}") for kind, words in board.denied.items() if kind in board.unwatched)
+    found = list(itertools.islice(itertools.chain(denied, refused, waiting, held, unseen), readiness.NAMED_AT_MOST))
+    if not found and not beyond:
+        return None
+    found = found or [("NotGone", beyond)]
+    return Extra(type=TYPE, reason=found[0][0], message="; ".join(text for _, text in found))
+
+
+def describe(child: Child) -> str:
+    """The object, and what holds it where it is on its way out: `configmap/web (held by example.com/backup)`."""
+    held = f" (held by {', '.join(child.finalizers)})" if child.deleting and child.finalizers else ""
+    return f"{child.ref}{held}"
+
+
+def describe_all(children: Iterator[Child], *, count: int) -> str:
+    """The first few of them by name, and how many there are besides. count: of all."""
+    named = ", ".join(describe(child) for child in itertools.islice(children, readiness.NAMED_AT_MOST))
+    more = count - readiness.NAMED_AT_MOST
+    return f"{named} and {more} more" if more > 0 else named

@@ -1,0 +1,51 @@
+"""The outputs of a Stack as its status shows them: those whose values are known, and small enough for a status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import limits
+from hearth.model.child import Object
+from hearth.plan.resource import resource_planner
+from hearth.plan.stack.stack_planner import Board
+from hearth.template.blueprint import Broken, Known
+from hearth.template.cel import value_sizes
+
+
+@dataclass(slots=True)
+class Outputs:
+    """What the outputs came to."""
+
+    values: Object = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    """What keeps others from being shown; those that wait do it in silence, as their resources speak for them."""
+    size: int = 0
+    """Bytes of all values."""
+
+    def put(self, name: str, value: Any) -> None:
+        """Take in a value. Raises TooLarge."""
+        size = value_sizes.measure(value, depth=limits.OUTPUT_DEPTH)
+        value_sizes.check(size, limits.OUTPUT_BYTES, what="is")
+        value_sizes.check(self.size + size, limits.OUTPUTS_BYTES, what="and the outputs before it are")
+        self.size += size
+        self.values[name] = value
+
+
+def evaluate(board: Board) -> Outputs:
+    """All outputs."""
+    outputs = Outputs()
+    for name, output in board.blueprint.outputs.items():
+        values = {
+            read: resource_planner.see(board.standings[read].child if read in board.standings else None)
+            for read in output.reads
+        }
+        outcome = output.evaluate(values)
+        if isinstance(outcome, Broken):
+            outputs.wrong.append(f"outputs.{name}: {outcome.message}"[: limits.MISTAKE_LENGTH])
+        elif isinstance(outcome, Known) and outcome.value is not None:
+            try:
+                outputs.put(name, outcome.value)
+            except value_sizes.TooLarge as error:
+                outputs.wrong.append(f"outputs.{name}: {error}")
+    return outputs

@@ -1,0 +1,153 @@
+"""What a Stack's status says, from where its resources stand. Pure; the engine writes it when it is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.model import phases, times
+from hearth.model.child import Object
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.memory import Memory
+from hearth.plan.state.resource_status import State
+from hearth.plan.status import breakpoint_waits, check_result, conditions, outputs, problems, ready_condition
+from hearth.plan.status.ready_condition import Subject
+from hearth.plan.target import target_status
+
+PROGRESS = frozenset({"conditions", "resources", "summary"})
+"""The fields that change while all goes on as it should."""
+
+
+def build(
+    subject: Subject, board: Board | None, *, memory: Memory, before: Mapping[str, Any], now: float, monotonic: float
+) -> Object:
+    """The whole status.
+
+    board: None before the first definition was accepted; before: the status as it is, for the times in its conditions;
+    now: seconds since the epoch; monotonic: the same moment on the clock of `board.wakes`.
+    """
+    phase = ready_condition.find_phase(subject, board, memory)
+    status: Object = {
+        "observedGeneration": subject.generation,
+        "phase": str(phase),
+        "conditions": conditions.judge(
+            phases.find_saying(phase, is_unasked=subject.is_unasked),
+            headline=ready_condition.find_reason(subject, board, memory),
+            extras=(
+                *ready_condition.find_extras(subject, board, memory),
+                *(board.remarks.conditions() if board is not None else ()),
+            ),
+            generation=subject.generation,
+            before=before.get("conditions") or (),
+            now=times.format_time(now),
+        ),
+    }
+    is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
+    status.update(_describe_wish(subject, is_failed=is_failed))
+    status.update(check_result.write(subject.check))
+    if board is not None:
+        found_outputs = outputs.evaluate(board)
+        status.update(_describe(board, memory, found_outputs.values, offset=now - monotonic))
+        warnings = [*found_outputs.wrong, *breakpoint_waits.warn(board), *breakpoint_waits.warn_polled(subject.polled)]
+        warnings = [] if subject.is_deleting else warnings[: breakpoint_waits.NAMED_AT_MOST]
+        found = {"breakpoints": breakpoint_waits.list_waits(board), "warnings": warnings}
+        status.update({key: entries for key, entries in found.items() if entries})
+    return status
+
+
+def build_without_details(subject: Subject, *, before: Mapping[str, Any], now: float) -> Object:
+    """What can be said of a Stack whose whole status cannot be written; all else is to stay as it is.
+
+    subject: with the fault that keeps it from being written.
+    """
+    phase = ready_condition.find_phase(subject, None, Memory())
+    status: Object = {
+        "observedGeneration": subject.generation,
+        "phase": str(phase),
+        "conditions": conditions.judge(
+            phases.find_saying(phase, is_unasked=subject.is_unasked),
+            headline=ready_condition.find_reason(subject, None, Memory()),
+            extras=ready_condition.find_extras(subject, None, Memory()),
+            generation=subject.generation,
+            before=before.get("conditions") or (),
+            now=times.format_time(now),
+        ),
+    }
+    return {**status, **_describe_wish(subject, is_failed=False), **check_result.write(subject.check)}
+
+
+def _describe_wish(subject: Subject, *, is_failed: bool) -> Object:
+    """What is wanted, what was reached and what failed, by number."""
+    said: Object = {}
+    wish, completed = subject.wish, subject.completed
+    if wish is not None:
+        said["wish"], said["revision"] = target_status.write(wish), wish.revision
+    said.update(target_status.write_completed(completed))
+    failed = subject.last_failed
+    is_refused = subject.refusal is not None or subject.is_deleting or subject.is_suspended
+    # A rollback that fails says nothing against the revision that it goes back to.
+    if is_failed and wish is not None and not wish.is_rollback and not is_refused:
+        failed = wish.revision
+    if failed is not None:
+        said["lastFailedRevision"] = failed
+    if subject.handled:
+        said["handled"] = dict(subject.handled)
+    return said
+
+
+def _describe(board: Board, memory: Memory, values: Object, *, offset: float) -> Object:
+    """Counts, problems and outputs. values: of the outputs; offset: what to add to monotonic seconds to get those since the epoch."""
+    ready, total = len(board.by_state[State.READY]), len(board.blueprint.resources)
+    stopped = len(board.by_state[State.STOPPED])
+    return {
+        "summary": f"{ready}/{total}",
+        "resources": {
+            "total": total,
+            "ready": ready,
+            "progressing": len(board.by_state[State.PROGRESSING]),
+            "waiting": len(board.by_state[State.WAITING]),
+            "failed": len(board.by_state[State.FAILED]) + len(board.by_state[State.RETRYING]),
+            "obsolete": len(board.cleanup.children),
+            **({"stopped": stopped} if stopped else {}),
+        },
+        "problems": [
+            problems.list_problem(board, name, standing, offset)
+            for name, standing in problems.find_problems(board, memory)
+        ],
+        "outputs": values,
+    }
+
+
+def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
+    """The merge patch that turns one status into the other; empty where they are equal."""
+    patch: Object = {}
+    for key in before.keys() - after.keys():
+        patch[key] = None
+    for key, value in after.items():
+        old = before.get(key)
+        if old == value:
+            continue
+        patch[key] = find_changes(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return patch
+
+
+def is_progress(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether one status only counts on from the other: no phase, no condition and no problem is another one."""
+    changed = find_changes(before, after).keys()
+    return changed <= PROGRESS and _outline(before) == _outline(after)
+
+
+def is_setback(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a Stack that was complete is merely at work again for what it wanted already, with nothing wrong."""
+    then, now = str(before.get("phase", "")), str(after["phase"])
+    if not (then.endswith("Complete") and now.endswith("InProgress")):
+        return False
+    if then.removesuffix("Complete") != now.removesuffix("InProgress"):
+        return False
+    types, types_before = ([type_ for type_, _, _ in _outline(each)] for each in (after, before))
+    return types == types_before and find_changes(before, after).keys() <= PROGRESS | {"phase"}
+
+
+def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Its conditions without their messages and times."""
+    return [(each["type"], each["status"], each["reason"]) for each in status.get("conditions") or ()]

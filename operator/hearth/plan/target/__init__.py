@@ -1,0 +1,1 @@
+"""Which revision is the target, and why. Must not know children."""

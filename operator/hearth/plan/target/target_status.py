@@ -1,0 +1,119 @@
+"""A wish as `status.wish` tells of it, where the next process reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.model import limits, times
+from hearth.model.child import Object
+from hearth.plan.environment import cleared_breakpoints
+from hearth.plan.target.target import KEPT_AT_MOST, Completed, Motive, Order, Turn, Wish
+
+TOO_HIGH = 10**limits.COUNT_DIGITS
+"""No number of a revision has more digits."""
+
+
+def write(wish: Wish) -> Object:
+    """As it stands in a status; what is not so is left out."""
+    said: Object = {"revision": wish.revision, "cause": str(wish.motive), "since": times.format_time(wish.since)}
+    flags = {"first": wish.is_first, "completed": wish.is_completed, "cleanupWaived": wish.is_waived}
+    said.update({key: True for key, is_so in flags.items() if is_so})
+    if wish.keeps:
+        said["keeps"] = list(wish.keeps)
+    if wish.order is not None:
+        said["order"] = {
+            "toRevision": wish.order.stated, "besideHash": wish.order.beside, "revision": wish.order.revision
+        }  # fmt: skip
+    if wish.turn is not None:
+        said["turn"] = {"suspended": wish.turn.is_suspended, "since": times.format_time(wish.turn.since)}
+        said["turn"].update({"reached": True} if wish.turn.is_reached else {})
+    if wish.failed_hash:
+        said["failedHash"] = wish.failed_hash
+    if wish.failure:
+        said["failure"] = wish.failure
+    return {**said, **cleared_breakpoints.write(wish.passages)}
+
+
+def read(said: Mapping[str, Any] | None) -> Wish | None:
+    """The wish that a status tells of, None where it tells of none that makes sense."""
+    if not said:
+        return None
+    try:
+        return Wish(
+            revision=read_number(said["revision"]),
+            motive=Motive(said["cause"]),
+            since=times.parse_time(said["since"]),
+            is_first=bool(said.get("first")),
+            is_completed=bool(said.get("completed")),
+            is_waived=bool(said.get("cleanupWaived")),
+            keeps=tuple(read_number(each) for each in said.get("keeps") or ())[:KEPT_AT_MOST],
+            order=_read_order(said.get("order")),
+            failed_hash=read_text(said.get("failedHash", "")),
+            failure=read_text(said.get("failure", "")),
+            passages=cleared_breakpoints.read(said),
+            turn=_read_turn(said.get("turn")),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # Somebody has written into the status: what was known is lost, and the spec counts.
+        return None
+
+
+def read_number(value: Any) -> int:
+    """The number of a revision. Raises ValueError where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < TOO_HIGH:
+        raise ValueError("is no number of a revision")
+    return value
+
+
+def read_text(value: Any) -> str:
+    """A text. Raises ValueError where it is none."""
+    if not isinstance(value, str):
+        raise ValueError("is no text")  # noqa: TRY004 -- one error for whatever makes no sense
+    return value
+
+
+def _read_order(said: Mapping[str, Any] | None) -> Order | None:
+    """The order that a status tells of. Raises AttributeError, KeyError, TypeError or ValueError where it makes no sense."""
+    if not said:
+        return None
+    stated, revision = read_number(said["toRevision"]), read_number(said["revision"])
+    return Order(stated=stated, beside=read_text(said["besideHash"]), revision=revision)
+
+
+def _read_turn(said: Mapping[str, Any] | None) -> Turn | None:
+    """The turn that a status tells of. Raises AttributeError, KeyError, TypeError or ValueError where it makes no sense."""
+    if not said:
+        return None
+    since = times.parse_time(said["since"])
+    return Turn(is_suspended=bool(said["suspended"]), since=since, is_reached=bool(said.get("reached")))
+
+
+def write_completed(completed: Completed) -> Object:
+    """What was reached, as it stands in a status."""
+    numbers = {"lastCompletedRevision": completed.last, "previousCompletedRevision": completed.previous}
+    said: Object = {key: number for key, number in numbers.items() if number is not None}
+    return said if completed.is_known else {**said, "historyUnknown": True}
+
+
+def read_completed(memory: Mapping[str, Any] | None) -> Completed:
+    """What was reached, as a status tells it. memory: None where it was lost."""
+    if memory is None:
+        return Completed(is_known=False)
+    last, previous = (find_number(memory, key) for key in ("lastCompletedRevision", "previousCompletedRevision"))
+    return Completed(last=last, previous=previous, is_known=not memory.get("historyUnknown"))
+
+
+def find_number(memory: Mapping[str, Any], key: str) -> int | None:
+    """The number of a revision in that field; None where there is none."""
+    try:
+        return read_number(memory[key])
+    except (KeyError, ValueError):
+        return None
+
+
+def read_handled(memory: Mapping[str, Any]) -> dict[str, str]:
+    """By verb the token that was obeyed last."""
+    handled = memory.get("handled")
+    found = handled.items() if isinstance(handled, dict) else ()
+    return {verb: token for verb, token in found if isinstance(token, str)}

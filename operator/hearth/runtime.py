@@ -1,0 +1,215 @@
+"""The engine on a real cluster: builds the adapters, joins them, and starts them in the order in which they need each other.
+
+Must hold no decision about Stacks, and nothing of the process around it (signals, flags, pages).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from hearth import supervision
+from hearth.engine.ports import Observer
+from hearth.engine.services import Services
+from hearth.engine.stack_controller import Engine
+from hearth.engine.work_queue import EVALUATED, Inbox
+from hearth.kube.auth.credentials import CredentialSource
+from hearth.kube.cache.child_cache import Health
+from hearth.kube.cache.health_mark_cache import MarkCache
+from hearth.kube.cache.revision_cache import RevisionCache
+from hearth.kube.cache.source_cache import SourceCache
+from hearth.kube.cache.stack_cache import StackCache
+from hearth.kube.client.connection import Connection
+from hearth.kube.health_mark_client import KubeMarks
+from hearth.kube.management_cluster import KubeHome
+from hearth.kube.workload_cluster import KubeCluster
+from hearth.model import errors
+from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.retry.backoff import Patience
+from hearth.sandbox.pool import Pool
+from hearth.settings import Settings
+
+logger = structlog.get_logger(__name__)
+
+BEGIN_RETRY = 2.0
+"""Seconds until the start is tried again where the API server is not there yet."""
+DEAF_AFTER = 300.0
+"""Seconds of silence that no living watch keeps: bookmarks come every minute, a stalled one begins anew before, and one
+whose server is away, or no longer serves its kind, goes on asking: a restart of the process would help nobody."""
+
+
+class LoopClock:
+    """The port `Clock` in a running event loop."""
+
+    def now(self) -> float:
+        """Seconds since the epoch (UTC)."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        return time.monotonic()
+
+    def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
+        """Run `action` after `delay` seconds; the result cancels it."""
+        return supervision.call_later(delay, action)
+
+
+class KubeMachine:
+    """Everything between a connection and the engine, for one home cluster whose children live in it too."""
+
+    def __init__(self, settings: Settings, source: CredentialSource, observer: Observer) -> None:
+        """Nothing is asked before `start`."""
+        namespace, share = settings.namespace or "", settings.share
+        self._settings = settings
+        self._observer = observer
+        self._inbox = Inbox()
+        self._connection = Connection(source)
+        self._cluster = KubeCluster(self._connection, self._inbox, namespace=namespace, share=share, observer=observer)
+        self._stacks = StackCache(self._connection, self._inbox, namespace=namespace, share=share, observer=observer)
+        self._revisions = RevisionCache(self._connection, namespace=namespace, share=share, observer=observer)
+        self._marks = MarkCache(self._connection, self._inbox, namespace=namespace, observer=observer)
+        self._sources = SourceCache(self._connection, self._inbox, namespace=namespace, observer=observer)
+        self._home = KubeHome(
+            self._connection,
+            stacks=self._stacks,
+            revisions=self._revisions,
+            sources=self._sources,
+            observer=observer,
+        )
+        self._health_marks = KubeMarks(self._connection, cache=self._marks, observer=observer)
+        self._evaluations = Pool(tell=lambda uid: self._inbox.mark(uid, EVALUATED), on_limit=observer.on_limit)
+        self._engine: Engine | None = None
+        self._beginning: asyncio.Task[None] | None = None
+        self._unready = "has not begun"
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin; what is not there yet (the API server, the CRDs) is waited for."""
+        self._beginning = supervision.spawn_until_done("begin", self._begin)
+
+    async def stop(self) -> None:
+        """End: whatever is on its way may be cut off, since the next start finishes it."""
+        running = [task for task in (self._beginning, self._refreshing) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        if self._engine is not None:
+            await self._engine.stop()
+        await self._evaluations.close()
+        await asyncio.gather(
+            *(each.close() for each in (self._cluster, self._stacks, self._revisions, self._marks, self._sources))
+        )
+        await self._connection.close()
+
+    def on_kinds(self) -> None:
+        """Kinds may have come, gone or changed: ask which there are."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = supervision.spawn("discovery", self._refresh, name="refresh kinds")
+
+    def find_deaf(self) -> Sequence[str]:
+        """The watches that have been silent for longer than any living one is."""
+        return [
+            *(f"the task {name} has ended" for name in supervision.current().find_dead()),
+            *(self._engine.find_stalls() if self._engine is not None else ()),
+            *self._find_silent(),
+        ]
+
+    def _find_silent(self) -> Sequence[str]:
+        return [
+            f"the watch of {each.kind} has been silent for {each.silence:.0f} s"
+            for each in self._watches()
+            if each.silence is not None and each.silence > DEAF_AFTER
+        ]
+
+    def find_unready(self) -> Sequence[str]:
+        """What is not synced yet."""
+        if self._unready:
+            return [self._unready]
+        # A kind that may not be watched, or that the server fails to list, concerns those Stacks alone that have it.
+        own = [each for each in (*self._stacks.health(), *self._revisions.health()) if not each.is_synced]
+        others = [each for each in self._cluster.caches.health() if not each.is_answered]
+        return [f"the watch of {each.kind} is not complete" for each in (*own, *others)]
+
+    def count_cached_objects(self) -> Mapping[str, float]:
+        """By kind."""
+        counted = collections.Counter[str]()
+        for each in (*self._watches(), *self._marks.health(), *self._sources.health()):
+            counted[each.kind] += each.objects
+        return {kind: float(count) for kind, count in counted.items()}
+
+    def count_stacks(self) -> Mapping[str, float]:
+        """By phase."""
+        found = (self._home.find_stack(uid) for uid in self._home.stacks())
+        return collections.Counter(stack.phase for stack in found if stack is not None)
+
+    def count_writes(self) -> Mapping[str, float]:
+        """Of children, by what becomes of them."""
+        return self._engine.count_writes() if self._engine is not None else {}
+
+    def _watches(self) -> Iterable[Health]:
+        # Without the marks: where their kind is not installed, or may not be read, Stacks converge all the same.
+        # Without the sources: one that may not be read is told by the Stacks that name it, and hinders nobody else.
+        yield from self._stacks.health()
+        yield from self._revisions.health()
+        yield from self._cluster.caches.health()
+
+    async def _refresh(self) -> None:
+        try:
+            await self._cluster.refresh_kinds()
+        except (errors.Refused, errors.Unreachable) as error:
+            logger.warning("cannot ask which kinds are served", error=str(error))
+
+    async def _begin(self) -> None:
+        hasher = await self._prepare()
+        self._cluster.trust(hasher)
+        self._unready = "waits for a first look at all Stacks"
+        self._stacks.start()
+        self._revisions.start()
+        self._marks.start()
+        await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
+        if self._engine is not None:
+            # It could not start completely.
+            await self._engine.stop()
+        self._engine = self._build(hasher)
+        await self._engine.start()
+        self._unready = ""
+
+    async def _prepare(self) -> Hasher:
+        """Reach the server and learn what it serves, as often as it takes."""
+        while True:
+            try:
+                await self._connection.open()
+                await self._cluster.open()
+                return Hasher(await self._home.get_hash_key(self._settings.operator_namespace))
+            except errors.HearthError as error:
+                self._unready = f"cannot begin: {error}"
+                logger.warning("cannot begin; it is tried again", error=str(error))
+                await asyncio.sleep(BEGIN_RETRY)
+
+    def _build(self, hasher: Hasher) -> Engine:
+        services = Services(
+            home=self._home,
+            marks=self._health_marks,
+            cluster=self._cluster,
+            clock=LoopClock(),
+            hashes=hasher,
+            inbox=self._inbox,
+            only_namespace=self._settings.namespace or "",
+            share=self._settings.share,
+            rules=Rulebook(),
+            evaluations=self._evaluations,
+            own_namespace=self._settings.operator_namespace,
+            patience=self._make_patience(),
+        )
+        return Engine(services=services, observer=self._observer, concurrency=self._settings.concurrency)
+
+    def _make_patience(self) -> Patience:
+        """How retries are spread."""
+        return Patience(max_backoff=self._settings.max_backoff.total_seconds(), chance=random.random)

@@ -1,0 +1,240 @@
+"""CEL as Hearth speaks it: which extensions and functions there are, and what its compiler says, in our words.
+
+The only module besides `hearth.template.cel.type_checker` that makes CEL environments. Knows no templates and no schemas.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
+
+from hearth.template.cel import quantity
+from hearth.template.text import error_hints
+
+NAMESPACES = frozenset({"base64", "cel", "google", "math", "optional", "strings"})
+"""Beginnings of function names; nothing else can be called so."""
+TYPE_NAMES = frozenset(
+    {
+        "bool",
+        "bytes",
+        "double",
+        "duration",
+        "dyn",
+        "int",
+        "list",
+        "map",
+        "null_type",
+        "string",
+        "timestamp",
+        "type",
+        "uint",
+    }
+)
+"""Names that CEL itself gives a value to."""
+LITERALS = frozenset({"false", "in", "null", "true"})
+"""Words that cannot even follow a dot."""
+KEYWORDS = LITERALS | frozenset(
+    "as break const continue else for function if import let loop namespace package return var void while".split()
+)
+"""Words that CEL keeps for itself."""
+
+_EXTENSIONS = (
+    ext_optional.ExtOptional(),
+    ext_strings.ExtStrings(),
+    ext_math.ExtMath(),
+    ext_encoders.ExtEncoders(),
+    ext_bindings.ExtBindings(),
+)
+Look: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
+"""From the name of a message of ours to how people call it, and its fields."""
+_IMMORTAL = 1 << 40
+"""More references than any process drops."""
+
+
+def _keep_none_alive() -> None:
+    """Give `None` references that are never returned.
+
+    The CEL wrapper hands out `None` without counting the reference, so that every null in a result takes one away for
+    good; below Python 3.12, where `None` does not yet live forever by itself, the process would abort after some thousand.
+    """
+    if sys.version_info < (3, 12):
+        ctypes.c_ssize_t.from_address(id(None)).value += _IMMORTAL
+
+
+_keep_none_alive()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One complaint of the compiler."""
+
+    line: int
+    column: int
+    """Both from 1."""
+    message: str
+
+
+class Refusal(ValueError):
+    """CEL does not take an expression; carries every fault, none where all of them may be passed over."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(fault.message for fault in faults))
+
+
+def new_environment(
+    *, variables: Mapping[str, Any] | None = None, pool: Any = None, quantity_type: Any = cel.Type.STRING
+) -> Any:
+    """An environment with all our extensions and functions.
+
+    quantity_type: what quantities are; text where expressions are evaluated, a type of its own where they are checked.
+    """
+    return cel.NewEnv(
+        descriptor_pool=pool,
+        variables=variables or {},
+        extensions=_EXTENSIONS,
+        functions=quantity_functions(quantity_type),
+    )
+
+
+def quantity_functions(own: Any) -> list[Any]:
+    """The functions on quantities that the API server's CEL has."""
+    kinds = cel.Type
+
+    def member(name: str, returns: Any, implementation: Callable[..., Any], *others: Any) -> Any:
+        overload = cel.Overload(
+            f"quantity_{name}", return_type=returns, parameters=[own, *others], is_member=True, impl=implementation
+        )
+        return cel.FunctionDecl(name, [overload])
+
+    def either(name: str, implementation: Callable[[str, str], str]) -> Any:
+        overloads = [
+            cel.Overload(
+                f"quantity_{name}_{suffix}",
+                return_type=own,
+                parameters=[own, other],
+                is_member=True,
+                impl=lambda left, right: implementation(left, str(right)),
+            )
+            for suffix, other in (("quantity", own), ("int", kinds.INT))
+        ]
+        return cel.FunctionDecl(name, overloads)
+
+    def function(name: str, returns: Any, implementation: Callable[[str], Any]) -> Any:
+        overload = cel.Overload(
+            f"string_{name}", return_type=returns, parameters=[kinds.STRING], is_member=False, impl=implementation
+        )
+        return cel.FunctionDecl(name, [overload])
+
+    return [
+        function("quantity", own, quantity.normalize),
+        function("isQuantity", kinds.BOOL, quantity.is_quantity),
+        member("isGreaterThan", kinds.BOOL, lambda left, right: quantity.compare(left, right) > 0, own),
+        member("isLessThan", kinds.BOOL, lambda left, right: quantity.compare(left, right) < 0, own),
+        member("compareTo", kinds.INT, quantity.compare, own),
+        member("asInteger", kinds.INT, quantity.as_integer),
+        member("isInteger", kinds.BOOL, quantity.is_integer),
+        member("asApproximateFloat", kinds.DOUBLE, quantity.as_float),
+        member("sign", kinds.INT, quantity.sign),
+        either("add", quantity.add),
+        either("sub", quantity.subtract),
+    ]
+
+
+def compile_text(environment: Any, text: str, *, is_checked: bool, look: Look = lambda name: (name, ())) -> Any:
+    """The compiled expression. Raises Refusal.
+
+    look: tells about a message, where a field of it is asked for that is not there.
+    """
+    try:
+        return environment.compile(text, disable_check=not is_checked)
+    except RuntimeError as error:
+        raise Refusal(parse_faults(str(error), text, look)) from None
+
+
+_FAULT = re.compile(r"^(?:\w+: )?ERROR: <input>:(\d+):(\d+): (.*?)(?: \[\w+\])?$", re.MULTILINE)
+_STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
+
+
+def parse_faults(output: str, text: str, look: Look) -> tuple[Fault, ...]:
+    """The compiler's complaints, without those that are echoes or no mistakes to us."""
+    complaints = _FAULT.findall(output)
+    found = dict.fromkeys(
+        Fault(
+            line=int(line),
+            column=int(column) + skip_dot(text, int(line), int(column)),
+            message=reword(message, look),
+        )
+        for line, column, message in complaints
+        if not _ECHO.search(message) and not _CHOICE_OF_NULL.search(message)
+    )
+    return tuple(found) if complaints else (Fault(line=1, column=1, message=clean(output)),)
+
+
+def skip_dot(text: str, line: int, column: int) -> int:
+    """How far behind that place the name of a field begins, where the place is the dot before it."""
+    lines = text.split("\n")
+    rest = lines[line - 1][column - 1 :] if line <= len(lines) else ""
+    return len(rest) - len(rest.lstrip(".?")) if rest.startswith(".") else 0
+
+
+def clean(message: str) -> str:
+    """A message of CEL's run time without its status codes."""
+    return _STATUS.sub("", _STATUS.sub("", message.strip()))
+
+
+# What only follows from another fault; or that a type of ours is not understood, which is no fault of the user's.
+_ECHO = re.compile(r"'\*error\*'|expression of type 'hearth_types_\d+\.\w+' cannot be the operand")
+# `test ? value : null` drops a key; its two types differ, which only a checker minds.
+_CHOICE_OF_NULL = re.compile(r"overload for '_\?_:_' applied to .*\bnull_type\b")
+_OVERLOAD = re.compile(r"found no matching overload for '(\S+)' applied to '(.*)'")
+_FIELD = re.compile(r"undefined field '(\w+)' not found in struct '([\w.]+)'")
+_UNDECLARED = re.compile(r"undeclared reference to '([^']*)'.*")
+_EXPECTING = re.compile(r"^(Syntax error: .*) expecting \{.*\}$")
+_TYPE_PACKAGE = re.compile(r"\bhearth_types_\d+\.")
+
+
+def reword(message: str, look: Look) -> str:
+    """A complaint of CEL's compiler, for somebody who does not know its insides."""
+    if match := _FIELD.fullmatch(message):
+        name, fields = look(match[2])
+        return f"there is no field '{match[1]}' in {name}{error_hints.did_you_mean(match[1], fields)}"
+    message = strip_package(_EXPECTING.sub(r"\1", message)).replace("'<EOF>'", "the end of the expression")
+    if match := _OVERLOAD.fullmatch(message):
+        next_step = advise(match[1], match[2])
+        return f"{name_operator(match[1])} cannot be applied to {match[2]}; {next_step}"
+    if match := _UNDECLARED.fullmatch(message):
+        return f"there is no function or name '{match[1]}'"
+    return message[0].lower() + message[1:]
+
+
+def advise(operator: str, operands: str) -> str:
+    """What helps where an operator does not take its operands."""
+    if "null_type" in operands:
+        return "test with has()"
+    if operator.startswith("_[") and operands.endswith("string)"):
+        return "name fields after a dot"
+    return "convert with string(), int() or double()"
+
+
+def strip_package(message: str) -> str:
+    """`message` with the names of our own types as people know them."""
+    return _TYPE_PACKAGE.sub("", message)
+
+
+_SPELT = {"_?_:_": "? :", "_[_]": "[ ]", "_?._": ".?", "_[?_]": "[? ]", "-_": "-", "!_": "!", "@in": "in"}
+
+
+def name_operator(function: str) -> str:
+    """`'+'` for `_+_`, `size()` for `size`."""
+    if function in _SPELT:
+        return f"'{_SPELT[function]}'"
+    operator = function.strip("_@")
+    return f"{operator}()" if operator.replace("_", "").isalnum() else f"'{operator}'"

@@ -1,0 +1,147 @@
+"""Expressions at their places: who may be named there, what the type checker says, what the place takes.
+
+Turns every finding into a mistake with its path, its column and the next step. Evaluates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hearth.model import limits
+from hearth.model.errors import InvalidDefinition
+from hearth.model.mistakes import Mistake
+from hearth.template.cel import cel_environment, expressions, type_checker
+from hearth.template.cel.expressions import Parsed
+from hearth.template.schema import literal_validator
+from hearth.template.schema.effort import Effort
+from hearth.template.schema.shapes import Shape, Type
+from hearth.template.text import error_hints
+
+_BOOLEAN = ("BOOL", "DYN")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """Who may be named at a place."""
+
+    names: Collection[str]
+    rule: str
+    """Said of a name that exists and may not be named here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sound:
+    """An expression in which no mistake was found."""
+
+    parsed: Parsed
+    result: str
+    """The type that it gives, as CEL writes it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Examiner:
+    """Examines the expressions of one template, and collects the mistakes."""
+
+    scope: type_checker.Scope
+    """Every name that exists, with its type."""
+    mistakes: list[Mistake] = field(default_factory=list)
+    effort: Effort = field(default_factory=Effort)
+    expressions: int = 0
+    """How many were examined."""
+
+    def note(self, path: str, message: str) -> None:
+        """Remember a mistake."""
+        self.mistakes.append(Mistake(path=path, message=message))
+
+    def examine(self, text: str, *, path: str, audience: Audience) -> Sound | None:
+        """The expression, or None where it has mistakes. Raises InvalidDefinition where there are too many."""
+        self.expressions += 1
+        if self.expressions > limits.EXPRESSIONS:
+            message = f"is one of more than {limits.EXPRESSIONS} expressions; divide the template"
+            raise InvalidDefinition([Mistake(path=path, message=message)])
+        try:
+            parsed = expressions.parse(text)
+        except cel_environment.Refusal as refusal:
+            self.note_faults(refusal.faults, text, path)
+            return None
+        is_sound = self.check_names(parsed, path=path, audience=audience)
+        judgement = self.scope.judge(parsed)
+        self.note_faults(judgement.faults, text, path)
+        if not is_sound or judgement.faults:
+            return None
+        if judgement.is_optional:
+            return self.unwrap(text, judgement.result, path=path)
+        return Sound(parsed=parsed, result=judgement.result)
+
+    def unwrap(self, text: str, result: str, *, path: str) -> Sound | None:
+        """The expression whose text gives an optional, with the value taken out."""
+        try:
+            return Sound(parsed=expressions.parse_optional(text), result=result)
+        except cel_environment.Refusal as refusal:
+            # The last step that CEL allows was used up already.
+            self.note_faults(refusal.faults, text, path)
+            return None
+
+    def examine_test(self, text: str, *, path: str, audience: Audience) -> Sound | None:
+        """The same for an expression that must be true or false."""
+        sound = self.examine(text, path=path, audience=audience)
+        if sound is not None and sound.result not in _BOOLEAN:
+            found = type_checker.describe_result(sound.result)
+            self.note(
+                path,
+                f"must give true or false, {error_hints.quote_expression(text)} gives {found}; compare it with something",
+            )
+            return None
+        return sound
+
+    def check_names(self, parsed: Parsed, *, path: str, audience: Audience) -> bool:
+        """Whether every name exists and may be named here."""
+        wrong = [root for root in parsed.roots if root not in audience.names]
+        for root in wrong:
+            if root in self.scope.types:
+                message = audience.rule
+            else:
+                hint = self.effort.hint(root, audience.names)
+                message = f"nothing is called '{root}'{hint or '; declare it, or write $${ for a literal ${'}"
+            line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
+            self.note_faults((cel_environment.Fault(line=line, column=column, message=message),), parsed.text, path)
+        return not wrong
+
+    def check_fit(self, sound: Sound, shape: Shape, *, path: str) -> None:
+        """Whether a place of that shape takes what a whole expression gives."""
+        if not type_checker.fits(sound.result, shape):
+            gives, text = type_checker.describe_result(sound.result), error_hints.quote_expression(sound.parsed.text)
+            self.note(path, f"must be {literal_validator.name_type(shape)}, {text} gives {gives}; {advise(shape)}")
+
+    def check_text(self, shape: Shape, *, path: str) -> None:
+        """Whether a place of that shape takes text, which a string with expressions in between always is."""
+        if shape.type not in (Type.STRING, Type.OPEN):
+            wanted = literal_validator.name_type(shape)
+            self.note(path, f"must be {wanted}, a string with expressions in it is text; {advise(shape)}")
+
+    def note_faults(self, faults: Collection[cel_environment.Fault], text: str, path: str) -> None:
+        """Remember what the compiler found in the expression `text`."""
+        for fault in faults:
+            place = f"column {fault.column}" if fault.line == 1 else f"line {fault.line}, column {fault.column}"
+            self.note(path, f"{fault.message} (at {place} of {error_hints.quote_expression(text)})")
+
+
+def find_place(text: str, offset: int) -> tuple[int, int]:
+    """Line and column of a position, both from 1."""
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def advise(shape: Shape) -> str:
+    """How to give what a place takes."""
+    match shape.type:
+        case Type.STRING:
+            return "convert with string()"
+        case Type.INTEGER:
+            return "make the whole string one expression that gives an integer, e.g. with int()"
+        case Type.NUMBER:
+            return "make the whole string one expression that gives a number, e.g. with double()"
+        case Type.BOOLEAN:
+            return "make the whole string one expression that gives true or false"
+    return f"make the whole string one expression that gives {literal_validator.name_type(shape)}"

@@ -1,0 +1,342 @@
+"""Expressions: parsed once per text whoever uses it, bound to constants once per definition, evaluated on plain values.
+
+Knows no templates, no schemas and no types; `hearth.template.cel.type_checker` judges an expression before it gets here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias, assert_never
+
+import orjson
+from cel_expr_python import cel
+from google.protobuf.message import DecodeError
+
+from hearth.model import limits
+from hearth.model.child import Path
+from hearth.template.blueprint import Broken, Evaluating, Known, Outcome, Pending, Values
+from hearth.template.cel import cel_environment, cel_values, cost, evaluation, field_references, syntax_tree, weight
+from hearth.template.cel.cost import Estimator
+from hearth.template.cel.evaluation import Answer, Evaluator
+from hearth.template.cel.field_references import Read
+from hearth.template.cel.weight import Large
+from hearth.template.cel.weighted_cache import WeightedCache
+from hearth.template.text import error_hints
+
+Reads: TypeAlias = Mapping[str, frozenset[Path]]
+
+USUAL_FIELDS = (
+    *("apiVersion", "kind", "metadata", "spec", "status", "data", "stringData", "binaryData", "type", "immutable"),
+    *(
+        "rules",
+        "roleRef",
+        "subjects",
+        "subsets",
+        "endpoints",
+        "ports",
+        "template",
+        "provisioner",
+        "parameters",
+        "value",
+    ),
+)
+"""What stands for all of an object whose kind's schema is not known."""
+TEXTS_KEPT = 8_192
+PARSED_BYTES_PER_BYTE, PARSED_BYTES = 42, 1_024
+"""What an expression takes for each byte that it has as CEL writes it, and besides."""
+ESTIMATORS_KEPT = 256
+"""Of expressions that only need one where their inputs are large."""
+_UNCHECKED = cel_environment.new_environment()
+_TOO_DEEP = "the expression is nested too deeply; divide it, e.g. by a condition"
+_ERROR = cel.Type.ERROR
+_OPTIONAL = "(\n{text}\n).orValue(null)"
+UNWRITABLE = "it gives a value that no manifest can hold, such as an optional within a list; write [?…] or orValue(…)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Parsed:
+    """What the text of an expression means wherever it stands. Compared by identity: there is one per text."""
+
+    text: str
+    program: Any
+    reading: field_references.Reading
+    roots: tuple[str, ...]
+    """The names that it reads, sorted."""
+    required: tuple[Read, ...]
+    optional: tuple[Read, ...]
+    estimator: Estimator | None
+    """None where small inputs alone keep it cheap."""
+
+
+_parsed: WeightedCache[str, Parsed] = WeightedCache(most=TEXTS_KEPT, most_weight=limits.PARSED_BYTES)
+
+
+def parse(text: str) -> Parsed:
+    """The expression `text`. Raises environment.Refusal."""
+    known = _parsed.find(text)
+    if known is not None:
+        return known
+    parsed, size = parse_new(text)
+    return _parsed.keep(text, parsed, weight=PARSED_BYTES + PARSED_BYTES_PER_BYTE * size)
+
+
+def parse_new(text: str) -> tuple[Parsed, int]:
+    """The expression, and its bytes as CEL writes it. Raises environment.Refusal."""
+    if not text.strip():
+        raise cel_environment.Refusal((cel_environment.Fault(line=1, column=1, message="the expression is empty"),))
+    if len(text) > limits.EXPRESSION_LENGTH:
+        message = f"the expression has {len(text)} characters, and {limits.EXPRESSION_LENGTH} are allowed; divide it"
+        raise cel_environment.Refusal((cel_environment.Fault(line=1, column=1, message=message),))
+    program = cel_environment.compile_text(_UNCHECKED, text, is_checked=False)
+    try:
+        serialized = program.serialize()
+        tree = syntax_tree.parse_tree(serialized)
+    except DecodeError:
+        # The reader of messages gives up at a depth that CEL still takes.
+        raise cel_environment.Refusal((cel_environment.Fault(line=1, column=1, message=_TOO_DEEP),)) from None
+    reading = field_references.find_reads(tree)
+    estimator = None if cost.is_harmless(text, tree) else cost.make_estimator(tree)
+    if syntax_tree.soften_has(tree):
+        program = _UNCHECKED.deserialize(syntax_tree.write_tree(tree))
+    parsed = Parsed(
+        text=text,
+        program=program,
+        reading=reading,
+        roots=tuple(sorted({read.root for read in reading.reads})),
+        required=(*(read for read in reading.reads if read.is_required), *reading.passages),
+        optional=tuple(read for read in reading.reads if not read.is_required),
+        estimator=estimator,
+    )
+    return parsed, len(serialized)
+
+
+@functools.lru_cache(maxsize=ESTIMATORS_KEPT)
+def find_estimator(text: str) -> Estimator:
+    """Bounds the cost of an expression that usually needs no bound."""
+    compiled = cel_environment.compile_text(_UNCHECKED, text, is_checked=False)
+    return cost.make_estimator(syntax_tree.parse_tree(compiled.serialize()))
+
+
+def find_offset(parsed: Parsed, name: str) -> int:
+    """Where in the text of an expression a name stands first, in characters."""
+    compiled = cel_environment.compile_text(_UNCHECKED, parsed.text, is_checked=False)
+    return field_references.find_offsets(syntax_tree.parse_tree(compiled.serialize())).get(name, 0)
+
+
+def parse_optional(text: str) -> Parsed:
+    """The expression whose text gives an optional: its value, or null where there is none."""
+    return parse(_OPTIONAL.format(text=text))
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """CEL gave an error instead of a value."""
+
+    message: str
+
+
+def run(parsed: Parsed, data: Mapping[str, Any]) -> Any:
+    """What CEL gives, as plain Python; Failed where that is an error."""
+    try:
+        result = parsed.program.eval(data=data)
+    except RuntimeError as error:
+        # Raised by some steps into what is no map, where an error value would be due.
+        return Failed(str(error))
+    try:
+        value = result.plain_value()
+    except (TypeError, SystemError):
+        # The wrapper has no form for optionals and the like.
+        return Failed(UNWRITABLE)
+    # An error is a text to the wrapper, and asking for the type takes as long as the value.
+    return Failed(value) if value.__class__ is str and result.type() == _ERROR else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """An expression with everything bound that is constant in its definition."""
+
+    parsed: Parsed
+    path: str
+    """Where it stands, from the root of the Stack."""
+    names: tuple[str, ...]
+    """The resources that it reads."""
+    constants: Mapping[str, Any] = field(repr=False)
+    """What else it reads."""
+    reads: Reads
+    is_sensitive: bool = False
+    """Whether it reads something that nobody is to see, so that no message may tell what it came upon."""
+    needs_bound: bool = False
+    """Whether its cost is bounded before each evaluation."""
+    evaluator: Evaluator = field(default=evaluation.ALONE, repr=False, compare=False)
+    """Who evaluates it where that may take long."""
+
+    def evaluate(self, values_: Values) -> Outcome:
+        """Its value as JSON."""
+        data, needs_bound = dict(self.constants), self.needs_bound
+        for name in self.names:
+            fields = values_.get(name)
+            if fields is None:
+                return self.wait_for_children(values_)
+            if fields.__class__ is Large:
+                fields = weight.narrow(fields, self.reads[name])
+                needs_bound = needs_bound or not is_small(fields)
+            data[name] = fields
+        if needs_bound and not self.is_admitted(data):
+            return self.delegate(data)
+        found = run(self.parsed, data)
+        if found.__class__ is Failed:
+            return self.judge_failure(data, found.message)
+        try:
+            return Known(cel_values.convert(found))
+        except cel_values.Unwritable as error:
+            return self.refuse(str(error))
+
+    def is_admitted(self, data: Mapping[str, Any]) -> bool:
+        """Whether it may be evaluated on these inputs in this process."""
+        estimator = self.parsed.estimator or find_estimator(self.parsed.text)
+        if estimator.is_surely_small(weight.weigh(data, most_nodes=limits.SMALL_INPUT_NODES)):
+            return True
+        return self.evaluator.admits(estimator.estimate(data))
+
+    def delegate(self, data: Mapping[str, Any]) -> Outcome:
+        """Its value by the evaluator, which bounds what it takes."""
+        answer: Answer | None = self.evaluator.ask(self.parsed.text, data)
+        match answer:
+            case None:
+                return Pending(
+                    missing=(Evaluating(f"the evaluation of {error_hints.quote_expression(self.parsed.text)}"),)
+                )
+            case evaluation.Value():
+                return Known(orjson.loads(answer.packed))
+            case evaluation.Failure():
+                return self.judge_failure(data, answer.message)
+            case evaluation.Unwritable():
+                return self.refuse(answer.message)
+            case evaluation.Excess():
+                text = error_hints.quote_expression(self.parsed.text)
+                return Broken(path=self.path, message=f"expression {answer.message}; simplify it: {text}")
+        assert_never(answer)
+
+    def wait_for_children(self, values_: Values) -> Pending:
+        """Waiting for every resource that has no child."""
+        absent = {name for name in self.names if values_.get(name) is None}
+        missing = (str(read) for read in self.parsed.reading.reads if read.root in absent)
+        return Pending(missing=tuple(dict.fromkeys(missing)))
+
+    def judge_failure(self, data: Mapping[str, Any], message: str) -> Pending | Broken:
+        """Whether evaluation failed since something is not there yet; told by the paths, never by the message."""
+        missing = [str(read) for read in self.parsed.required if self.is_awaited(read, data)]
+        missing += [str(read) for read in self.parsed.optional if read.root in self.names and is_blocked(data, read)]
+        if missing:
+            return Pending(missing=tuple(missing))
+        return self.refuse(f"fails: {cel_environment.clean(message)}")
+
+    def refuse(self, complaint: str) -> Broken:
+        """What is wrong with it, as far as that may be said."""
+        if self.is_sensitive:
+            complaint = "fails; why is not shown, since it reads something sensitive"
+        return Broken(path=self.path, message=f"`{self.parsed.text}` {complaint}")
+
+    def is_awaited(self, read: Read, data: Mapping[str, Any]) -> bool:
+        """Whether `read` is of a child and not there; where a key is computed nobody can tell, so it counts as awaited."""
+        if read.root not in self.names:
+            return False
+        return field_references.is_missing(data[read.root], read.steps) or (
+            self.parsed.reading.is_dynamic and field_references.EACH in read.steps
+        )
+
+
+def is_blocked(data: Mapping[str, Any], read: Read) -> bool:
+    """Whether a null stands on the way of an optional read, where CEL knows no way around it."""
+    value: Any = data[read.root]
+    for step in read.steps:
+        if value is None:
+            return True
+        if not isinstance(step, str) or not isinstance(value, dict) or step not in value:
+            return False
+        value = value[step]
+    return False
+
+
+def bind(  # noqa: PLR0913 -- each is another thing that an expression is made of
+    parsed: Parsed,
+    *,
+    path: str,
+    constants: Mapping[str, Any],
+    absent: Collection[str] = (),
+    fields: Mapping[str, Collection[str]] = MappingProxyType({}),
+    is_sensitive: bool = False,
+    evaluator: Evaluator = evaluation.ALONE,
+) -> Expression:
+    """The expression with `constants` bound as far as it reads them; what else it reads are resources.
+
+    absent: resources that are not there; read optionally, they have nothing.
+    fields: by resource the fields that its kind has, for an expression that takes a resource as a whole.
+    is_sensitive: whether it reads something that nobody is to see.
+    evaluator: who evaluates it where that may take long.
+    """
+    bound: dict[str, Any] = {name: constants[name] for name in parsed.roots if name in constants}
+    bound.update({name: {} for name in parsed.roots if name in absent})
+    needs_bound = parsed.estimator is not None
+    for name, value in bound.items():
+        if value.__class__ is Large:
+            bound[name] = weight.narrow(value, find_paths(parsed, name, value.keys()))
+            needs_bound = needs_bound or not is_small(bound[name])
+    names = tuple(name for name in parsed.roots if name not in bound)
+    found = {name: find_paths(parsed, name, fields.get(name, USUAL_FIELDS)) for name in names}
+    return Expression(
+        parsed=parsed,
+        path=path,
+        names=names,
+        constants=bound,
+        reads=found,
+        is_sensitive=is_sensitive,
+        needs_bound=needs_bound,
+        evaluator=evaluator,
+    )
+
+
+def is_bounded(parsed: Parsed) -> bool:
+    """Whether an expression stays cheap on inputs of ordinary size."""
+    if parsed.estimator is None:
+        return True
+    usual = cost.make_usual(limits.USUAL_INPUT_NODES, limits.USUAL_INPUT_TEXT, limits.USUAL_INPUT_ELEMENTS)
+    found = parsed.estimator.bound(dict.fromkeys(parsed.roots, usual), most=limits.USUAL_MICROSECONDS)
+    return found.memory <= limits.EVALUATOR_MEMORY
+
+
+def enlarge(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same, marked where it is so large that expressions are to take no more of it than they read."""
+    return fields if is_small(fields) else Large(fields)
+
+
+def is_small(fields: Mapping[str, Any]) -> bool:
+    """Whether an expression may take all of it; of most objects their JSON tells fastest."""
+    try:
+        if len(orjson.dumps(fields)) <= limits.SMALL_INPUT_BYTES:
+            return True
+    except TypeError:
+        # No JSON: what it holds is counted.
+        pass
+    found = weight.weigh(fields, most_nodes=limits.SMALL_INPUT_NODES)
+    return found.text <= limits.SMALL_INPUT_TEXT
+
+
+def find_paths(parsed: Parsed, name: str, fields: Collection[str]) -> frozenset[Path]:
+    """The paths that are read of `name`; where all of it is, every one of `fields`."""
+    paths = {read.path for read in parsed.reading.reads if read.root == name}
+    if () in paths:
+        return frozenset((field,) for field in fields)
+    return field_references.shorten(paths)
+
+
+def merge_reads(many: Iterable[Reads]) -> Reads:
+    """All of them together."""
+    paths: dict[str, set[Path]] = {}
+    for one in many:
+        for name, found in one.items():
+            paths.setdefault(name, set()).update(found)
+    return {name: field_references.shorten(found) for name, found in paths.items()}

@@ -1,0 +1,222 @@
+"""What an expression reads: names, and the exact paths under them, with the loop variables of CEL kept apart.
+
+Knows the syntax tree; nothing of which names there are or what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from hearth.model.child import Path
+from hearth.template.cel import cel_environment, syntax_tree
+
+
+class Each:
+    """The step to every element of a list, or to one that is only known when the expression is evaluated."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "EACH"
+
+
+EACH: Final = Each()
+Step: TypeAlias = str | int | Each
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One path that an expression reads."""
+
+    root: str
+    steps: tuple[Step, ...]
+    is_required: bool
+    """Whether the expression fails where it is missing: it stands neither under `has()` nor behind `.?`."""
+
+    @property
+    def path(self) -> Path:
+        """The steps up to the first index or key that is no plain field; () is all of `root`."""
+        fields: list[str] = []
+        for step in self.steps:
+            if not isinstance(step, str):
+                break
+            fields.append(step)
+        return tuple(fields)
+
+    def __str__(self) -> str:
+        """As one would write it: `db.status.conditions[*].reason`."""
+        return self.root + "".join(_write_step(step) for step in self.steps)
+
+
+def _write_step(step: Step) -> str:
+    match step:
+        case str():
+            return f".{step}" if step.isidentifier() else f"['{step}']"
+        case int():
+            return f"[{step}]"
+    return "[*]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """All that an expression reads."""
+
+    reads: tuple[Read, ...]
+    passages: tuple[Read, ...]
+    """Ways that must be there for an optional one to begin, as `web.status` in `web.status.?x`; they are not read themselves."""
+    is_dynamic: bool
+    """Whether a key or index is computed, so that a missing one cannot be told beforehand."""
+
+
+_Scope: TypeAlias = Mapping[str, Read | None]
+"""What the loop variables stand for; None where that is no path."""
+_ALL = (EACH,)
+
+
+def find_reads(tree: Any) -> Reading:
+    """What the expression of that tree reads."""
+    reader = _Reader()
+    reader.use(reader.visit(tree.expr, {}))
+    return Reading(
+        reads=tuple(reader.reads),
+        passages=tuple(reader.passages),
+        is_dynamic=reader.is_dynamic,
+    )
+
+
+def find_offsets(tree: Any) -> dict[str, int]:
+    """By name where in the text it stands first, in characters; for messages."""
+    reader = _Reader()
+    reader.visit(tree.expr, {})
+    return {name: syntax_tree.find_offset(tree, node) for name, node in reader.first.items()}
+
+
+def is_missing(value: Any, steps: tuple[Step, ...]) -> bool:
+    """Whether `value` has nothing under `steps`; under EACH, whether any element has nothing. A null counts as there."""
+    for at, step in enumerate(steps):
+        if isinstance(step, Each):
+            if isinstance(value, list):
+                return any(is_missing(element, steps[at + 1 :]) for element in value)
+            return False
+        if isinstance(step, str):
+            if not isinstance(value, dict) or step not in value:
+                return True
+        elif not isinstance(value, list) or not 0 <= step < len(value):
+            return True
+        value = value[step]
+    return False
+
+
+def shorten(paths: Iterable[Path]) -> frozenset[Path]:
+    """`paths` without those that lie below another."""
+    kept: list[Path] = []
+    for path in sorted(set(paths)):
+        if not kept or path[: len(kept[-1])] != kept[-1]:
+            kept.append(path)
+    return frozenset(kept)
+
+
+class _Reader:
+    """One walk over one tree. A visit returns the path that a node stands for; whoever does not extend it, uses it."""
+
+    def __init__(self) -> None:
+        self.reads: dict[Read, None] = {}
+        self.passages: dict[Read, None] = {}
+        self.first: dict[str, Any] = {}
+        self.is_dynamic = False
+
+    def use(self, read: Read | None) -> None:
+        """Note a path that is not extended any further."""
+        if read is not None:
+            self.reads[read] = None
+
+    def visit(self, node: Any, scope: _Scope) -> Read | None:
+        """The path that `node` stands for, if it is one."""
+        match syntax_tree.alternative(node):
+            case "ident_expr":
+                return self.visit_name(node, scope)
+            case "select_expr":
+                return self.visit_select(node.select_expr, scope)
+            case "call_expr":
+                return self.visit_call(node.call_expr, scope)
+            case "comprehension_expr":
+                return self.visit_comprehension(node.comprehension_expr, scope)
+            case "list_expr" | "struct_expr":
+                self.use_all(syntax_tree.children(node), scope)
+        return None
+
+    def use_all(self, nodes: Iterable[Any], scope: _Scope) -> None:
+        """Note everything that `nodes` read."""
+        for node in nodes:
+            self.use(self.visit(node, scope))
+
+    def visit_name(self, node: Any, scope: _Scope) -> Read | None:
+        name = node.ident_expr.name.removeprefix(".")
+        if name in scope:
+            return scope[name]
+        if name in cel_environment.TYPE_NAMES or name in cel_environment.NAMESPACES:
+            return None
+        self.first.setdefault(name, node)
+        return Read(name, (), is_required=True)
+
+    def visit_select(self, select: Any, scope: _Scope) -> Read | None:
+        operand = self.visit(select.operand, scope)
+        if operand is None:
+            return None
+        if select.test_only:
+            # The whole way is optional: `syntax.soften_has` evaluates it so.
+            self.use(Read(operand.root, (*operand.steps, select.field), is_required=False))
+            return None
+        return _extend(operand, select.field)
+
+    def visit_call(self, call: Any, scope: _Scope) -> Read | None:
+        if (
+            call.function in (syntax_tree.INDEX, syntax_tree.INDEX_OPTIONALLY, syntax_tree.SELECT_OPTIONALLY)
+            and len(call.args) == 2
+        ):
+            return self.visit_step(call, scope)
+        if call.HasField("target"):
+            self.use(self.visit(call.target, scope))
+        self.use_all(call.args, scope)
+        return None
+
+    def visit_step(self, call: Any, scope: _Scope) -> Read | None:
+        operand = self.visit(call.args[0], scope)
+        key = self.visit_key(call.args[1], scope)
+        if operand is None:
+            return None
+        if call.function == syntax_tree.INDEX:
+            return _extend(operand, key)
+        # The way to here must be there, what comes behind need not.
+        if operand.is_required and operand.steps:
+            self.passages[operand] = None
+        return Read(operand.root, (*operand.steps, key), is_required=False)
+
+    def visit_key(self, node: Any, scope: _Scope) -> Step:
+        constant = node.const_expr if syntax_tree.alternative(node) == "const_expr" else None
+        match syntax_tree.alternative(constant) if constant is not None else "":
+            case "string_value":
+                return str(node.const_expr.string_value)
+            case "int64_value":
+                return int(node.const_expr.int64_value)
+        self.use(self.visit(node, scope))
+        self.is_dynamic = True
+        return EACH
+
+    def visit_comprehension(self, loop: Any, scope: _Scope) -> Read | None:
+        over = self.visit(loop.iter_range, scope)
+        self.use(over)
+        element = None if over is None else Read(over.root, over.steps + _ALL, over.is_required)
+        # With two variables the first is the index or key.
+        first, second = (None, element) if loop.iter_var2 else (element, None)
+        accumulated = self.visit(loop.accu_init, scope)
+        inner = {**scope, loop.iter_var: first, loop.iter_var2: second, loop.accu_var: None}
+        self.use_all((loop.loop_condition, loop.loop_step), inner)
+        # `cel.bind(x, a.b, …)` is a loop over nothing whose accumulator is the path itself.
+        return self.visit(loop.result, {**scope, loop.accu_var: accumulated})
+
+
+def _extend(read: Read, step: Step) -> Read:
+    return Read(read.root, (*read.steps, step), read.is_required)

@@ -1,0 +1,155 @@
+"""The typed check of expressions: against the fields that kinds really have, before anything runs.
+
+Makes no evaluation. What is not known is dynamic, so that only what is certainly wrong is called a mistake.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cel_expr_python import cel
+
+from hearth.model import limits
+from hearth.template.cel import cel_environment
+from hearth.template.cel.expressions import Parsed
+from hearth.template.cel.weighted_cache import WeightedCache
+from hearth.template.schema import protobuf_messages
+from hearth.template.schema.shapes import Shape, Type
+
+ENVIRONMENTS_KEPT = 64
+JUDGEMENTS_KEPT = 16_384
+JUDGED_BYTES = 256
+"""What each of them takes besides its texts."""
+_QUANTITY = cel.Type.AbstractType("kubernetes.Quantity")
+_OPTIONAL = "optional_type<"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the checker says of one expression."""
+
+    faults: tuple[cel_environment.Fault, ...] = ()
+    result: str = "DYN"
+    """The type that it gives, as CEL writes it; of an optional that of its content."""
+    is_optional: bool = False
+
+
+class Checker:
+    """All that was judged so far, whoever asked: the same text over the same types is judged once."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.store = protobuf_messages.MessageStore()
+        self._judgements: WeightedCache[tuple[str, tuple[str, ...]], Judgement] = WeightedCache(
+            most=JUDGEMENTS_KEPT, most_weight=limits.JUDGED_BYTES
+        )
+        self._environments: WeightedCache[frozenset[tuple[str, str]], Any] = WeightedCache(
+            most=ENVIRONMENTS_KEPT, most_weight=limits.CHECKED_NAMES
+        )
+
+    def judge(self, parsed: Parsed, scope: Scope) -> Judgement:
+        """Whether `parsed` fits the variables of `scope`; names that are not in there are dynamic."""
+        types = scope.types
+        key = (parsed.text, tuple([types.get(root, "") for root in parsed.roots]))
+        judgement = self._judgements.find(key)
+        if judgement is not None:
+            return judgement
+        judgement = self._check(parsed, scope)
+        size = JUDGED_BYTES + len(parsed.text) + sum(JUDGED_BYTES + len(fault.message) for fault in judgement.faults)
+        size += sum(JUDGED_BYTES + len(each) for each in key[1])
+        return self._judgements.keep(key, judgement, weight=size)
+
+    def _check(self, parsed: Parsed, scope: Scope) -> Judgement:
+        is_known = all(root in scope.types for root in parsed.roots)
+        checking = (
+            scope.environment if is_known else self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types)
+        )
+        try:
+            compiled = cel_environment.compile_text(checking, parsed.text, is_checked=True, look=self.store.describe)
+        except cel_environment.Refusal as refusal:
+            return Judgement(faults=refusal.faults)
+        result: str = compiled.return_type().name()
+        if result.startswith(_OPTIONAL):
+            return Judgement(result=result[len(_OPTIONAL) : -1], is_optional=True)
+        return Judgement(result=result)
+
+    def find_environment(self, types: Mapping[str, str]) -> Any:
+        """The environment with these variables; templates that differ only in texts share theirs."""
+        key = frozenset(types.items())
+        found = self._environments.find(key)
+        if found is None:
+            found = self._environments.keep(key, self.make_environment(types), weight=len(types))
+        return found
+
+    def make_environment(self, types: Mapping[str, str]) -> Any:
+        """An environment with these variables, by name the message of each; "" is dynamic."""
+        variables = {name: cel.Type(type_) if type_ else cel.Type.DYN for name, type_ in types.items()}
+        return cel_environment.new_environment(variables=variables, pool=self.store.pool, quantity_type=_QUANTITY)
+
+
+_checker = Checker()
+
+
+class Scope:
+    """The names of one template and their types, for the length of one compilation."""
+
+    def __init__(self, shapes_: Mapping[str, Shape]) -> None:
+        if _checker.store.is_full:
+            _checker.clear()
+        store = _checker.store
+        self.types = {
+            name: store.find_message(shape) if shape.type is Type.OBJECT else "" for name, shape in shapes_.items()
+        }
+        """By name its message; "" for what is dynamic."""
+
+    @functools.cached_property
+    def environment(self) -> Any:
+        """Where expressions over these names are checked; made when the first one was not judged before."""
+        return _checker.find_environment(self.types)
+
+    def judge(self, parsed: Parsed) -> Judgement:
+        """What the checker says of `parsed`."""
+        return _checker.judge(parsed, self)
+
+
+_FITTING = {
+    "BOOL": {Type.BOOLEAN},
+    "INT": {Type.INTEGER, Type.NUMBER},
+    "UINT": {Type.INTEGER, Type.NUMBER},
+    # A whole double is written as an integer; whether it is whole only its value tells.
+    "DOUBLE": {Type.INTEGER, Type.NUMBER},
+    "STRING": {Type.STRING},
+    "BYTES": {Type.STRING},
+    "TIMESTAMP": {Type.STRING},
+    "DURATION": {Type.STRING},
+    "kubernetes.Quantity": {Type.STRING},
+}
+_NAMES = {"BOOL": "a boolean", "INT": "an integer", "UINT": "an integer", "DOUBLE": "a number", "STRING": "text"}
+
+
+def fits(result: str, shape: Shape) -> bool:
+    """Whether a place of that shape may take what an expression of the type `result` gives."""
+    if shape.type is Type.OPEN or result in ("DYN", "NULL"):
+        return True
+    if result in _FITTING:
+        return shape.type in _FITTING[result]
+    if result.startswith("LIST"):
+        return shape.type is Type.ARRAY
+    if result.startswith(("MAP", "hearth_types_")):
+        return shape.type in (Type.OBJECT, Type.MAP)
+    return True
+
+
+def describe_result(result: str) -> str:
+    """A type of CEL's in plain words."""
+    if result.startswith("LIST"):
+        return "a list"
+    if result.startswith(("MAP", "hearth_types_")):
+        return "a map"
+    return _NAMES.get(result, result.lower())

@@ -1,0 +1,286 @@
+"""The blueprint, put together from examined drafts: who is there, in what order, and whether any two name one object.
+
+Collects mistakes in its binder; the result counts only where there are none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from hearth.graph import order
+from hearth.model import limits, names
+from hearth.model.kinds import ObjectRef
+from hearth.template.blueprint import Blueprint, Evaluable, ResourceBlueprint, StackIdentity
+from hearth.template.cel import value_sizes
+from hearth.template.cel.expression_validator import Sound
+from hearth.template.cel.expressions import merge_reads
+from hearth.template.chunked_work import MARKS_IN_A_PIECE, Pieces
+from hearth.template.compiler import sensitivity, sharing_scope, template_conditions
+from hearth.template.compiler.manifest_template import Document, Mark
+from hearth.template.compiler.output_analysis import OutputDraft
+from hearth.template.compiler.partial_evaluation import Binder, Test
+from hearth.template.compiler.resource_analysis import Draft
+from hearth.template.compiler.template_conditions import Decided
+from hearth.template.parser import object_metadata
+from hearth.template.schema.shapes import Type
+
+IN_PLAIN_TEXT = (
+    "spec.parameters of a nested Stack is plain text for everyone who may read Stacks; "
+    "put the value into a Secret, and name that in the nested Stack's spec.parametersFrom"
+)
+"""Why no sensitive value may be there, and the next step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A present resource, with its expressions bound."""
+
+    draft: Draft
+    document: Document
+    ready_when: tuple[Test, ...]
+    failed_when: tuple[Test, ...]
+
+    def evaluables(self) -> Iterator[Evaluable]:
+        """All that reads something."""
+        yield self.document
+        yield from self.ready_when
+        yield from self.failed_when
+
+
+def assemble(
+    resources: Sequence[Draft],
+    outputs: Sequence[OutputDraft],
+    *,
+    binder: Binder,
+    edges: Mapping[str, Sequence[str]],
+    stack: StackIdentity,
+) -> Pieces[Blueprint]:
+    """The blueprint; what is wrong is left out of it and noted in `binder`."""
+    absent = {draft.source.name for draft in resources if not is_present(draft.when, binder, draft.source.path)}
+    binder.absent = absent
+    binder.fields = {draft.source.name: draft.shape.fields for draft in resources if draft.shape.type is Type.OBJECT}
+    yield
+    yield from trace(resources, binder, edges)
+    present: dict[str, Bound] = {}
+    for draft in resources:
+        if draft.source.name not in absent and (found := (yield from bind(draft, binder))) is not None:
+            present[draft.source.name] = found
+        if len(binder.mistakes) > limits.MISTAKES:
+            break
+        yield
+    yield from refuse_duplicates(present.values(), binder, stack)
+    documents = yield from bind_outputs(outputs, binder)
+    ordered = [name for name in (yield from order.sort_in_pieces(edges)) if name in present]
+    requires: dict[str, list[str]] = {}
+    for index, name in enumerate(ordered):
+        requires[name] = find_required(present[name], present)
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
+    dependents = yield from order.invert_in_pieces(requires)
+    evaluables = [evaluable for each in present.values() for evaluable in each.evaluables()]
+    # Complete only now: binding finds values that were made of sensitive ones.
+    hidden = frozenset(binder.secrecy.texts)
+    resources_made: dict[str, ResourceBlueprint] = {}
+    for index, name in enumerate(ordered):
+        resources_made[name] = make_resource(present[name], index, requires=requires[name], dependents=dependents[name])
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
+    for name in binder.secrecy.fields.keys() & resources_made.keys():
+        resources_made[name] = dataclasses.replace(resources_made[name], hidden=hidden)
+    return Blueprint(
+        resources=resources_made,
+        outputs=documents,
+        reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
+        retained=frozenset(draft.source.name for draft in resources if draft.source.is_retained),
+        hidden=hidden,
+        reach=max(binder.reach, sharing_scope.of_names(map(find_naming, present.values()))),
+    )
+
+
+def trace(resources: Sequence[Draft], binder: Binder, edges: Mapping[str, Sequence[str]]) -> Pieces[None]:
+    """Find the fields of every object that hold something sensitive, from those that are required to their users."""
+    by_name = {draft.source.name: draft for draft in resources}
+    for index, name in enumerate((yield from order.sort_in_pieces(edges))):
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
+        draft = by_name[name]
+        for mark in draft.dissection.marks:
+            sounds = find_sounds(draft.sounds.get(mark.keys, ()))
+            if any(binder.is_sensitive(sound) for sound in sounds):
+                binder.secrecy.note_field(name, mark.keys)
+                if sensitivity.is_name(mark.keys):
+                    refuse_place(
+                        mark, sounds, binder, why="names and kinds are shown everywhere; use another parameter"
+                    )
+                if draft.is_stack and sensitivity.is_parameter(mark.keys):
+                    refuse_place(mark, sounds, binder, why=IN_PLAIN_TEXT)
+        if draft.kind == "Secret" and not draft.group:
+            binder.secrecy.note_secret(name)
+
+
+def refuse_names(draft: Draft, binder: Binder) -> bool:
+    """Whether a name or another part of the metadata that is known by now cannot be what it is to be; that is noted."""
+    metadata = draft.dissection.skeleton.get("metadata")
+    if metadata is None:
+        return False
+    mistakes = list(object_metadata.find_mistakes(metadata, path=f"{draft.source.path}.manifest.metadata"))
+    # Where something is noted, that says more; and a value may be quoted only where it is not sensitive.
+    known = {mistake.path for mistake in binder.mistakes} if mistakes else frozenset()
+    for mistake in mistakes:
+        if mistake.path not in known:
+            binder.note(mistake.path, mistake.message)
+    return bool(mistakes)
+
+
+def find_sounds(pieces: Iterable[str | Sound]) -> list[Sound]:
+    """The expressions among the pieces of a text."""
+    return [piece for piece in pieces if isinstance(piece, Sound)]
+
+
+def refuse_place(mark: Mark, sounds: Iterable[Sound], binder: Binder, *, why: str) -> None:
+    """Note that a place of an object that everyone sees would show something sensitive. why: and what to do instead."""
+    reads = [read for sound in sounds for read in sound.parsed.reading.reads]
+    name = binder.secrecy.find_parameter(reads)
+    what = f"the sensitive parameter '{name}'" if name else "something sensitive"
+    binder.note(mark.path, f"uses {what}, and {why}")
+
+
+def is_present(when: Decided | None, binder: Binder, path: str) -> bool:
+    """Whether `when` is true; what cannot be decided counts as present, so that no echo of the mistake follows."""
+    return when is None or template_conditions.decide(when, binder, path=f"{path}.when") is not False
+
+
+def bind(draft: Draft, binder: Binder) -> Pieces[Bound | None]:
+    """The resource with its expressions bound, or None where something is wrong with it."""
+    if not isinstance(draft.source.manifest.get("metadata") or {}, dict):
+        # Noted already; where it is one expression, nothing else would be wrong with it.
+        return None
+    if draft.dissection.mistakes or any(mark.keys not in draft.sounds for mark in draft.dissection.marks):
+        return None
+    document = yield from binder.bind_document(draft.dissection, draft.sounds)
+    ready_when, failed_when = bind_tests(draft.ready_when, binder), bind_tests(draft.failed_when, binder)
+    if document is None or refuse_names(draft, binder):
+        return None
+    return Bound(draft=draft, document=document, ready_when=ready_when, failed_when=failed_when)
+
+
+def bind_tests(tests: Iterable[tuple[Sound, str]], binder: Binder) -> tuple[Test, ...]:
+    """Those of the tests in which nothing is wrong."""
+    bound = (binder.bind_test(sound, path=path) for sound, path in tests)
+    return tuple(test for test in bound if test is not None)
+
+
+def bind_outputs(outputs: Sequence[OutputDraft], binder: Binder) -> Pieces[dict[str, Evaluable]]:
+    """By name the outputs that are there; of a sensitive one nothing is shown but that it is there."""
+    found: dict[str, Evaluable] = {}
+    for output in outputs:
+        dissection = output.dissection
+        is_sound = not dissection.mistakes and all(mark.keys in output.sounds for mark in dissection.marks)
+        if is_sound and is_present(output.when, binder, output.path):
+            document = yield from binder.bind_document(output.dissection, output.sounds)
+            sounds = find_sounds(piece for pieces in output.sounds.values() for piece in pieces)
+            if document is not None:
+                check_output(document, output, binder)
+                is_sensitive = any(binder.is_sensitive(sound) for sound in sounds)
+                found[output.name] = sensitivity.Veiled(document) if is_sensitive else document
+    return found
+
+
+def check_output(document: Document, output: OutputDraft, binder: Binder) -> None:
+    """Note what would be too much for a status, as far as that is known."""
+    if not document.is_constant:
+        return
+    try:
+        value_sizes.check(len(document.raw), limits.OUTPUT_BYTES, what="is")
+        # One more for the list around it.
+        value_sizes.measure(orjson.loads(document.raw), depth=limits.OUTPUT_DEPTH + 1)
+    except value_sizes.TooLarge as error:
+        binder.note(f"{output.path}.value", str(error))
+
+
+def find_required(bound: Bound, present: Mapping[str, Bound]) -> list[str]:
+    """The present resources that it reads or depends on."""
+    name = bound.draft.source.name
+    found = {other for evaluable in bound.evaluables() for other in evaluable.reads}
+    found.update(other for other, _ in bound.draft.source.depends_on)
+    return sorted(other for other in found if other in present and other != name)
+
+
+def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependents: Sequence[str]) -> ResourceBlueprint:
+    """The finished resource."""
+    draft = bound.draft
+    metadata = draft.source.manifest.get("metadata") or {}
+    return ResourceBlueprint(
+        name=draft.source.name,
+        index=index,
+        path=draft.source.path,
+        api_version=draft.api_version,
+        kind=draft.kind,
+        manifest=bound.document,
+        is_constant=bound.document.is_constant,
+        constant=bound.document.raw if bound.document.is_constant else None,
+        is_name_pinned=metadata.get("name") is not None,
+        requires=tuple(requires),
+        dependents=tuple(sorted(dependents)),
+        ready_when=bound.ready_when,
+        failed_when=bound.failed_when,
+        replacement=draft.source.replacement,
+        replace_on=draft.source.replace_on,
+        drift_policy=draft.source.drift_policy,
+        ignore_fields=draft.source.ignore_fields,
+        is_retained=draft.source.is_retained,
+        is_stack=draft.is_stack,
+        adopts=draft.source.adopts,
+    )
+
+
+def refuse_duplicates(present: Iterable[Bound], binder: Binder, stack: StackIdentity) -> Pieces[None]:
+    """Note every resource whose object an earlier one names as well."""
+    owners: dict[ObjectRef, str] = {}
+    for index, bound in enumerate(present):
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
+        ref = find_object(bound, stack)
+        if ref is None:
+            continue
+        path, name = bound.draft.source.path, bound.draft.source.name
+        owner = owners.setdefault(ref, name)
+        if owner != name:
+            place = f"{path}.manifest.metadata.name"
+            binder.note(place, f"names {ref}, as the resource '{owner}' does; give one of them another name")
+
+
+def find_naming(bound: Bound) -> sharing_scope.Naming:
+    """How the resource's object comes by its name."""
+    stated = bound.draft.source.manifest.get("metadata") or {}
+    is_placed = stated.get("namespace") is not None
+    return sharing_scope.Naming(bound.draft.group, bound.draft.kind, stated.get("name") is not None, is_placed)
+
+
+def find_object(bound: Bound, stack: StackIdentity) -> ObjectRef | None:
+    """The object that stands for the resource at first, where that is known beforehand."""
+    draft = bound.draft
+    # What is constant was filled in when the document was made.
+    metadata = draft.dissection.skeleton.get("metadata") or {}
+    stated = draft.source.manifest.get("metadata") or {}
+    is_cluster_wide = draft.served is not None and not draft.served.namespaced
+    namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
+    if is_cluster_wide:
+        namespace = ""
+    name = metadata.get("name")
+    if stated.get("name") is None and isinstance(namespace, str):
+        name = names.child_name(
+            stack=stack.name,
+            stack_namespace=stack.namespace,
+            stack_uid=stack.uid,
+            resource=draft.source.name,
+            incarnation=1,
+            namespace=namespace,
+        )
+    if not isinstance(name, str) or not isinstance(namespace, str):
+        return None
+    return ObjectRef(group=draft.group, kind=draft.kind, namespace=namespace, name=name)

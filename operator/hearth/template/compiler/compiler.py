@@ -1,0 +1,185 @@
+"""From a definition to a blueprint: all mistakes at once, or none.
+
+Tells the story; each chapter has a module of its own. Pure: what the cluster serves is handed in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearth.graph import order
+from hearth.model import errors, limits, redaction
+from hearth.model.kinds import Kinds
+from hearth.model.mistakes import Mistake
+from hearth.template import chunked_work
+from hearth.template.blueprint import Blueprint, Definition, StackIdentity
+from hearth.template.cel import evaluation, expressions, type_checker
+from hearth.template.cel.evaluation import Evaluator
+from hearth.template.cel.expression_validator import Audience, Examiner
+from hearth.template.chunked_work import Pieces, Unevaluated
+from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
+from hearth.template.compiler.output_analysis import OutputDraft, examine_output
+from hearth.template.compiler.partial_evaluation import Binder
+from hearth.template.compiler.resource_analysis import Draft
+from hearth.template.compiler.sensitivity import Secrecy
+from hearth.template.compiler.template_conditions import Conditions
+from hearth.template.parser import template_kinds, template_parser
+from hearth.template.parser.template_parser import TemplateSource
+from hearth.template.schema import parameters, shapes
+from hearth.template.schema.effort import Effort
+from hearth.template.text import error_hints
+
+find_kinds = template_kinds.find_kinds
+find_kinds_in_pieces = template_kinds.find_kinds_in_pieces
+
+_STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "namespace", "uid")}, name="stack")
+
+
+def compile_template(
+    definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
+) -> Blueprint:
+    """The blueprint of `definition`. Raises InvalidDefinition with every mistake that was found."""
+    return chunked_work.finish(compile_in_pieces(definition, stack=stack, kinds=kinds, evaluator=evaluator))
+
+
+def compile_in_pieces(
+    definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
+) -> Pieces[Blueprint]:
+    """The same, with a pause after every little piece of work, so that others need not wait for thousands of resources."""
+    try:
+        return (yield from compile_definition(definition, stack=stack, kinds=kinds, evaluator=evaluator))
+    except RecursionError:
+        message = "is nested too deeply; Kubernetes itself takes no such object"
+        raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
+
+
+def compile_definition(
+    definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator
+) -> Pieces[Blueprint]:
+    """The same for a template that is not nested without end."""
+    reader = template_parser.Reader(definition.template_path)
+    source = yield from reader.read(definition.template)
+    refuse_many(reader.mistakes)
+    hidden = Secrecy(parameters=sensitivity.find_sensitive(definition))
+    params, wrong_parameters = yield from resolve_parameters(definition, source, hidden, reader.effort)
+    is_known = not wrong_parameters and not source.unsound_parameters
+
+    resources: list[Draft] = []
+    for resource in source.resources.values():
+        resources.append(resource_analysis.identify(resource, kinds=kinds, params=params))
+        yield
+    yield
+    examiner = Examiner(
+        scope=type_checker.Scope(find_shapes(source, resources)),
+        mistakes=[*reader.mistakes, *wrong_parameters],
+        effort=reader.effort,
+    )
+    stated = Conditions(f"{source.path}.conditions")
+    yield from stated.examine(source.conditions, examiner)
+    outputs = yield from examine_all(source, resources, examiner)
+    edges = yield from find_edges(resources, examiner)
+
+    # What depends on wrong parameters is not evaluated: every mistake of its own would only be an echo.
+    truths: dict[str, bool] = {}
+    identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
+    constants = {"params": expressions.enlarge(params), "conditions": truths, "stack": identity}
+    binder = Binder(constants=constants, secrecy=hidden, mistakes=examiner.mistakes, evaluator=evaluator)
+    blueprint = None
+    is_decided = is_known and (yield from stated.decide(binder, truths))
+    if is_decided and len(truths) == len(source.conditions):
+        blueprint = yield from blueprint_assembly.assemble(resources, outputs, binder=binder, edges=edges, stack=stack)
+    if binder.is_waiting:
+        raise Unevaluated
+    if blueprint is None or binder.mistakes:
+        raise errors.InvalidDefinition(hide_values(list(dict.fromkeys(binder.mistakes)), hidden))
+    return blueprint
+
+
+def refuse_many(mistakes: list[Mistake], hidden: Secrecy | None = None) -> None:
+    """Raises InvalidDefinition where there are more mistakes than anybody reads at once: to find all would take long."""
+    if len(mistakes) > limits.MISTAKES:
+        raise errors.InvalidDefinition(hide_values(mistakes, hidden))
+
+
+def hide_values(mistakes: list[Mistake], hidden: Secrecy | None) -> list[Mistake]:
+    """The mistakes without any sensitive value that one of them may quote; only of those that are shown it is looked for."""
+    if hidden is None or not hidden.texts:
+        return mistakes
+    texts = frozenset(hidden.texts)
+    shown = [
+        Mistake(path=each.path, message=redaction.hide(each.message, texts)) for each in mistakes[: limits.MISTAKES]
+    ]
+    return shown + [Mistake(path=each.path, message=redaction.GAP) for each in mistakes[limits.MISTAKES :]]
+
+
+def resolve_parameters(
+    definition: Definition, source: TemplateSource, hidden: Secrecy, effort: Effort
+) -> Pieces[tuple[dict[str, Any], list[Mistake]]]:
+    """The value of every sound parameter, and what is wrong with those that were given; `hidden` learns the values."""
+    # As it comes from the user: whatever the type promises.
+    given: Any = definition.parameters
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        message = f"must be a map by name, found {error_hints.describe(given)}"
+        return {}, [Mistake(path=definition.parameters_path, message=message)]
+    for name in hidden.parameters & given.keys():
+        hidden.add(given[name])
+    readable = {name: value for name, value in given.items() if name not in source.unsound_parameters}
+    return (
+        yield from parameters.resolve(
+            source.parameters,
+            readable,
+            path=definition.parameters_path,
+            template_path=definition.template_path,
+            origins=definition.origins,
+            sensitive=hidden.parameters,
+            effort=effort,
+        )
+    )
+
+
+def find_shapes(source: TemplateSource, resources: list[Draft]) -> dict[str, shapes.Shape]:
+    """Every name that an expression may use, with its form."""
+    rules = {**source.parameters, **{name: {} for name in sorted(source.unsound_parameters)}}
+    return {
+        "params": parameters.find_shape(rules),
+        "conditions": template_conditions.find_shape(tuple(source.conditions)),
+        "stack": _STACK_SHAPE,
+        **{draft.source.name: draft.shape for draft in resources},
+    }
+
+
+def examine_all(source: TemplateSource, resources: list[Draft], examiner: Examiner) -> Pieces[list[OutputDraft]]:
+    """Look at every resource and output; the outputs in which nothing is wrong."""
+    audience = Audience(names=examiner.scope.types, rule="cannot be used here")
+    for draft in resources:
+        yield from resource_analysis.examine(draft, examiner, audience)
+        refuse_many(examiner.mistakes)
+        yield
+    outputs: list[OutputDraft] = []
+    for output in source.outputs.values():
+        outputs.append((yield from examine_output(output, examiner, audience)))
+        yield
+    refuse_many(examiner.mistakes)
+    return outputs
+
+
+def find_edges(resources: list[Draft], examiner: Examiner) -> Pieces[dict[str, list[str]]]:
+    """By resource the others that must come before it; names that do not exist and cycles are noted."""
+    by_name = {draft.source.name: draft for draft in resources}
+    edges: dict[str, list[str]] = {}
+    for index, (name, draft) in enumerate(by_name.items()):
+        if index % chunked_work.MARKS_IN_A_PIECE == 0:
+            yield
+        depended = [other for other, _ in draft.source.depends_on]
+        edges[name] = sorted({*draft.find_used(), *draft.find_tested(), *depended} & by_name.keys())
+        for other, path in draft.source.depends_on:
+            if other not in by_name and len(examiner.mistakes) <= limits.MISTAKES:
+                hint = examiner.effort.hint(other, by_name) or "; name a resource of this template, or take it out"
+                examiner.note(path, f"there is no resource '{error_hints.shorten(other)}'{hint}")
+    cycles = yield from order.find_cycles_in_pieces(edges, most=limits.MISTAKES)
+    for cycle in cycles:
+        message = f"requires itself: {order.describe(cycle)}; take one of these references or dependsOn out"
+        examiner.note(by_name[cycle[0]].source.path, message)
+    return edges

@@ -1,0 +1,289 @@
+"""A manifest (or any value of a template) with expressions in it: taken apart once, put together for each evaluation.
+
+The constant part is kept as JSON, whose reading is the fastest fresh copy there is; the rest are slots. Knows neither
+schemas nor which expressions are allowed where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import orjson
+
+from hearth.model import limits, packing
+from hearth.model.mistakes import Mistake
+from hearth.template.blueprint import Broken, Known, Outcome, Pending, Values
+from hearth.template.cel import cel_values, expressions, value_sizes
+from hearth.template.cel.expressions import Expression, Reads
+from hearth.template.text import error_hints, interpolation
+
+Keys: TypeAlias = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One string with expressions, as it stands in a template."""
+
+    keys: Keys
+    """The way to it in the skeleton."""
+    path: str
+    """The way to it in the template."""
+    parts: tuple[str | interpolation.Source, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the string is one expression and nothing else, so that the value keeps its type."""
+        return len(self.parts) == 1 and isinstance(self.parts[0], interpolation.Source)
+
+
+class Dissection:
+    """A raw value, taken apart: the skeleton without nulls, the marked strings, and mistakes of writing."""
+
+    def __init__(self, raw: Any, *, path: str, opaque: Keys | None = None) -> None:
+        """Take `raw`, which stands at `path`, apart.
+
+        opaque: the way to a part that is somebody else's template and stays as it is.
+        """
+        self.marks: list[Mark] = []
+        self.mistakes: list[Mistake] = []
+        self.path = path
+        self._opaque = opaque
+        self.skeleton: Any = raw if is_plain(raw) else self._copy(raw, (), path)
+
+    def _copy(self, value: Any, keys: Keys, path: str) -> Any:
+        if isinstance(value, str):
+            return self._copy_text(value, keys, path) if interpolation.has_marks(value) else value
+        if isinstance(value, dict):
+            if keys == self._opaque:
+                return value
+            return {
+                key: self._copy(inner, (*keys, key), path + error_hints.write_key(key))
+                for key, inner in value.items()
+                if inner is not None and self._is_key(key, path)
+            }
+        if isinstance(value, list):
+            present = [(at, inner) for at, inner in enumerate(value) if inner is not None]
+            return [self._copy(inner, (*keys, to), f"{path}[{at}]") for to, (at, inner) in enumerate(present)]
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            self._note(path, "is an integer of more than 64 bits; write it as text")
+        elif not isinstance(value, int | float):
+            found = f"is {error_hints.describe(value)}, which JSON cannot hold; write it as text"
+            self._note(path, found)
+        return value
+
+    def _copy_text(self, value: str, keys: Keys, path: str) -> str | None:
+        """The literal text, or None as a placeholder for what expressions will give."""
+        try:
+            parts = interpolation.parse(value)
+        except interpolation.Unterminated as error:
+            self._note(path, explain(error))
+            return None
+        if len(parts) == 1 and isinstance(parts[0], str):
+            return parts[0]
+        self.marks.append(Mark(keys=keys, path=path, parts=parts))
+        return None
+
+    def _note(self, path: str, message: str) -> None:
+        if len(self.mistakes) <= limits.MISTAKES:
+            self.mistakes.append(Mistake(path=path, message=message))
+
+    def _is_key(self, key: Any, path: str) -> bool:
+        if not isinstance(key, str):
+            self._note(path, f"has the key {key!r}, which is no text; put it in quotes")
+            return False
+        if interpolation.has_marks(key):
+            message = "keys cannot hold expressions, only values can; give the whole map as one expression"
+            self._note(f"{path}{error_hints.write_key(key)}", message)
+        return True
+
+
+def explain(error: interpolation.Unterminated) -> str:
+    """What is wrong with a text whose expressions cannot be told."""
+    if error.is_crowded:
+        return f"holds more than {limits.EXPRESSIONS_IN_TEXT} expressions; divide it"
+    if error.is_long:
+        return f"has no closing brace within {limits.EXPRESSION_LENGTH} characters after {error_hints.quote(error.rest)}; divide it"
+    return f"the closing brace after {error_hints.quote(error.rest)} is missing; write $${{ for a literal ${{"
+
+
+def is_plain(raw: Any) -> bool:
+    """Whether nothing in `raw` needs a look: no mark, no null, nothing that JSON cannot hold. Its JSON tells fastest."""
+    try:
+        written = orjson.dumps(raw)
+    except TypeError:
+        return False
+    return b"${" not in written and b"null" not in written
+
+
+Part: TypeAlias = str | Expression
+
+
+class Sized(NamedTuple):
+    """A value, and about how many bytes it takes as JSON."""
+
+    value: Any
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place in a manifest that is only known with the values of other resources."""
+
+    way: Keys
+    """To the map or list that holds it."""
+    key: str | int
+    parts: tuple[Part, ...] = field(repr=False)
+    """One expression, or the pieces of a text; none where the place is dropped in any case."""
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the template, for messages."""
+        return next((part.path for part in self.parts if not isinstance(part, str)), "")
+
+    def evaluate(self, given: Values) -> Outcome:
+        """Its value; None drops the place."""
+        if not self.parts:
+            return Known(None)
+        first = self.parts[0]
+        if len(self.parts) == 1 and not isinstance(first, str):
+            return first.evaluate(given)
+        return self.evaluate_text(given)
+
+    def evaluate_within(self, given: Values, size: int) -> Sized | Pending | Broken:
+        """Its value, where that and the `size` bytes beside it are no more than one object may hold."""
+        try:
+            outcome = self.evaluate(given)
+            if not isinstance(outcome, Known):
+                return outcome
+            own = value_sizes.measure(outcome.value, depth=limits.JSON_DEPTH - len(self.way))
+            value_sizes.check(size + own)
+        except value_sizes.TooLarge as error:
+            return Broken(path=self.path, message=str(error))
+        return Sized(outcome.value, own)
+
+    def evaluate_text(self, given: Values) -> Outcome:
+        """The pieces, joined; a piece that is null drops the place."""
+        pieces: list[str] = []
+        missing: list[str] = []
+        has_null = False
+        size = 0
+        for part in self.parts:
+            if isinstance(part, str):
+                size += len(part)
+                pieces.append(part)
+                continue
+            outcome = part.evaluate(given)
+            if isinstance(outcome, Broken):
+                return outcome
+            if isinstance(outcome, Pending):
+                missing += outcome.missing
+            elif outcome.value is None:
+                has_null = True
+            else:
+                pieces.append(write_piece(outcome.value))
+                size += len(pieces[-1])
+                value_sizes.check(size)
+        if missing:
+            return Pending(missing=tuple(dict.fromkeys(missing)))
+        return Known(None if has_null else "".join(pieces))
+
+
+def write_piece(value: Any) -> str:
+    """A value within a text. Raises TooLarge."""
+    value_sizes.measure(value)
+    return cel_values.write_text(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A value of a template, ready to be evaluated."""
+
+    raw: bytes = field(repr=False)
+    """JSON of a list whose only entry is the value, with null in each slot."""
+    slots: tuple[Slot, ...]
+    """In the order of the document."""
+    reads: Reads
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it needs no values."""
+        return not self.reads
+
+    def evaluate(self, given: Values) -> Outcome:
+        """The value, made anew for each caller; Broken where it becomes too large."""
+        if not self.slots:
+            found: list[Any] = orjson.loads(self.raw)
+            return Known(found[0] if found else None)
+        root: list[Any] = orjson.loads(self.raw)
+        size = len(self.raw)
+        missing: list[str] = []
+        dropped: list[tuple[Any, str | int]] = []
+        for slot in self.slots:
+            outcome = slot.evaluate_within(given, size)
+            if isinstance(outcome, Broken):
+                return outcome
+            if isinstance(outcome, Pending):
+                missing += outcome.missing
+                continue
+            holder: Any = root
+            for key in slot.way:
+                holder = holder[key]
+            if outcome.value is None:
+                dropped.append((holder, slot.key))
+            else:
+                size += outcome.size
+                holder[slot.key] = outcome.value
+        if missing:
+            return Pending(missing=tuple(dict.fromkeys(missing)))
+        # From behind, so that the places of a list keep their numbers until they are dropped themselves.
+        for holder, key in reversed(dropped):
+            del holder[key]
+        return Known(root[0] if root else None)
+
+
+def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> Document:
+    """A document of `skeleton`, which is used up where there are any, with what the marked places came to.
+
+    parts: by place a list of pieces, or a constant as a `Constant`.
+    """
+    root = [skeleton]
+    slots: list[Slot] = []
+    for keys, found in parts.items():
+        way: Keys = (0, *keys[:-1]) if keys else ()
+        key = keys[-1] if keys else 0
+        holder: Any = root
+        for step in way:
+            holder = holder[step]
+        if not isinstance(found, Constant):
+            slots.append(Slot(way, key, tuple(found)))
+        elif found.value is not None:
+            holder[key] = found.value
+        elif isinstance(holder, dict):
+            del holder[key]
+        else:
+            slots.append(Slot(way, key, ()))
+    document = Document(raw=packing.pack(root), slots=tuple(slots), reads=read_by(slots))
+    if slots and document.is_constant:
+        return settle(document)
+    return document
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """What a marked place came to when nothing but parameters was needed; None drops the place."""
+
+    value: Any = field(repr=False)
+
+
+def settle(document: Document) -> Document:
+    """The same without slots, for a document whose slots need no values."""
+    outcome = document.evaluate({})
+    assert isinstance(outcome, Known), "dropping places needs no values"  # noqa: S101 -- tells the type checker
+    return Document(raw=packing.pack([outcome.value]), slots=(), reads={})
+
+
+def read_by(slots: Sequence[Slot]) -> Reads:
+    """All that `slots` read."""
+    return expressions.merge_reads(part.reads for slot in slots for part in slot.parts if not isinstance(part, str))

@@ -1,0 +1,250 @@
+"""Sound expressions and the values that a definition already has: what is known becomes constant, the rest is bound.
+
+Everything that depends on parameters, conditions, the stack and absent resources alone is evaluated here, once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import limits
+from hearth.model.errors import InvalidDefinition
+from hearth.model.mistakes import Mistake
+from hearth.template.blueprint import Broken, Known, Outcome, Pending, Reach, Values
+from hearth.template.cel import cel_values, evaluation, expressions, value_sizes
+from hearth.template.cel.evaluation import Evaluator
+from hearth.template.cel.expression_validator import Sound
+from hearth.template.cel.expressions import Expression, Reads
+from hearth.template.chunked_work import LARGE, MARKS_IN_A_PIECE, Pieces
+from hearth.template.compiler import manifest_template, sharing_scope
+from hearth.template.compiler.manifest_template import Constant, Dissection, Document, Keys, Mark, Part
+from hearth.template.compiler.sensitivity import Secrecy
+from hearth.template.text import error_hints
+
+TOO_COSTLY = (
+    "may take too long, and is judged at every change; do without nested loops, or what makes values ever larger"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """An expression that must be true or false."""
+
+    expression: Expression
+
+    @property
+    def reads(self) -> Reads:
+        """By resource name what it reads."""
+        return self.expression.reads
+
+    def evaluate(self, given: Values) -> Outcome:
+        """True or false."""
+        outcome = self.expression.evaluate(given)
+        if isinstance(outcome, Known) and not isinstance(outcome.value, bool):
+            message = refuse(self.expression.parsed.text, outcome.value, is_sensitive=self.expression.is_sensitive)
+            return Broken(path=self.expression.path, message=message)
+        return outcome
+
+
+def refuse(text: str, value: Any, *, is_sensitive: bool) -> str:
+    """That a test gave something else than true or false."""
+    found = "gives something else" if is_sensitive else f"gives {error_hints.describe(value)}"
+    return f"must give true or false, {error_hints.quote_expression(text)} {found}; compare it with something"
+
+
+@dataclass(slots=True, kw_only=True)
+class Binder:
+    """Binds the expressions of one definition, and collects what cannot be evaluated."""
+
+    constants: Mapping[str, Any] = field(repr=False)
+    """What `params`, `conditions` and `stack` stand for."""
+    secrecy: Secrecy = field(default_factory=Secrecy)
+    """What nobody is to see."""
+    absent: Collection[str] = frozenset()
+    """The resources whose `when` is false."""
+    fields: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By resource the fields that its kind has, where they are known."""
+    mistakes: list[Mistake] = field(default_factory=list)
+    size: int = 0
+    """Bytes of all documents that were bound so far, as far as they are known."""
+    reach: Reach = Reach.ANY
+    """For which Stacks all that was bound so far holds."""
+    evaluator: Evaluator = evaluation.ALONE
+    """Who evaluates what may take long."""
+    is_waiting: bool = False
+    """Whether something is still being evaluated, so that all of it is to be bound again."""
+
+    def note(self, path: str, message: str) -> None:
+        """Remember a mistake."""
+        self.mistakes.append(Mistake(path=path, message=message))
+
+    def bind(self, sound: Sound, *, path: str) -> Expression | Constant | None:
+        """The expression, or its value where that is known already, or None where that was a mistake."""
+        self.reach = max(self.reach, sharing_scope.of_expression(sound.parsed))
+        expression = expressions.bind(
+            sound.parsed,
+            path=path,
+            constants=self.constants,
+            absent=self.absent,
+            fields=self.fields,
+            is_sensitive=self.is_sensitive(sound),
+            evaluator=self.evaluator,
+        )
+        blocked = {read.root for read in sound.parsed.required if read.root in self.absent}
+        if blocked:
+            return self.bind_around(expression, blocked)
+        if expression.names:
+            return expression
+        return self.fold(expression)
+
+    def bind_around(self, expression: Expression, blocked: Collection[str]) -> Constant | None:
+        """The value of an expression that needs absent resources only where its conditions do not lead, else a mistake."""
+        known = {name: value for name, value in expression.constants.items() if name not in blocked}
+        outcome = dataclasses.replace(expression, names=(), constants=known).evaluate({})
+        if isinstance(outcome, Known):
+            return self.keep(expression, outcome.value)
+        if self.must_wait(outcome):
+            return None
+        for name in sorted(blocked):
+            text = error_hints.quote_expression(expression.parsed.text)
+            next_step = f"read it with `{name}.?…` and orValue(…), or give this a `when` as well"
+            self.note(
+                expression.path, f"'{name}' is not there, since its `when` is false, but {text} needs it; {next_step}"
+            )
+        return None
+
+    def fold(self, expression: Expression) -> Constant | None:
+        """The value of an expression that reads no resource."""
+        outcome = expression.evaluate({})
+        if isinstance(outcome, Known):
+            return self.keep(expression, outcome.value)
+        if self.must_wait(outcome):
+            return None
+        message = outcome.message if isinstance(outcome, Broken) else "is not known"
+        self.note(expression.path, f"{message}; mend the expression or the parameters that it uses")
+        return None
+
+    def must_wait(self, outcome: Outcome) -> bool:
+        """Whether the outcome is only to come; that is remembered."""
+        is_evaluating = isinstance(outcome, Pending) and outcome.is_evaluating
+        self.is_waiting = self.is_waiting or is_evaluating
+        return is_evaluating
+
+    def keep(self, expression: Expression, value: Any) -> Constant:
+        """The value of an expression that is known already; one that nobody is to see is remembered as such."""
+        if expression.is_sensitive:
+            self.secrecy.add_derived(value)
+        return Constant(value)
+
+    def is_sensitive(self, sound: Sound) -> bool:
+        """Whether an expression reads something that nobody is to see."""
+        return self.secrecy.covers(sound.parsed.reading.reads)
+
+    def bind_test(self, sound: Sound, *, path: str) -> Test | None:
+        """A test that is made again and again."""
+        bound = self.bind(sound, path=path)
+        if bound is None:
+            return None
+        if isinstance(bound, Constant):
+            if not isinstance(bound.value, bool):
+                self.note(path, refuse(sound.parsed.text, bound.value, is_sensitive=self.is_sensitive(sound)))
+                return None
+            return Test(
+                expressions.bind(expressions.parse(cel_values.write_text(bound.value)), path=path, constants={})
+            )
+        if not expressions.is_bounded(sound.parsed):
+            self.note(path, f"{error_hints.quote_expression(sound.parsed.text)} {TOO_COSTLY}")
+        # It is judged again and again, and at once: nothing else may evaluate it.
+        return Test(dataclasses.replace(bound, evaluator=evaluation.ALONE))
+
+    def decide(self, sound: Sound, *, path: str) -> bool | None:
+        """Whether a test that reads no resource is true; None where that is a mistake."""
+        bound = self.bind(sound, path=path)
+        if not isinstance(bound, Constant):
+            return None
+        if not isinstance(bound.value, bool):
+            self.note(path, refuse(sound.parsed.text, bound.value, is_sensitive=self.is_sensitive(sound)))
+            return None
+        return bound.value
+
+    def bind_document(
+        self, dissection: Dissection, sounds: Mapping[Keys, Sequence[str | Sound]]
+    ) -> Pieces[Document | None]:
+        """The document, or None where an expression of it was a mistake. Raises InvalidDefinition where all become too large."""
+        parts: dict[Keys, list[Part] | Constant] = {}
+        before, size = len(self.mistakes), 0
+        for number, mark in enumerate(dissection.marks, start=1):
+            if number % MARKS_IN_A_PIECE == 0 or len(mark.parts) > MARKS_IN_A_PIECE:
+                yield
+            try:
+                found = self.bind_mark(mark, sounds[mark.keys])
+                own = weigh(found, mark)
+                size += own
+                value_sizes.check(size)
+                if own > LARGE:
+                    yield
+            except value_sizes.TooLarge as error:
+                self.note(mark.path, str(error))
+                return None
+            if found is not None:
+                parts[mark.keys] = found
+        if len(self.mistakes) > before or self.is_waiting:
+            return None
+        document = manifest_template.assemble(dissection.skeleton, parts)
+        self.count(len(document.raw), dissection.path)
+        return document
+
+    def count(self, size: int, path: str) -> None:
+        """Add to the size of all documents. Raises InvalidDefinition where that becomes too large."""
+        self.size += size
+        if self.size > limits.WANTED_BYTES:
+            message = f"and what stands before it have more than {limits.WANTED_BYTES} bytes; divide the template"
+            raise InvalidDefinition([Mistake(path=path, message=message)])
+
+    def bind_mark(self, mark: Mark, sounds: Sequence[str | Sound]) -> list[Part] | Constant | None:
+        """What one marked string came to."""
+        bound = [part if isinstance(part, str) else self.bind(part, path=mark.path) for part in sounds]
+        if any(part is None for part in bound):
+            return None
+        if mark.is_whole and isinstance(bound[0], Constant):
+            return bound[0]
+        return join([part for part in bound if part is not None])
+
+
+def weigh(found: Sequence[Part] | Constant | None, mark: Mark) -> int:
+    """The bytes that a marked string came to, as far as they are known. Raises TooLarge."""
+    if isinstance(found, Constant):
+        return value_sizes.measure(found.value, depth=limits.JSON_DEPTH - len(mark.keys))
+    size = 0
+    for part in found or ():
+        if isinstance(part, str):
+            size += len(part)
+    return size
+
+
+def join(pieces: Sequence[Part | Constant]) -> list[Part] | Constant:
+    """The pieces of a text with what is constant written out; a piece that is null drops all of it. Raises TooLarge."""
+    joined: list[Part] = []
+    size = 0
+    for piece in pieces:
+        if isinstance(piece, Constant):
+            if piece.value is None:
+                return Constant(None)
+            written = manifest_template.write_piece(piece.value)
+        elif isinstance(piece, str):
+            written = piece
+        else:
+            joined.append(piece)
+            continue
+        size += len(written)
+        value_sizes.check(size)
+        if joined and isinstance(joined[-1], str):
+            joined[-1] += written
+        else:
+            joined.append(written)
+    if all(isinstance(piece, str) for piece in joined):
+        return Constant("".join(str(piece) for piece in joined))
+    return joined

@@ -1,0 +1,179 @@
+"""One resource while its template is examined: what it is, what it names, what is wrong with it.
+
+Evaluates nothing but `apiVersion` and `kind`, which must be known before anything can be said of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import limits, names
+from hearth.model.kinds import Kind, Kinds
+from hearth.template import chunked_work
+from hearth.template.cel.expression_validator import Audience, Examiner, Sound
+from hearth.template.chunked_work import Pieces
+from hearth.template.compiler import template_conditions
+from hearth.template.compiler.manifest_template import Dissection, Keys, Mark
+from hearth.template.compiler.template_conditions import Decided
+from hearth.template.parser import template_kinds
+from hearth.template.parser.template_parser import ResourceSource
+from hearth.template.schema import literal_validator, shapes
+from hearth.template.schema.shapes import Shape
+from hearth.template.text import interpolation
+
+IDENTITY = (("apiVersion",), ("kind",))
+IDENTITY_AUDIENCE = Audience(
+    names=frozenset({"params"}), rule="apiVersion and kind may use params only, since the kind must be known beforehand"
+)
+
+
+REVISION = ("apps", "ControllerRevision")
+"""Group and kind of what no resource may be."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """A resource, examined."""
+
+    source: ResourceSource
+    api_version: str
+    """"" while it is not known, as `kind`."""
+    kind: str
+    served: Kind | None
+    shape: Shape
+    dissection: Dissection
+    sounds: dict[Keys, list[str | Sound]] = field(default_factory=dict)
+    """By place the pieces of each marked string."""
+    ready_when: list[tuple[Sound, str]] = field(default_factory=list)
+    failed_when: list[tuple[Sound, str]] = field(default_factory=list)
+    when: Decided | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group of its kind."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether it is a nested stack."""
+        return (self.group, self.kind) == (names.GROUP, names.STACK)
+
+    def find_used(self) -> set[str]:
+        """Every name that its manifest uses, itself perhaps among them."""
+        return {
+            root
+            for pieces in self.sounds.values()
+            for piece in pieces
+            if isinstance(piece, Sound)
+            for root in piece.parsed.roots
+        }
+
+    def find_tested(self) -> set[str]:
+        """Every other name that its tests use."""
+        tests = (*self.ready_when, *self.failed_when)
+        return {root for sound, _ in tests for root in sound.parsed.roots} - {self.source.name}
+
+
+def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any]) -> Draft:
+    """A draft that knows its kind, where that can be told."""
+    stated = source.manifest
+    api_version, kind = (template_kinds.read_word(stated.get(word), dict(params)) for word in ("apiVersion", "kind"))
+    served = kinds.find(api_version, kind) if api_version and kind else None
+    is_own = api_version.rpartition("/")[0] == names.GROUP
+    # The template within one of our own kinds belongs to the inner stack, its expressions too.
+    opaque: Keys | None = ("spec", "template") if is_own else None
+    return Draft(
+        source=source,
+        api_version=api_version,
+        kind=kind,
+        served=served,
+        shape=shapes.find_shape(kinds, served),
+        dissection=Dissection(stated, path=f"{source.path}.manifest", opaque=opaque),
+    )
+
+
+def examine(draft: Draft, examiner: Examiner, audience: Audience) -> Pieces[None]:
+    """Look at all of a resource but its dependencies on others."""
+    path = f"{draft.source.path}.manifest"
+    examiner.mistakes += draft.dissection.mistakes
+    examine_literals(draft, examiner, path)
+    if draft.kind == REVISION[1] and draft.group == REVISION[0]:
+        examiner.note(f"{path}.kind", "ControllerRevision is how revisions of Stacks are stored; take the resource out")
+    if draft.served is not None and not draft.served.namespaced:
+        examine_scope(draft, examiner, path)
+    draft.sounds = yield from examine_marks(draft.dissection, draft.shape, examiner, audience)
+    source = draft.source
+    draft.ready_when = examine_tests(source.ready_when, examiner, audience)
+    draft.failed_when = examine_tests(source.failed_when, examiner, audience)
+    if source.when is not None:
+        draft.when = template_conditions.examine(source.when, examiner, path=f"{source.path}.when")
+
+
+def examine_literals(draft: Draft, examiner: Examiner, path: str) -> None:
+    """Compare what is written out with what the kind takes."""
+    stated = draft.source.manifest
+    # These were looked at without a schema, and the message there says more.
+    compared = {word: value for word, value in stated.items() if word not in ("apiVersion", "kind", "status")}
+    if not isinstance(compared.get("metadata"), dict):
+        compared.pop("metadata", None)
+    found = list(literal_validator.check(compared, draft.shape, path=path, effort=examiner.effort))
+    if found:
+        known = {mistake.path for mistake in examiner.mistakes}
+        examiner.mistakes += [mistake for mistake in found if mistake.path not in known]
+
+
+def examine_scope(draft: Draft, examiner: Examiner, path: str) -> None:
+    """A kind of cluster scope has no namespace."""
+    metadata = draft.source.manifest.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("namespace") is not None:
+        message = f"{draft.kind} is of cluster scope and has no namespace; take it out"
+        examiner.note(f"{path}.metadata.namespace", message)
+
+
+def examine_marks(
+    dissection: Dissection, shape: Shape, examiner: Examiner, audience: Audience
+) -> Pieces[dict[Keys, list[str | Sound]]]:
+    """By place the pieces of every marked string in which nothing is wrong."""
+    found: dict[Keys, list[str | Sound]] = {}
+    for number, mark in enumerate(dissection.marks, start=1):
+        if number % chunked_work.MARKS_IN_A_PIECE == 0 or len(mark.parts) > chunked_work.MARKS_IN_A_PIECE:
+            yield
+        if len(examiner.mistakes) > limits.MISTAKES:
+            break
+        allowed = IDENTITY_AUDIENCE if mark.keys in IDENTITY else audience
+        pieces = examine_mark(mark, shape, examiner, allowed)
+        if pieces is not None:
+            found[mark.keys] = pieces
+    return found
+
+
+def examine_mark(mark: Mark, shape: Shape, examiner: Examiner, audience: Audience) -> list[str | Sound] | None:
+    """The pieces of one marked string, or None where one of them is a mistake."""
+    place = literal_validator.find_place(shape, mark.keys)
+    pieces = [
+        examiner.examine(part.text, path=mark.path, audience=audience)
+        if isinstance(part, interpolation.Source)
+        else part
+        for part in mark.parts
+    ]
+    sound = [piece for piece in pieces if piece is not None]
+    if len(sound) < len(pieces):
+        return None
+    if mark.is_whole and isinstance(sound[0], Sound):
+        examiner.check_fit(sound[0], place, path=mark.path)
+    else:
+        examiner.check_text(place, path=mark.path)
+    return sound
+
+
+def examine_tests(stated: Iterable[tuple[str, str]], examiner: Examiner, audience: Audience) -> list[tuple[Sound, str]]:
+    """The tests in which nothing is wrong, each with its path."""
+    found: list[tuple[Sound, str]] = []
+    for raw, path in stated:
+        written = template_conditions.read_test(raw, examiner, path=path)
+        sound = None if written is None else examiner.examine_test(written, path=path, audience=audience)
+        if sound is not None:
+            found.append((sound, path))
+    return found

@@ -1,0 +1,126 @@
+"""Conditions and `when`: tests on parameters and other conditions, decided once per definition.
+
+Knows nothing of manifests.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.graph import order
+from hearth.model import limits
+from hearth.template.cel.expression_validator import Audience, Examiner, Sound
+from hearth.template.chunked_work import Pieces
+from hearth.template.compiler.partial_evaluation import Binder
+from hearth.template.schema import shapes
+from hearth.template.schema.shapes import Shape
+from hearth.template.text import error_hints, interpolation
+
+AUDIENCE = Audience(
+    names=frozenset({"params", "conditions"}),
+    rule="only params and conditions can be used here, since it is decided beforehand",
+)
+ROOT = "conditions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What is decided beforehand: a literal truth, or a sound test."""
+
+    literal: bool | None = None
+    sound: Sound | None = None
+
+
+@functools.lru_cache(maxsize=1_024)
+def find_shape(names: tuple[str, ...]) -> Shape:
+    """The form of `conditions`."""
+    return shapes.make_closed({name: {"type": "boolean"} for name in names}, name="conditions")
+
+
+def read_test(raw: Any, examiner: Examiner, *, path: str) -> str | None:
+    """The text of a test, written bare or within `${…}`; None where it is no text."""
+    if not isinstance(raw, str):
+        examiner.note(
+            path, f'must be an expression, found {error_hints.describe(raw)}; write e.g. "params.replicas > 1"'
+        )
+        return None
+    if len(raw) > limits.EXPRESSION_LENGTH:
+        message = f"has {len(raw)} characters, and an expression at most {limits.EXPRESSION_LENGTH}; divide it"
+        examiner.note(path, message)
+        return None
+    if not interpolation.has_marks(raw):
+        return raw.strip()
+    try:
+        parts = interpolation.parse(raw.strip())
+    except interpolation.Unterminated:
+        parts = ()
+    if len(parts) != 1 or not isinstance(parts[0], interpolation.Source):
+        examiner.note(path, f"must be one expression, found {error_hints.quote(raw)}; write it bare, without ${{…}}")
+        return None
+    return parts[0].text
+
+
+def examine(raw: Any, examiner: Examiner, *, path: str) -> Decided | None:
+    """A condition or `when`, or None where it is a mistake."""
+    if isinstance(raw, bool):
+        return Decided(literal=raw)
+    written = read_test(raw, examiner, path=path)
+    sound = None if written is None else examiner.examine_test(written, path=path, audience=AUDIENCE)
+    return None if sound is None else Decided(sound=sound)
+
+
+def decide(decided: Decided, binder: Binder, *, path: str) -> bool | None:
+    """Whether it is true; None where that is a mistake."""
+    if decided.sound is None:
+        return decided.literal
+    return binder.decide(decided.sound, path=path)
+
+
+@dataclass(slots=True)
+class Conditions:
+    """The conditions of one template."""
+
+    path: str
+    decided: dict[str, Decided] = field(default_factory=dict)
+
+    def examine(self, raw: Mapping[str, Any], examiner: Examiner) -> Pieces[None]:
+        """Look at all of them, cycles among them included."""
+        for name, stated in raw.items():
+            yield
+            found = examine(stated, examiner, path=f"{self.path}.{name}")
+            if found is not None:
+                self.decided[name] = found
+        cycles = yield from order.find_cycles_in_pieces(self.edges(), most=limits.MISTAKES)
+        for cycle in cycles:
+            message = f"depends on itself: {order.describe(cycle)}; take one of them out"
+            examiner.note(f"{self.path}.{cycle[0]}", message)
+
+    def edges(self) -> dict[str, list[str]]:
+        """By condition the others that it uses."""
+        return {name: sorted(used(decided, self.decided)) for name, decided in self.decided.items()}
+
+    def decide(self, binder: Binder, truths: dict[str, bool]) -> Pieces[bool]:
+        """Fill `truths`, which the binder knows as `conditions`; whether all could be decided."""
+        for name in order.sort(self.edges()):
+            yield
+            sound = self.decided[name].sound
+            if sound is not None and binder.is_sensitive(sound):
+                binder.secrecy.conditions.add(name)
+            truth = decide(self.decided[name], binder, path=f"{self.path}.{name}")
+            if truth is None:
+                return False
+            truths[name] = truth
+        return len(truths) == len(self.decided)
+
+
+def used(decided: Decided, known: Mapping[str, Decided]) -> set[str]:
+    """The conditions that a test uses; all of them where it takes them as a whole."""
+    found: set[str] = set()
+    reads = decided.sound.parsed.reading.reads if decided.sound is not None else ()
+    for read in reads:
+        if read.root == ROOT:
+            found.update([read.path[0]] if read.path else known)
+    return found

@@ -1,0 +1,94 @@
+"""Whether the metadata of a manifest are of the types that every object has, and its name and namespace fit into a URL.
+
+Expressions give values of any type, and a name becomes a part of the path of a request. Must not know kinds: what else a
+kind demands of names, the API server says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hearth.model import limits
+from hearth.model.mistakes import Mistake
+from hearth.template.text import error_hints
+
+SEGMENT = re.compile(r"[^/%\x00-\x1f\x7f]+")
+"""What a name holds where it is one segment of a path: the API server decodes `%2F`, and takes `/` for a subresource."""
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+TEXT_MAPS = ("labels", "annotations")
+INVALID_NAME = "InvalidName"
+INVALID_METADATA = "InvalidMetadata"
+RELATIVE = frozenset({".", ".."})
+
+
+def find_mistakes(metadata: Any, *, path: str) -> Iterator[Mistake]:
+    """What is wrong with evaluated metadata; what is missing or null is not wrong. path: of the metadata."""
+    if metadata is None:
+        return
+    if not isinstance(metadata, Mapping):
+        yield Mistake(path=path, message=f"must be a map, found {error_hints.describe(metadata)}")
+        return
+    for key, object_to in (("name", object_to_name), ("namespace", object_to_namespace)):
+        value = metadata.get(key)
+        if value is not None and (objection := object_to(value)):
+            yield Mistake(path=f"{path}.{key}", message=objection)
+    for key in TEXT_MAPS:
+        yield from find_mistakes_in_texts(metadata.get(key), path=f"{path}.{key}")
+
+
+def find_mistakes_in_texts(texts: Any, *, path: str) -> Iterator[Mistake]:
+    """What is wrong with a map of texts. Its values are not quoted: they may be sensitive."""
+    if texts is None:
+        return
+    if not isinstance(texts, Mapping):
+        yield Mistake(path=path, message=f"must be a map of texts, found {name_type(texts)}")
+        return
+    for key, value in texts.items():
+        if value is not None and not isinstance(value, str):
+            message = f"must be text, found {name_type(value)}; put it in quotes, or write string(…) in the expression"
+            yield Mistake(path=path + error_hints.write_key(key), message=message)
+
+
+def find_reason(mistake: Mistake) -> str:
+    """The reason in a status."""
+    return INVALID_NAME if mistake.path.endswith((".name", ".namespace")) else INVALID_METADATA
+
+
+def object_to_name(name: Any) -> str:
+    """Why that is no name of any object; "" where it may be one."""
+    if not isinstance(name, str):
+        return (
+            f"must be text, found {error_hints.describe(name)}; put it in quotes, or write string(…) in the expression"
+        )
+    if not name:
+        return "must not be empty; state a name, or leave it out"
+    if len(name) > limits.NAME_LENGTH:
+        return f"must have {limits.NAME_LENGTH} characters at most, found {len(name)}; shorten it"
+    if name in RELATIVE or not SEGMENT.fullmatch(name):
+        return (
+            f"must not be . or .., nor hold /, % or control characters, found {error_hints.describe(name)}; rename it"
+        )
+    return ""
+
+
+def object_to_namespace(namespace: Any) -> str:
+    """Why that is no name of a namespace; "" where it may be one."""
+    objection = object_to_name(namespace)
+    if objection or NAMESPACE.fullmatch(namespace):
+        return objection
+    found = error_hints.describe(namespace)
+    return f"must be 63 lower-case letters, digits or dashes at most, found {found}; name an existing namespace"
+
+
+def name_type(value: Any) -> str:
+    """What sort of value it is, without the value."""
+    match value:
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+    return error_hints.describe(value)

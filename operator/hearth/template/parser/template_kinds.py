@@ -1,0 +1,72 @@
+"""Which kinds a template speaks of; asked before anything else is known, so it takes whatever there is.
+
+Knows parameters and expressions; asks no cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.model.child import Object
+from hearth.template import chunked_work
+from hearth.template.blueprint import Definition, Known
+from hearth.template.cel import cel_environment, cel_values, expressions
+from hearth.template.chunked_work import Pieces
+from hearth.template.text import interpolation
+
+
+def find_kinds(definition: Definition) -> tuple[tuple[str, str], ...]:
+    """`apiVersion` and `kind` of every manifest that tells them; never raises, whatever it is given."""
+    return chunked_work.finish(find_kinds_in_pieces(definition))
+
+
+def find_kinds_in_pieces(definition: Definition) -> Pieces[tuple[tuple[str, str], ...]]:
+    """The same, with a pause after each manifest."""
+    # As it comes from the user: whatever the type promises.
+    stated: Any = definition.template
+    template = stated if isinstance(stated, dict) else {}
+    parameters = guess_parameters(template.get("parameters"), definition.parameters)
+    found: dict[tuple[str, str], None] = {}
+    for manifest in find_manifests(template.get("resources")):
+        yield
+        pair = tuple(read_word(manifest.get(word), parameters) for word in ("apiVersion", "kind"))
+        if pair[0] and pair[1]:
+            found[(pair[0], pair[1])] = None
+    return tuple(found)
+
+
+def guess_parameters(stated: Any, given: Any) -> Object:
+    """The parameters as they will be if all goes well."""
+    rules = stated if isinstance(stated, dict) else {}
+    defaults = {name: rule["default"] for name, rule in rules.items() if isinstance(rule, dict) and "default" in rule}
+    return {**defaults, **(given if isinstance(given, dict) else {})}
+
+
+def find_manifests(resources: Any) -> list[Mapping[str, Any]]:
+    """Every manifest that is one."""
+    entries = resources.values() if isinstance(resources, dict) else ()
+    manifests = (entry.get("manifest") for entry in entries if isinstance(entry, dict))
+    return [manifest for manifest in manifests if isinstance(manifest, dict)]
+
+
+def read_word(stated: Any, parameters: Object) -> str:
+    """An `apiVersion` or `kind`, or "" where it cannot be told."""
+    if not isinstance(stated, str) or not interpolation.has_marks(stated):
+        return stated if isinstance(stated, str) else ""
+    try:
+        pieces = [
+            part if isinstance(part, str) else evaluate(part.text, parameters) for part in interpolation.parse(stated)
+        ]
+    except (interpolation.Unterminated, cel_environment.Refusal):
+        return ""
+    return "" if None in pieces else "".join(piece for piece in pieces if piece is not None)
+
+
+def evaluate(expression: str, parameters: Object) -> str | None:
+    """What an expression on parameters gives, as text; None where it gives nothing."""
+    parsed = expressions.parse(expression)
+    outcome = expressions.bind(parsed, path="", constants={"params": expressions.enlarge(parameters)}).evaluate({})
+    if not isinstance(outcome, Known) or outcome.value is None:
+        return None
+    return cel_values.write_text(outcome.value)

@@ -1,0 +1,336 @@
+"""The structure of a template: which words it has, what is missing, and how things may be called.
+
+Reads a raw template into its parts and notes every mistake on the way; looks into no expression and no schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import limits, names
+from hearth.model.child import Object, Path
+from hearth.model.field_paths import Pattern
+from hearth.model.mistakes import Mistake
+from hearth.template.blueprint import DriftPolicy, Replacement
+from hearth.template.cel import cel_environment
+from hearth.template.chunked_work import Pieces
+from hearth.template.parser import ignored_fields, policies
+from hearth.template.schema import parameters
+from hearth.template.schema.effort import Effort
+from hearth.template.text import error_hints
+
+TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
+RESOURCE_WORDS = (
+    *("manifest", "dependsOn", "when", "readyWhen", "failedWhen"),
+    *("updatePolicy", "driftPolicy", "ignoreFields", "deletionPolicy", "adoptionPolicy"),
+)
+UPDATE_WORDS = ("replace", "replaceOn")
+OUTPUT_WORDS = ("value", "when")
+OWN_WORDS = frozenset({"params", "conditions", "stack", "index", "item"})
+SERVER_FIELDS = (
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
+"""Fields of the metadata that only the API server writes."""
+HEARTH_MARKS = frozenset(
+    {
+        names.LABEL_STACK_UID,
+        names.LABEL_STACK,
+        names.LABEL_RESOURCE,
+        names.LABEL_BUCKET,
+        names.ANNOTATION_IDENTITY,
+        names.ANNOTATION_SIGNATURE,
+        names.ANNOTATION_INCARNATION,
+        names.ANNOTATION_HASH,
+        names.ANNOTATION_REQUIRES,
+        names.ANNOTATION_STATED,
+        names.ANNOTATION_INHERITED,
+        names.ANNOTATION_DELETION_POLICY,
+        names.ANNOTATION_ADOPTED,
+        names.ANNOTATION_UNHEALTHY,
+    }
+)
+"""What Hearth itself writes on every child."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ResourceSource:
+    """A resource as the template states it."""
+
+    name: str
+    path: str
+    manifest: Object
+    depends_on: list[tuple[str, str]]
+    """Names, each with its path."""
+    when: Any
+    """Text, a boolean, or None where nothing is stated."""
+    ready_when: list[tuple[str, str]]
+    """Texts, each with its path."""
+    failed_when: list[tuple[str, str]]
+    replacement: Replacement | None
+    replace_on: tuple[Path, ...]
+    drift_policy: DriftPolicy
+    ignore_fields: tuple[Pattern, ...]
+    is_retained: bool
+    adopts: bool | None
+    """None where nothing is stated."""
+
+
+@dataclass(slots=True, kw_only=True)
+class OutputSource:
+    """An output as the template states it."""
+
+    name: str
+    path: str
+    value: Any
+    when: Any
+
+
+@dataclass(slots=True, kw_only=True)
+class TemplateSource:
+    """A template, taken apart."""
+
+    path: str
+    parameters: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Those whose rules are sound."""
+    unsound_parameters: set[str] = field(default_factory=set)
+    conditions: dict[str, Any] = field(default_factory=dict)
+    resources: dict[str, ResourceSource] = field(default_factory=dict)
+    outputs: dict[str, OutputSource] = field(default_factory=dict)
+
+
+class Reader:
+    """One reading of one template; collects every mistake."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.mistakes: list[Mistake] = []
+        self.effort = Effort()
+
+    def note(self, path: str, message: str) -> None:
+        """Remember a mistake; of more than anybody reads at once only that there are more."""
+        if len(self.mistakes) <= limits.MISTAKES:
+            self.mistakes.append(Mistake(path=path, message=message))
+
+    def read(self, template: Any) -> Pieces[TemplateSource]:
+        """The parts of `template`; what comes after more mistakes than anybody reads at once is left out."""
+        source = TemplateSource(path=self.path)
+        if not isinstance(template, dict):
+            self.note(self.path, f"must be a map with resources, found {error_hints.describe(template)}")
+            return source
+        self.check_words(template, TEMPLATE_WORDS, self.path, what="a template")
+        for name, rules in self.entries(template, "parameters", limit=limits.ENTRIES):
+            yield from self.read_parameter(source, name, rules)
+        for name, text in self.entries(template, "conditions", limit=limits.ENTRIES):
+            source.conditions[name] = text
+        for name, raw in self.entries(template, "resources", limit=limits.RESOURCES):
+            self.read_resource(source, name, raw)
+            if len(self.mistakes) > limits.MISTAKES:
+                break
+            yield
+        if template.get("resources") is None:
+            self.note(f"{self.path}.resources", "is missing; state the resources by name, or {} for none")
+        for name, raw in self.entries(template, "outputs", limit=limits.ENTRIES):
+            self.read_output(source, name, raw)
+        return source
+
+    def entries(self, template: Object, word: str, *, limit: int) -> list[tuple[str, Any]]:
+        """The named entries under `word`, no more than `limit`; the names are checked."""
+        raw = template.get(word)
+        if raw is None:
+            return []
+        path = f"{self.path}.{word}"
+        if not isinstance(raw, dict):
+            self.note(path, f"must be a map by name, found {error_hints.describe(raw)}")
+            return []
+        if len(raw) > limit:
+            self.note(path, f"has {len(raw)} entries, and at most {limit} are taken; divide the template")
+            return []
+        reserved = OWN_WORDS | cel_environment.LITERALS
+        if word == "resources":
+            # Only these stand bare in an expression.
+            reserved = OWN_WORDS | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
+        for name in raw:
+            self.check_name(name, path=path, reserved=reserved, what=word[:-1])
+        return [(name, value) for name, value in raw.items() if isinstance(name, str)]
+
+    def check_name(self, name: Any, *, path: str, reserved: Collection[str], what: str) -> None:
+        """Whether something may be called so."""
+        if not isinstance(name, str) or not names.RESOURCE_NAME.fullmatch(name):
+            rule = "names begin with a small letter and have at most 40 letters and digits, e.g. redisMaster"
+            self.note(f"{path}{error_hints.write_key(str(name))}", f"cannot be the name of a {what}; {rule}")
+        elif name in reserved:
+            self.note(f"{path}.{name}", f"'{name}' is a word of the expression language; call the {what} otherwise")
+
+    def check_words(self, raw: Object, known: Collection[str], path: str, *, what: str) -> None:
+        """Whether all keys of `raw` are known."""
+        for word in raw:
+            if word not in known:
+                hint = self.effort.hint(str(word), known)
+                has = f"; {what} has {error_hints.list_words(tuple(known))}"
+                self.note(
+                    f"{path}{error_hints.write_key(str(word))}",
+                    f"'{error_hints.shorten(str(word))}' is not known{hint or has}",
+                )
+
+    def read_parameter(self, source: TemplateSource, name: str, rules: Any) -> Pieces[None]:
+        """Take in one parameter."""
+        yield
+        place = f"{self.path}.parameters{error_hints.write_key(name)}"
+        found = yield from parameters.check_rules(name, rules, path=place, effort=self.effort)
+        self.mistakes += found
+        if found:
+            source.unsound_parameters.add(name)
+        else:
+            source.parameters[name] = rules
+
+    def read_resource(self, source: TemplateSource, name: str, raw: Any) -> None:
+        """Take in one resource, as far as it can be read."""
+        path = f"{self.path}.resources{error_hints.write_key(name)}"
+        if not isinstance(raw, dict):
+            self.note(path, f"must be a map with a manifest, found {error_hints.describe(raw)}")
+            raw = {"manifest": {}}
+        else:
+            self.check_words(raw, RESOURCE_WORDS, path, what="a resource")
+            self.check_manifest(raw.get("manifest"), f"{path}.manifest")
+        manifest = raw.get("manifest")
+        policy = self.read_map(raw, "updatePolicy", path)
+        self.check_words(policy, UPDATE_WORDS, f"{path}.updatePolicy", what="an update policy")
+        source.resources[name] = ResourceSource(
+            name=name,
+            path=path,
+            manifest=manifest if isinstance(manifest, dict) else {},
+            depends_on=self.read_list(raw, "dependsOn", path, of="names of resources", limit=limits.DEPENDENCIES),
+            when=raw.get("when"),
+            ready_when=self.read_list(raw, "readyWhen", path, of="expressions"),
+            failed_when=self.read_list(raw, "failedWhen", path, of="expressions"),
+            replacement=self.read_replacement(policy, manifest, f"{path}.updatePolicy.replace"),
+            replace_on=tuple(
+                tuple(field.split("."))
+                for field, _ in self.read_list(policy, "replaceOn", f"{path}.updatePolicy", of="fields")
+            ),
+            drift_policy=ignored_fields.read_policy(raw.get("driftPolicy"), path=f"{path}.driftPolicy", note=self.note),
+            ignore_fields=ignored_fields.read_ignored(
+                self.read_list(raw, "ignoreFields", path, of="fields"), manifest, note=self.note
+            ),
+            is_retained=self.read_word(raw, "deletionPolicy", path, known=policies.DELETION) == policies.RETAIN,
+            adopts=policies.adopts(self.read_word(raw, "adoptionPolicy", path, known=policies.ADOPTION)),
+        )
+
+    def read_word(self, raw: Object, word: str, path: str, *, known: Collection[str]) -> str | None:
+        """The one of the `known` words that stands under `word`, None where nothing is stated."""
+        stated = raw.get(word)
+        if stated is None or (isinstance(stated, str) and stated in known):
+            return stated
+        self.note(f"{path}.{word}", f"must be one of {', '.join(known)}, found {error_hints.describe(stated)}")
+        return None
+
+    def read_map(self, raw: Object, word: str, path: str) -> Object:
+        """The map under `word`, empty where nothing is stated."""
+        stated = raw.get(word)
+        if stated is None:
+            return {}
+        if not isinstance(stated, dict):
+            self.note(f"{path}.{word}", f"must be a map, found {error_hints.describe(stated)}")
+            return {}
+        return stated
+
+    def read_replacement(self, policy: Object, manifest: Any, path: str) -> Replacement | None:
+        """How the resource is to be replaced, None where it does not say."""
+        stated = policy.get("replace")
+        if stated is None:
+            return None
+        known = {each.value: each for each in Replacement}
+        if not isinstance(stated, str) or stated not in known:
+            self.note(path, f"must be one of {', '.join(known)}, found {error_hints.describe(stated)}")
+            return None
+        metadata = manifest.get("metadata") if isinstance(manifest, dict) else None
+        if (
+            known[stated] is Replacement.CREATE_FIRST
+            and isinstance(metadata, dict)
+            and metadata.get("name") is not None
+        ):
+            self.note(
+                path, "cannot be CreateFirst where metadata.name is stated; write DeleteFirst, or leave the name out"
+            )
+        return known[stated]
+
+    def read_list(
+        self, raw: Object, word: str, path: str, *, of: str, limit: int = limits.RULES
+    ) -> list[tuple[str, str]]:
+        """The texts under `word`, each with its path, no more than `limit`."""
+        stated = raw.get(word)
+        if stated is None:
+            return []
+        if not isinstance(stated, list):
+            self.note(f"{path}.{word}", f"must be a list of {of}, found {error_hints.describe(stated)}")
+            return []
+        if len(stated) > limit:
+            self.note(f"{path}.{word}", f"has {len(stated)} entries, and at most {limit} are taken")
+            return []
+        found: list[tuple[str, str]] = []
+        for at, entry in enumerate(stated):
+            if isinstance(entry, str) and len(entry) > limits.EXPRESSION_LENGTH:
+                message = f"has {len(entry)} characters, and at most {limits.EXPRESSION_LENGTH} are taken; shorten it"
+                self.note(f"{path}.{word}[{at}]", message)
+            elif isinstance(entry, str):
+                found.append((entry, f"{path}.{word}[{at}]"))
+            else:
+                self.note(f"{path}.{word}[{at}]", f"must be text, found {error_hints.describe(entry)}")
+        return found
+
+    def read_output(self, source: TemplateSource, name: str, raw: Any) -> None:
+        """Take in one output."""
+        path = f"{self.path}.outputs{error_hints.write_key(name)}"
+        if not isinstance(raw, dict):
+            self.note(path, f"must be a map with a value, found {error_hints.describe(raw)}; write value: … below it")
+            return
+        self.check_words(raw, OUTPUT_WORDS, path, what="an output")
+        if "value" not in raw:
+            self.note(f"{path}.value", "is missing; state what the output gives")
+            return
+        source.outputs[name] = OutputSource(name=name, path=path, value=raw["value"], when=raw.get("when"))
+
+    def check_manifest(self, manifest: Any, path: str) -> None:
+        """Whether `manifest` has what every manifest has, and nothing that no manifest may have."""
+        if not isinstance(manifest, dict):
+            missing = manifest is None
+            self.note(
+                path,
+                "is missing; state the object" if missing else f"must be a map, found {error_hints.describe(manifest)}",
+            )
+            return
+        for word, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
+            stated = manifest.get(word)
+            if stated is None or stated == "":
+                self.note(f"{path}.{word}", f"is missing; write e.g. {word}: {example}")
+            elif not isinstance(stated, str):
+                self.note(f"{path}.{word}", f"must be text, found {error_hints.describe(stated)}")
+        if manifest.get("status") is not None:
+            self.note(f"{path}.status", "is written by the kind's own controller, never by a template; take it out")
+        metadata = manifest.get("metadata")
+        if isinstance(metadata, dict):
+            self.check_metadata(metadata, f"{path}.metadata")
+        elif metadata is not None:
+            self.note(f"{path}.metadata", f"must be a map, found {error_hints.describe(metadata)}")
+
+    def check_metadata(self, metadata: Object, path: str) -> None:
+        """Whether the metadata states only what a template may state."""
+        if metadata.get("generateName") is not None:
+            message = "would give a new object with every apply; state name, or leave it out for a name made by Hearth"
+            self.note(f"{path}.generateName", message)
+        for word in SERVER_FIELDS:
+            if metadata.get(word) is not None:
+                self.note(f"{path}.{word}", "is written by the API server only; take it out")
+        for word in ("labels", "annotations"):
+            stated = metadata.get(word)
+            for key in HEARTH_MARKS.intersection(stated) if isinstance(stated, dict) else ():
+                self.note(f"{path}.{word}[{key}]", "is written by Hearth itself; take it out")

@@ -1,0 +1,1 @@
+"""OpenAPI and JSON Schema as types. Must not know templates."""

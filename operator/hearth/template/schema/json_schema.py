@@ -1,0 +1,321 @@
+"""Values against the words of JSON Schema that parameters may use: in linear time, in pieces, within a budget.
+
+Follows draft 2020-12. Fetches nothing and resolves no reference: `$ref` is none of the words. Must not know what the
+values are for. `json_schema_check` looks at the rules themselves first; what it refuses must not get here.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+import orjson
+
+from hearth.model import limits
+from hearth.template.text import error_hints, patterns
+
+Keys: TypeAlias = tuple[str | int, ...]
+Result: TypeAlias = Generator["Fault | None", None, None]
+"""Faults, and None now and then, as a pause."""
+_LISTED = 12
+_BYTES_PER_STEP = 64
+_STEPS_IN_A_PIECE = 1_000
+_PATTERNS_KEPT = 64
+_BOUNDS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minimum": ("at least", operator.lt),
+    "maximum": ("at most", operator.gt),
+    "exclusiveMinimum": ("above", operator.le),
+    "exclusiveMaximum": ("below", operator.ge),
+}
+_SIZES: Mapping[str, tuple[type[str] | type[list[Any]] | type[dict[str, Any]], str, str]] = {
+    "minLength": (str, "at least", "characters"),
+    "maxLength": (str, "at most", "characters"),
+    "minItems": (list, "at least", "entries"),
+    "maxItems": (list, "at most", "entries"),
+    "minProperties": (dict, "at least", "entries"),
+    "maxProperties": (dict, "at most", "entries"),
+}
+
+
+class Fault(NamedTuple):
+    """One rule that a value breaks."""
+
+    keys: Keys
+    """The way to the place within the value."""
+    word: str
+    """The rule's."""
+    message: str
+    """May hold a part of the value."""
+
+
+class Exhausted(Exception):
+    """The budget is used up."""
+
+
+class Budget:
+    """The steps, of about a microsecond, that the values of one definition may take."""
+
+    def __init__(self, steps: int = limits.RULE_STEPS) -> None:
+        self.left = steps
+        self._pause = 0
+
+    def spend(self, steps: int = 1) -> None:
+        """Count some. Raises Exhausted."""
+        self.left -= steps
+        self._pause += steps
+        if self.left < 0:
+            raise Exhausted
+
+    def is_pause_due(self) -> bool:
+        """Whether others should have a turn; said once."""
+        is_due = self._pause >= _STEPS_IN_A_PIECE
+        if is_due:
+            self._pause = 0
+        return is_due
+
+
+def find_faults(schema: Any, value: Any, budget: Budget) -> Result:
+    """Every rule of `schema` that `value` breaks. Raises Exhausted."""
+    return _Check(budget).find(schema, value, ())
+
+
+class _Check:
+    """One value, or several, against one schema."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._choices: dict[int, frozenset[bytes]] = {}
+        """By the identity of an `enum` its values."""
+        self._patterns: OrderedDict[str, Any] = OrderedDict()
+        """The last ones that were used; all of them may take too much memory."""
+
+    def find(self, schema: Any, value: Any, keys: Keys) -> Result:
+        """What of `value`, which stands under `keys`, breaks a rule."""
+        if schema is False:
+            yield Fault(keys, "false", f"no value is allowed here, found {error_hints.describe(value)}")
+        if not isinstance(schema, dict):
+            return
+        for word, rule in schema.items():
+            self._budget.spend()
+            if self._budget.is_pause_due():
+                yield None
+            check = _CHECKS.get(word)
+            if check is not None:
+                yield from check(self, rule, value, keys, schema)
+
+    def is_valid(self, schema: Any, value: Any) -> Generator[Fault | None, None, bool]:
+        """Whether `value` breaks no rule."""
+        for found in self.find(schema, value, ()):
+            if found is not None:
+                return False
+            yield None
+        return True
+
+    def find_type(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        wanted = rule if isinstance(rule, list) else [rule]
+        if not any(is_of(value, each) for each in wanted):
+            yield Fault(keys, "type", f"must be of type {' or '.join(wanted)}, found {error_hints.describe(value)}")
+
+    def find_enum(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        choices = self._choices.get(id(rule))
+        if choices is None:
+            choices = self._choices[id(rule)] = frozenset(map(write_canonically, rule))
+        written = write_canonically(value)
+        self._budget.spend(len(written) // _BYTES_PER_STEP)
+        if written not in choices:
+            more = f" and {len(rule) - _LISTED} more" if len(rule) > _LISTED else ""
+            listed = ", ".join(map(error_hints.describe, rule[:_LISTED])) + more
+            yield Fault(keys, "enum", f"must be one of {listed}, found {error_hints.describe(value)}")
+
+    def find_const(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        written = write_canonically(value)
+        self._budget.spend(len(written) // _BYTES_PER_STEP)
+        if written != write_canonically(rule):
+            yield Fault(keys, "const", f"must be {error_hints.describe(rule)}, found {error_hints.describe(value)}")
+
+    def find_bound(self, word: str, rule: Any, value: Any, keys: Keys) -> Result:
+        said, is_broken = _BOUNDS[word]
+        if is_of(value, "number") and is_broken(value, rule):
+            yield Fault(keys, word, f"must be {said} {rule}, found {error_hints.describe(value)}")
+
+    def find_size(self, word: str, rule: Any, value: Any, keys: Keys) -> Result:
+        sort, said, unit = _SIZES[word]
+        if isinstance(value, sort) and (len(value) < rule if said == "at least" else len(value) > rule):
+            yield Fault(keys, word, f"must have {said} {rule} {unit}, found {len(value)}")
+
+    def find_multiple(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        if is_of(value, "number") and not is_multiple(value, rule):
+            yield Fault(keys, "multipleOf", f"must be a multiple of {rule}, found {error_hints.describe(value)}")
+
+    def find_pattern(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        if not isinstance(value, str):
+            return
+        try:
+            compiled = self.compile(rule)
+            self._budget.spend(patterns.find_cost(compiled, value))
+        except patterns.TooLong as error:
+            yield Fault(keys, "pattern", str(error))
+            return
+        if not patterns.is_found(compiled, value):
+            yield Fault(keys, "pattern", f"must match {error_hints.quote(rule)}, found {error_hints.describe(value)}")
+
+    def compile(self, pattern: str) -> Any:
+        """The compiled pattern."""
+        known = self._patterns.get(pattern)
+        if known is None:
+            known = self._patterns[pattern] = patterns.compile_pattern(pattern)
+            self._budget.spend(patterns.find_cost_of_making(known))
+            if len(self._patterns) > _PATTERNS_KEPT:
+                self._patterns.popitem(last=False)
+        return known
+
+    def find_unique(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        if not rule or not isinstance(value, list):
+            return
+        seen: dict[bytes, int] = {}
+        for at, item in enumerate(value):
+            written = write_canonically(item)
+            self._budget.spend(1 + len(written) // _BYTES_PER_STEP)
+            if self._budget.is_pause_due():
+                yield None
+            first = seen.setdefault(written, at)
+            if first != at:
+                yield Fault(keys, "uniqueItems", f"must have no entry twice, found [{at}] equal to [{first}]")
+                return
+
+    def find_items(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        if isinstance(value, list):
+            for at, item in enumerate(value):
+                yield from self.find(rule, item, (*keys, at))
+
+    def find_properties(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        if isinstance(value, dict):
+            for name, inner in rule.items():
+                if name in value:
+                    yield from self.find(inner, value[name], (*keys, name))
+
+    def find_additional(self, rule: Any, value: Any, keys: Keys, schema: Any) -> Result:
+        if not isinstance(value, dict) or rule is True:
+            return
+        known = schema.get("properties") or {}
+        for name, inner in value.items():
+            if name in known:
+                continue
+            if rule is False:
+                yield Fault(keys, "additionalProperties", f"{error_hints.quote(name)} is none of the properties")
+            else:
+                yield from self.find(rule, inner, (*keys, name))
+
+    def find_required(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        if isinstance(value, dict):
+            for name in rule:
+                if name not in value:
+                    yield Fault(keys, "required", f"{error_hints.quote(name)} is a required property")
+
+    def find_all_of(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        for schema in rule:
+            yield from self.find(schema, value, keys)
+
+    def find_any_of(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        for schema in rule:
+            if (yield from self.is_valid(schema, value)):
+                return
+        yield Fault(
+            keys, "anyOf", f"must fit one of the {len(rule)} rules of anyOf, found {error_hints.describe(value)}"
+        )
+
+    def find_one_of(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        fitting = 0
+        for schema in rule:
+            if (yield from self.is_valid(schema, value)):
+                fitting += 1
+        if fitting != 1:
+            said = f"must fit exactly one of the {len(rule)} rules of oneOf and fits {fitting}"
+            yield Fault(keys, "oneOf", f"{said}, found {error_hints.describe(value)}")
+
+    def find_not(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
+        if (yield from self.is_valid(rule, value)):
+            yield Fault(keys, "not", f"must not fit the rules of not, found {error_hints.describe(value)}")
+
+
+_Find: TypeAlias = Callable[[_Check, Any, Any, Keys, Any], Result]
+
+
+def _bound(word: str) -> _Find:
+    return lambda check, rule, value, keys, _: check.find_bound(word, rule, value, keys)
+
+
+def _size(word: str) -> _Find:
+    return lambda check, rule, value, keys, _: check.find_size(word, rule, value, keys)
+
+
+_CHECKS: Mapping[str, _Find] = {
+    "type": _Check.find_type,
+    "enum": _Check.find_enum,
+    "const": _Check.find_const,
+    "multipleOf": _Check.find_multiple,
+    "pattern": _Check.find_pattern,
+    "uniqueItems": _Check.find_unique,
+    "items": _Check.find_items,
+    "properties": _Check.find_properties,
+    "additionalProperties": _Check.find_additional,
+    "required": _Check.find_required,
+    "allOf": _Check.find_all_of,
+    "anyOf": _Check.find_any_of,
+    "oneOf": _Check.find_one_of,
+    "not": _Check.find_not,
+    **{word: _bound(word) for word in _BOUNDS},
+    **{word: _size(word) for word in _SIZES},
+}
+
+
+def is_of(value: Any, wanted: str) -> bool:
+    """Whether `value` is of a type of JSON Schema, to which 2.0 is an integer and true no number."""
+    match wanted:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "string":
+            return isinstance(value, str)
+        case "array":
+            return isinstance(value, list)
+        case "object":
+            return isinstance(value, dict)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return wanted == "number" or isinstance(value, int) or value.is_integer()
+
+
+def is_multiple(value: float, of: float) -> bool:
+    """Whether `value` is a multiple, as nearly as floats tell."""
+    if isinstance(of, int):
+        return value % of == 0
+    quotient = value / of
+    try:
+        return int(quotient) == quotient
+    except OverflowError:
+        return Fraction(value) % Fraction(of) == 0
+
+
+def write_canonically(value: Any) -> bytes:
+    """The same JSON for values that are equal: keys sorted, 1.0 as 1."""
+    written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    if b"." in written or b"e" in written:
+        return orjson.dumps(with_integers(value), option=orjson.OPT_SORT_KEYS)
+    return written
+
+
+def with_integers(value: Any) -> Any:
+    """`value` with whole floats as integers, as far as JSON can hold them."""
+    match value:
+        case float() if value.is_integer() and abs(value) < 2**63:
+            return int(value)
+        case list():
+            return [with_integers(inner) for inner in value]
+        case dict():
+            return {key: with_integers(inner) for key, inner in value.items()}
+    return value

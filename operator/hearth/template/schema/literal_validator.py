@@ -1,0 +1,124 @@
+"""The literal part of a manifest against the form of its kind: unknown fields and values of the wrong type.
+
+What stands in expressions is left to `hearth.template.cel.type_checker`; what the schema leaves open is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hearth.model import limits
+from hearth.model.mistakes import Mistake
+from hearth.template.schema import shapes
+from hearth.template.schema.effort import Effort
+from hearth.template.schema.shapes import Shape, Type
+from hearth.template.text import error_hints, interpolation
+
+_NAMES = {
+    Type.OBJECT: "a map",
+    Type.MAP: "a map",
+    Type.ARRAY: "a list",
+    Type.STRING: "text",
+    Type.INTEGER: "an integer",
+    Type.NUMBER: "a number",
+    Type.BOOLEAN: "true or false",
+}
+
+
+def check(value: Any, shape: Shape, *, path: str, effort: Effort) -> Iterator[Mistake]:
+    """What is wrong with `value`, which stands at `path`, where `shape` is wanted; no more than anybody reads at once."""
+    for below, message in find_wrong(value, shape, effort)[: limits.MISTAKES]:
+        yield Mistake(path=path + below, message=message)
+
+
+def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]]:
+    """What is wrong with `value`: where below it, and what. Paths are only written where something is."""
+    if shape.type is Type.OPEN or value is None or (isinstance(value, str) and interpolation.has_marks(value)):
+        return []
+    if not is_of(value, shape.type):
+        return [("", f"must be {name_type(shape)}, found {error_hints.describe(value)}{suggest(value, shape)}")]
+    if isinstance(value, dict):
+        return find_wrong_entries(value, shape, effort)
+    found: list[tuple[str, str]] = []
+    if isinstance(value, list) and shape.element.type is not Type.OPEN:
+        for at, element in enumerate(value):
+            if not (wrong := find_wrong(element, shape.element, effort)):
+                continue
+            found += [(f"[{at}]{below}", message) for below, message in wrong]
+            if len(found) > limits.MISTAKES:
+                break
+    return found
+
+
+def find_wrong_entries(value: dict[str, Any], shape: Shape, effort: Effort) -> list[tuple[str, str]]:
+    """What is wrong in a map."""
+    fields = shape.fields if shape.type is Type.OBJECT else None
+    found: list[tuple[str, str]] = []
+    for key, inner in value.items():
+        field = shape.element if fields is None else fields.get(key)
+        if field is not None:
+            if not (wrong := find_wrong(inner, field, effort)):
+                continue
+            found += [(error_hints.write_key(str(key)) + below, message) for below, message in wrong]
+        elif inner is not None:
+            hint = effort.hint(str(key), shape.fields) or "; take it out, or see kubectl explain for its fields"
+            found.append(
+                (
+                    error_hints.write_key(str(key)),
+                    f"there is no field '{error_hints.shorten(str(key))}' in {shape.name}{hint}",
+                )
+            )
+        if len(found) > limits.MISTAKES:
+            break
+    return found
+
+
+def is_of(value: Any, wanted: Type) -> bool:
+    """Whether a place of that type takes `value`."""
+    match wanted:
+        case Type.OBJECT | Type.MAP:
+            return isinstance(value, dict)
+        case Type.ARRAY:
+            return isinstance(value, list)
+        case Type.STRING:
+            return isinstance(value, str)
+        case Type.BOOLEAN:
+            return isinstance(value, bool)
+        case Type.INTEGER:
+            return is_number(value) and float(value).is_integer()
+        case Type.NUMBER:
+            return is_number(value)
+    return True
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a number of JSON."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def suggest(value: Any, shape: Shape) -> str:
+    """The next step, where it is plain."""
+    if shape.type is Type.STRING and isinstance(value, bool | int | float):
+        return "; put it in quotes"
+    if shape.type is not Type.STRING and isinstance(value, str):
+        return "; take the quotes off" if shape.type in (Type.INTEGER, Type.NUMBER, Type.BOOLEAN) else ""
+    return ""
+
+
+def name_type(shape: Shape) -> str:
+    """What a place takes, in plain words."""
+    return _NAMES.get(shape.type, "anything")
+
+
+def find_place(shape: Shape, keys: Sequence[str | int]) -> Shape:
+    """What the place under `keys` takes; OPEN where that is not known."""
+    for key in keys:
+        match shape.type:
+            case Type.OBJECT:
+                shape = shape.fields.get(str(key), shapes.OPEN)
+            case Type.MAP | Type.ARRAY:
+                shape = shape.element
+            case _:
+                return shapes.OPEN
+    return shape

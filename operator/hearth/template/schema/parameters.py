@@ -1,0 +1,273 @@
+"""Parameters: the rules that a template states in words of JSON Schema, and the values that come of them.
+
+Knows JSON Schema; nothing of expressions.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+import orjson
+import yaml
+
+from hearth.model import limits
+from hearth.model.mistakes import Mistake
+from hearth.template.blueprint import Origin
+from hearth.template.chunked_work import Pieces
+from hearth.template.schema import json_schema, json_schema_check, shapes
+from hearth.template.schema.effort import Effort
+from hearth.template.schema.json_schema import Budget, Fault
+from hearth.template.schema.shapes import Shape
+from hearth.template.text import bounds, error_hints, kubectl_yaml
+
+Rules: TypeAlias = Mapping[str, Any]
+
+SENSITIVE = json_schema_check.SENSITIVE
+RULES_KEPT = 2_048
+RULES_LENGTH_KEPT = 4_096
+"""Characters of rules up to which it is remembered what is wrong with them: larger ones are rare, and memory is not."""
+_LARGEST = 2**63
+"""Beyond it a float has no integer that an expression could hold."""
+SHAPES_KEPT = 1_024
+SHAPE_LENGTH_KEPT = 16_384
+"""Characters of all rules up to which their form is remembered."""
+EXHAUSTED = "takes too long to check together with all other parameters; make rules or values simpler"
+
+
+def check_rules(name: str, rules: Any, *, path: str, effort: Effort) -> Pieces[list[Mistake]]:
+    """What is wrong with the rules of one parameter, which stand at `path`."""
+    if not isinstance(rules, dict):
+        found = error_hints.describe(rules)
+        message = f"must be a map of rules, found {found}; write e.g. {name}: {{type: string, default: …}}"
+        return [Mistake(path=path, message=message)]
+    try:
+        written = write(rules)
+    except TypeError as error:
+        return [Mistake(path=path, message=f"cannot be read as JSON: {error}; use plain values with text as keys")]
+    wrong = _known.get(written)
+    if wrong is None:
+        has_hints = effort.hints == limits.HINTED_MISTAKES
+        wrong = yield from judge_rules(rules, effort)
+        if len(written) <= RULES_LENGTH_KEPT and (has_hints or not wrong):
+            remember(written, wrong)
+    return [Mistake(path=path + where, message=message) for where, message in wrong]
+
+
+_known: OrderedDict[str, tuple[tuple[str, str], ...]] = OrderedDict()
+
+
+def remember(written: str, wrong: tuple[tuple[str, str], ...]) -> None:
+    """Keep what is wrong with rules."""
+    _known[written] = wrong
+    if len(_known) > RULES_KEPT:
+        _known.popitem(last=False)
+
+
+def write(rules: Rules | Mapping[str, Rules]) -> str:
+    """Rules as JSON, the same for equal ones; raises TypeError. As text, which takes the memory that it is long."""
+    return orjson.dumps(rules, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def judge_rules(rules: Rules, effort: Effort) -> Pieces[tuple[tuple[str, str], ...]]:
+    """What is wrong with rules: where below them, and what; more than anybody reads at once is not looked for."""
+    found: list[tuple[str, str]] = []
+    try:
+        for wrong in json_schema_check.find_wrong(rules, effort):
+            if wrong is None:
+                yield
+            else:
+                found.append(wrong)
+            if len(found) > limits.MISTAKES:
+                break
+    except json_schema.Exhausted:
+        found.append(("", EXHAUSTED))
+    found += check_sensitive(rules)
+    if not found and "default" in rules:
+        faults = yield from find_faults(rules, rules["default"], effort.budget)
+        found = [(f".default{write_keys(fault.keys)}", fault.message) for fault in faults]
+    return tuple(found)
+
+
+def find_faults(rules: Rules, value: Any, budget: Budget) -> Pieces[list[Fault]]:
+    """What of a value breaks its rules; more than anybody reads at once is not looked for."""
+    faults: list[Fault] = []
+    try:
+        for fault in json_schema.find_faults(rules, value, budget):
+            if fault is None:
+                yield
+            else:
+                faults.append(fault)
+            if len(faults) > limits.MISTAKES:
+                break
+    except json_schema.Exhausted:
+        faults.append(Fault((), "", EXHAUSTED))
+    return faults
+
+
+def check_sensitive(rules: Rules) -> list[tuple[str, str]]:
+    """What is wrong with how the rules keep a secret."""
+    stated = rules.get(SENSITIVE, False)
+    if not isinstance(stated, bool):
+        return [(f".{SENSITIVE}", f"must be true or false, found {error_hints.describe(stated)}")]
+    if stated and "default" in rules:
+        message = "would be stored and shown with the template; take it out, and give the value by spec.parametersFrom"
+        return [(".default", message)]
+    return []
+
+
+def parse_text(rules: Any, text: str) -> Pieces[Any]:
+    """The value that a text from elsewhere stands for: read as YAML, unless the rules take text.
+
+    What cannot be read stays text, and is told of where values are checked. Raises plain_yaml.Excess.
+    """
+    stated = rules.get("type") if isinstance(rules, dict) else None
+    types = stated if isinstance(stated, list) else [stated]
+    if stated is None or "string" in types:
+        return text
+    found: list[Any] = []
+    try:
+        for document in kubectl_yaml.read(text):
+            if document is None:
+                yield
+            else:
+                found.append(document.value)
+    except kubectl_yaml.Excess:
+        raise
+    except yaml.YAMLError:
+        return text
+    return found[0] if len(found) == 1 else text
+
+
+def resolve(  # noqa: PLR0913 -- each is something else that a value or its mistake hangs on
+    stated: Mapping[str, Rules],
+    given: Mapping[str, Any],
+    *,
+    path: str,
+    template_path: str,
+    origins: Mapping[str, Origin] = MappingProxyType({}),
+    sensitive: Collection[str] = (),
+    effort: Effort | None = None,
+) -> Pieces[tuple[dict[str, Any], list[Mistake]]]:
+    """The value of every parameter, and what is wrong with those that were given, at `path` where they have no origin.
+
+    sensitive: the names of those whose values no message may hold.
+    """
+    found: dict[str, Any] = {}
+    mistakes: list[Mistake] = []
+    effort = effort or Effort()
+    for name, rules in stated.items():
+        yield
+        if name in given:
+            origin = origins.get(name)
+            place = origin.place if origin is not None else f"{path}.{name}"
+            rules_path = f"{template_path}.parameters.{name}"
+            told = Place(place, rules_path, is_sensitive=name in sensitive)
+            wrong = yield from check_value(rules, given[name], told, effort.budget)
+            mistakes += wrong
+            if not wrong:
+                found[name] = adapt(rules, given[name])
+        elif "default" in rules:
+            found[name] = adapt(rules, rules["default"])
+        else:
+            next_step = f"give it, or a default in {template_path}.parameters.{name}.default"
+            mistakes.append(Mistake(path=f"{path}.{name}", message=f"is missing; {next_step}"))
+        if len(mistakes) > limits.MISTAKES:
+            return found, mistakes
+    mistakes += yield from find_undeclared(stated, given, effort, path=path, template_path=template_path)
+    return found, mistakes
+
+
+def find_undeclared(
+    stated: Mapping[str, Rules], given: Mapping[str, Any], effort: Effort, *, path: str, template_path: str
+) -> Pieces[list[Mistake]]:
+    """The values of parameters that there are not."""
+    mistakes: list[Mistake] = []
+    for name in given:
+        if name not in stated:
+            hint = effort.hint(str(name), stated) or "; take it out, or declare it there"
+            message = f"is not declared in {template_path}.parameters{hint}"
+            mistakes.append(Mistake(path=f"{path}{error_hints.write_key(str(name))}", message=message))
+            yield
+        if len(mistakes) > limits.MISTAKES:
+            break
+    return mistakes
+
+
+class Place(NamedTuple):
+    """Where a value stands."""
+
+    path: str
+    rules_path: str
+    is_sensitive: bool = False
+    """Whether no message may hold it."""
+
+
+def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> Pieces[list[Mistake]]:
+    """What is wrong with one value."""
+    if bounds.has_large_integer(value):
+        is_shown = isinstance(value, int) and not place.is_sensitive
+        found = f", found {error_hints.describe(value)}" if is_shown else ", and so must be those within it"
+        return [Mistake(path=place.path, message=f"must be an integer of 64 bits{found}; write it as text")]
+    faults = yield from find_faults(rules, value, budget)
+    if not place.is_sensitive:
+        return [
+            Mistake(
+                path=place.path + write_keys(fault.keys),
+                message=f"{fault.message}; change it, or the rule in {place.rules_path}",
+            )
+            for fault in faults
+        ]
+    messages = dict.fromkeys(describe_hidden(fault, rules) for fault in faults)
+    return [
+        Mistake(path=place.path, message=f"{each}; change it, or the rule in {place.rules_path}") for each in messages
+    ]
+
+
+def write_keys(keys: json_schema.Keys) -> str:
+    """The way into a value as kubectl writes it."""
+    return "".join(f"[{step}]" if isinstance(step, int) else error_hints.write_key(step) for step in keys)
+
+
+def describe_hidden(fault: Fault, rules: Rules) -> str:
+    """What is wrong with a sensitive value, without the value, nor the keys within it."""
+    if fault.word == "type" and not fault.keys:
+        stated = rules.get("type")
+        wanted = " or ".join(stated) if isinstance(stated, list) else stated
+        return f"must be of type {wanted}, and is not (it is sensitive, so it is not shown)"
+    if not fault.word:
+        return fault.message
+    return f"breaks the rule '{fault.word}' (it is sensitive, so it is not shown)"
+
+
+def adapt(rules: Any, value: Any) -> Any:
+    """`value` as expressions see it: where a number is wanted 2 is 2.0, and where an integer is, 2.0 is 2."""
+    if not isinstance(rules, dict):
+        return value
+    stated = rules.get("type")
+    if stated == "number" and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if stated == "integer" and isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST:
+        return int(value)
+    if isinstance(value, dict) and isinstance(properties := rules.get("properties"), dict):
+        return {name: adapt(properties.get(name), inner) for name, inner in value.items()}
+    if isinstance(value, list) and isinstance(items := rules.get("items"), dict):
+        return [adapt(items, inner) for inner in value]
+    return value
+
+
+def find_shape(stated: Mapping[str, Rules]) -> Shape:
+    """The form of `params`."""
+    written = write(stated)
+    if len(written) > limits.SHAPE_LENGTH:
+        return make_shape.__wrapped__(write({name: {} for name in stated}))
+    return make_shape(written) if len(written) <= SHAPE_LENGTH_KEPT else make_shape.__wrapped__(written)
+
+
+@functools.lru_cache(maxsize=SHAPES_KEPT)
+def make_shape(written: str) -> Shape:
+    """The form of `params` by the rules, written as JSON."""
+    return shapes.make_closed(orjson.loads(written), name="params")

@@ -1,0 +1,1 @@
+"""Text: `${…}` in strings, YAML as kubectl reads it, hints in error messages."""

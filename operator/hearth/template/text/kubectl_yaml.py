@@ -1,0 +1,191 @@
+"""YAML read as kubectl reads it, and written so that kubectl reads the same back.
+
+Values are those of JSON. kubectl's own words for true and numbers differ from those of PyYAML: `22:22` and `2024-01-01`
+are text, `y`, `1e3` and `0o644` are not. Must not know what the documents mean.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from hearth.template.text import yaml_values
+from hearth.template.text.yaml_values import TAG, Bounds, Document, Excess
+
+__all__ = ("TAG", "Bounds", "Document", "Excess")
+
+BOOLEANS = {"y": True, "yes": True, "true": True, "on": True, "n": False, "no": False, "false": False, "off": False}
+INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$")
+FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
+)
+# In this order: what is no whole number may still be a float, as `08` is.
+PLAIN = (
+    (
+        "bool",
+        re.compile(r"(?:[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$"),
+        "yYnNtTfFoO",
+    ),
+    ("null", re.compile(r"(?:~|null|Null|NULL|)$"), "~nN"),
+    ("int", INTEGER, "-+0123456789"),
+    ("float", FLOAT, "-+.0123456789"),
+    ("merge", re.compile(r"<<$"), "<"),
+)
+"""What a scalar without quotes may be besides text, and the characters that it may begin with."""
+LARGEST, SMALLEST = 2**63 - 1, -(2**63)
+"""Of the whole numbers that kubectl keeps whole."""
+EXACT = 2**53
+"""Up to here a float that has no fraction is written as a whole number by whoever writes JSON, and means the same."""
+LONGEST_INTEGER = 1_100
+"""Digits: no float is larger than 309 decimal or 1,024 binary ones."""
+BOUNDS: Final = Bounds()
+UNLIMITED = 2**31 - 1
+"""Characters in a line: breaking long ones would make them no easier to read, and harder to compare."""
+
+
+class Loader(yaml.CSafeLoader):
+    """Knows the tags of JSON's values alone."""
+
+    def construct_json(self, node: yaml.ScalarNode) -> Any:
+        """The value of a scalar. Raises yaml.YAMLError."""
+        kind = node.tag.removeprefix(TAG)
+        try:
+            return read_scalar(kind, node.value, node.start_mark)
+        except ValueError:
+            message = f"what stands here is no {kind}; put it in quotes"
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark) from None
+
+
+Loader.yaml_constructors = {
+    # Sets, dates and whatever else YAML knows have no counterpart in JSON.
+    **{
+        f"{TAG}{name}": Loader.construct_json
+        for name in ("null", "bool", "int", "float", "binary", "str", "seq", "map", "value", "timestamp")
+    },
+    None: yaml.CSafeLoader.construct_undefined,
+}
+Loader.yaml_implicit_resolvers = {}
+for _name, _pattern, _first in PLAIN:
+    Loader.add_implicit_resolver(f"{TAG}{_name}", _pattern, [*_first, ""] if _name == "null" else list(_first))
+
+
+class Dumper(yaml.CSafeDumper):
+    """Writes everything out where it stands, text of several lines as a block."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 -- asked of each value
+        """Always: anchors would come and go with the program's memory."""
+        return True
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        """Quoted where any reader might take it for something else."""
+        return self.represent_scalar(f"{TAG}str", text, style="|" if "\n" in text else None)
+
+
+Dumper.add_representer(str, Dumper.represent_text)
+for _name, _pattern, _first in PLAIN:
+    # Beside PyYAML's own, so that readers of either kind take text for text.
+    Dumper.add_implicit_resolver(f"{TAG}{_name}", _pattern, [*_first, ""] if _name == "null" else list(_first))
+
+
+def parse_documents(text: str, bounds: Bounds = BOUNDS) -> Iterator[Document]:
+    """Each document that is not empty, one after the other. Raises yaml.YAMLError; see `describe`."""
+    return (found for found in read(text, bounds) if found is not None)
+
+
+def read(text: str, bounds: Bounds = BOUNDS) -> Iterator[Document | None]:
+    """The same in pieces: None now and then, where something else may be done."""
+    yaml_values.check_directives(text, bounds)
+    try:
+        loader = Loader(text)
+        try:
+            yield from yaml_values.Builder(loader, read_scalar, bounds).documents()
+        finally:
+            loader.dispose()
+    except UnicodeError:
+        raise yaml.YAMLError("holds characters that are no text in UTF-8") from None
+
+
+def compose(text: str, bounds: Bounds = BOUNDS) -> yaml.Node | None:
+    """The nodes of the one document in a text, for whoever wants to know where each value stands. Raises yaml.YAMLError."""
+    for _ in read(text, bounds):
+        pass
+    root: yaml.Node | None = yaml.compose(text, Loader=Loader)
+    return root
+
+
+def describe(error: yaml.YAMLError) -> str:
+    """`line 12, column 3: …`: an error in one line."""
+    mark = getattr(error, "problem_mark", None)
+    sentences = (getattr(error, "context", None), getattr(error, "problem", None))
+    text = ": ".join(sentence for sentence in sentences if sentence) or " ".join(str(error).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {text}" if mark is not None else text
+
+
+def write(value: Any) -> str:
+    """`value` as a YAML document, keys in their order, lines as long as they are."""
+    text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, width=UNLIMITED, allow_unicode=True)
+    return text
+
+
+def read_scalar(kind: str, text: str, mark: yaml.Mark) -> Any:
+    """The value of a scalar whose tag ends in `kind`. Raises ValueError where the text is none, yaml.YAMLError for no JSON."""
+    match kind:
+        case "null":
+            return None
+        case "bool":
+            return read_boolean(text)
+        case "int":
+            return parse_integer(text)
+        case "float":
+            return read_float(text, mark)
+        case "binary":
+            return read_binary(text, mark)
+    return text
+
+
+def read_boolean(text: str) -> bool:
+    """Raises ValueError."""
+    if text.lower() not in BOOLEANS:
+        raise ValueError
+    return BOOLEANS[text.lower()]
+
+
+def read_float(text: str, mark: yaml.Mark) -> int | float | str:
+    """A number; text where it is too large for one. Raises ValueError."""
+    if "inf" in text.lower() or "nan" in text.lower():
+        raise yaml.constructor.ConstructorError(None, None, f"{text[:10]} is no number in JSON", mark)
+    number = float(text.replace("_", ""))
+    if not math.isfinite(number):
+        return text
+    return int(number) if number.is_integer() and abs(number) < EXACT else number
+
+
+def read_binary(text: str, mark: yaml.Mark) -> str:
+    """The text behind base 64."""
+    try:
+        return base64.b64decode(text.encode("ascii")).decode()
+    except ValueError:
+        raise yaml.constructor.ConstructorError(None, None, "!!binary holds no text", mark) from None
+
+
+def parse_integer(text: str) -> int | float | str:
+    """The number that an integer of YAML 1.1 or 1.2 states; a float where it is too large, text where that is too.
+
+    Raises ValueError.
+    """
+    digits = text.replace("_", "").lower()
+    sign = -1 if digits.startswith("-") else 1
+    digits = digits.lstrip("+-")
+    if len(digits) > LONGEST_INTEGER:
+        return text
+    is_old_octal = len(digits) > 1 and digits.isdigit() and digits.startswith("0")
+    number = sign * (int(digits, 8) if is_old_octal else int(digits, 0))
+    try:
+        return number if SMALLEST <= number <= LARGEST else float(number)
+    except OverflowError:
+        return text

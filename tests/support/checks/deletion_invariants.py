@@ -1,0 +1,314 @@
+"""Sees every change of a fake cluster, and notes deletions that no Stack's user asked for, or that come too early.
+
+Judges by the objects, the specs, the statuses and the revisions that are stored. Must not know of the operator.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.checks import expectations, invariants, template_verification
+from support.server import fake_kinds
+from support.server.request_faults import Request, Traffic
+
+CLAIM = "PersistentVolumeClaim"
+TRIP = 0.05
+"""Seconds in which a request that was begun arrives, the further ones of the same step included."""
+WORD = re.compile(r"[-a-z0-9.]+")
+NOTHING: Object = {"resources": {}}
+
+
+@dataclass(slots=True)
+class StackSeen:
+    """What is known of one Stack."""
+
+    raw: Object
+    specs: deque[tuple[float, Object]] = field(default_factory=lambda: deque(maxlen=32))
+    """What it asked for, each with the moment at which that began."""
+    reached: frozenset[str] = frozenset()
+    """UIDs of the children that were there when a revision was reached last."""
+    is_waived: bool = False
+    """Whether its user wanted nothing held back since."""
+    paused_at: float | None = None
+    suspended_at: float | None = None
+
+
+class Oversight:
+    """What was wrong."""
+
+    def __init__(self, traffic: Traffic, now: Callable[[], float]) -> None:
+        """now: virtual seconds."""
+        self._traffic = traffic
+        self._now = now
+        self.slack = TRIP
+        """Seconds after which the operator knows of every change."""
+        self.wrong: list[str] = []
+        self._stacks: dict[str, StackSeen] = {}
+        self._revisions: dict[tuple[str, int], Object] = {}
+        self._children: dict[str, Object] = {}
+        self._born: dict[str, float] = {}
+        """By UID when a child was made."""
+        self._touched: dict[tuple[str, str], float] = {}
+        """By Stack and resource when somebody else changed or deleted an object of it last."""
+
+    def events_take(self, delay: float) -> None:
+        """Seconds that events travel from now on."""
+        self.slack = TRIP + delay
+
+    # ------------------------------------------------------------ what is told
+
+    def on_request(self, request: Request) -> None:
+        """The operator sends a request: while a Stack is paused, none that writes a child; suspended, none that deletes one."""
+        if request.verb not in {"apply", "delete"}:
+            return
+        for seen in self._stacks.values():
+            if seen.paused_at is not None and self._now() > seen.paused_at + self.slack:
+                self.wrong.append(f"{request} was sent while the Stack is paused")
+            suspended_at = seen.suspended_at if request.verb == "delete" else None
+            if suspended_at is not None and self._now() > suspended_at + self.slack:
+                self.wrong.append(f"{request} was sent while the Stack is suspended")
+
+    def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """The server's watcher."""
+        raw = after if after is not None else before
+        if raw is None:
+            return
+        if kind == fake_kinds.STACK.kind:
+            self._take_stack(raw, is_gone=after is None)
+        elif kind == fake_kinds.CONTROLLER_REVISION.kind:
+            number = int(raw["metadata"]["annotations"][names.ANNOTATION_REVISION])
+            self._revisions[(raw["metadata"]["labels"][names.LABEL_STACK_UID], number)] = raw["data"]
+        elif names.LABEL_RESOURCE in invariants.labels_of(raw):
+            self._take_child(raw, before, after)
+
+    def _take_stack(self, raw: Object, *, is_gone: bool) -> None:
+        uid = raw["metadata"]["uid"]
+        if is_gone:
+            self._stacks.pop(uid, None)
+            return
+        seen = self._stacks.setdefault(uid, StackSeen(raw=raw))
+        if not seen.specs or seen.specs[-1][1] != raw["spec"]:
+            if seen.specs and seen.specs[-1][1].get("template") != raw["spec"].get("template"):
+                seen.is_waived = False
+            seen.specs.append((self._now(), raw["spec"]))
+        if names.VERB_CLEANUP in (raw["metadata"].get("annotations") or {}):
+            old = (seen.raw["metadata"].get("annotations") or {}).get(names.VERB_CLEANUP)
+            seen.is_waived |= raw["metadata"]["annotations"][names.VERB_CLEANUP] != old
+        is_paused = bool(raw["spec"].get("paused"))
+        if is_paused != (seen.paused_at is not None):
+            seen.paused_at = self._now() if is_paused else None
+        is_suspended = bool(raw["spec"].get("suspended")) and "deletionTimestamp" not in raw["metadata"]
+        if is_suspended != (seen.suspended_at is not None):
+            seen.suspended_at = self._now() if is_suspended else None
+        old_status, status = expectations.status_of(seen.raw), expectations.status_of(raw)
+        phase = str(status.get("phase"))
+        if phase.endswith("Complete") and phase != "SuspendComplete" and old_status != status:
+            seen.reached = frozenset(self._find_reached(uid, status))
+        seen.raw = raw
+
+    def _find_reached(self, uid: str, status: Mapping[str, Any]) -> Iterator[str]:
+        """The UIDs of a Stack's children now that it is complete, less what an automatic rollback left standing."""
+        wish = status.get("wish") or {}
+        is_unasked = wish.get("cause") == "AutomaticRollback"
+        wanted = self._find_revision(uid, wish)["resources"] if is_unasked else {}
+        for each in self._children.values():
+            if invariants.whose(each)[0] == uid and (not is_unasked or invariants.whose(each)[1] in wanted):
+                yield each["metadata"]["uid"]
+
+    def _find_revision(self, uid: str, wish: Mapping[str, Any]) -> Object:
+        """The template of the revision that a wish names."""
+        number = wish.get("revision", 0)
+        found: Object = self._revisions[(uid, number)]["template"] if number else NOTHING
+        return found
+
+    def _take_child(self, raw: Object, before: Object | None, after: Object | None) -> None:
+        if self._traffic.acting is None and before is not None and self._is_tampered(before, after):
+            self._touched[invariants.whose(raw)] = self._now()
+        if self._is_deleted_now(before, after):
+            self.wrong += self._judge_deletion(raw)
+        # Made, or adopted.
+        self._born.setdefault(raw["metadata"]["uid"], self._now())
+        if after is None or "deletionTimestamp" in after["metadata"]:
+            self._children.pop(raw["metadata"]["uid"], None)
+        else:
+            self._children[raw["metadata"]["uid"]] = after
+
+    def _is_tampered(self, before: Object, after: Object | None) -> bool:
+        return after is None or any(before.get(key) != after.get(key) for key in (before.keys() | after) - {"status"})
+
+    def _is_deleted_now(self, before: Object | None, after: Object | None) -> bool:
+        acting = self._traffic.acting
+        if before is None or acting is None or acting.verb != "delete":
+            return False
+        return "deletionTimestamp" not in before["metadata"]
+
+    # ------------------------------------------------------------ what is wrong with a deletion
+
+    def _judge_deletion(self, raw: Object) -> Iterator[str]:
+        uid, resource = invariants.whose(raw)
+        seen = self._stacks.get(uid)
+        if seen is None:
+            yield f"{raw['metadata']['name']} was deleted after its Stack had gone"
+            return
+        is_going = "deletionTimestamp" in seen.raw["metadata"]
+        policies = {find_policy(spec["template"], resource) for spec in self._find_specs(seen)}
+        policies |= {find_policy(each, resource) for each in self._find_followed(uid, seen)}
+        if "DeleteFirst" not in policies:
+            wish = expectations.status_of(seen.raw).get("wish") or {}
+            # What an automatic rollback leaves standing is not in use: it is kept for what it holds.
+            is_spared = wish.get("cause") == "AutomaticRollback" and not is_going
+            live = [each for each in self._children.values() if not (is_spared and each["kind"] == CLAIM)]
+            live = [each for each in live if invariants.whose(each)[0] == uid and self._is_known(each)]
+            yield from self._find_users(raw, live)
+            yield from self._find_dependents(raw, live, [] if is_going else self._find_followed(uid, seen))
+        if is_going:
+            return
+        if raw["kind"] == CLAIM and not self._is_asked(raw, seen, policies):
+            yield f"the claim {raw['metadata']['name']} was deleted, and nobody asked for that"
+        if raw["metadata"]["uid"] in seen.reached and "DeleteFirst" not in policies and not seen.is_waived:
+            missing = [list(self._find_missing(uid, template)) for template in self._find_followed(uid, seen)]
+            if all(missing):
+                yield f"{raw['metadata']['name']}, which was reached, was deleted before {missing[0]} were ready"
+
+    def _is_known(self, raw: Object) -> bool:
+        """Whether the operator can know of an object: late events and a lost answer to its creation hide it for a while."""
+        return self.slack == TRIP or self._now() > self._born[raw["metadata"]["uid"]] + self.slack
+
+    def _find_users(self, raw: Object, live: list[Object]) -> Iterator[str]:
+        """Objects of the same Stack that name the one that is being deleted."""
+        name, resource = raw["metadata"]["name"], invariants.whose(raw)[1]
+        for each in live:
+            # Whoever was not made of it may have its name from another one's value, and will get another one's.
+            is_made_of_it = any(place.partition("/")[0] == resource for place in find_required(each))
+            if invariants.whose(each)[1] != resource and is_made_of_it and name in find_words(each):
+                yield f"{name} was deleted although {each['metadata']['name']} uses it"
+
+    def _find_dependents(self, raw: Object, live: list[Object], followed: list[Object]) -> Iterator[str]:
+        """Objects of the same Stack whose record requires the one that is being deleted, and nothing in its place."""
+        stack, resource, number, _ = invariants.which(raw)
+        others = [each for each in self._children.values() if each["metadata"]["uid"] != raw["metadata"]["uid"]]
+        if any(invariants.whose(each) == (stack, resource) for each in others):
+            return
+        for each in live:
+            name = invariants.whose(each)[1]
+            if name == resource or f"{resource}/{number}" not in find_required(each):
+                continue
+            # One that is as a definition states it was evaluated against what that needs, whatever its record says.
+            is_free = any(
+                name in (template.get("resources") or {})
+                and resource not in find_needs(template["resources"][name])
+                and name not in self._find_missing(stack, template)
+                for template in followed
+            )
+            if not is_free and not self._is_in_circle(raw, each, live):
+                yield f"{resource} was deleted before {name}, which requires it"
+
+    def _is_in_circle(self, raw: Object, dependent: Object, live: list[Object]) -> bool:
+        """Whether an object requires, itself or by others, the one that requires it."""
+        places = {"/".join(invariants.which(each)[1:3]): each for each in live}
+        reached: set[str] = set()
+        queue = [raw]
+        while queue:
+            for place in find_required(queue.pop()) - reached:
+                reached.add(place)
+                if place in places:
+                    queue.append(places[place])
+        return "/".join(invariants.which(dependent)[1:3]) in reached
+
+    def _is_asked(self, raw: Object, seen: StackSeen, policies: set[str]) -> bool:
+        """Whether the user wants a claim to go: by a definition without it, or a policy that replaces it."""
+        if policies & {"CreateFirst", "DeleteFirst"}:
+            return True
+        status = expectations.status_of(seen.raw)
+        if (status.get("wish") or {}).get("cause") == "AutomaticRollback" and self._is_followed(seen):
+            return False
+        uid, resource = invariants.whose(raw)
+        templates = self._find_followed(uid, seen)
+        kinds = [(each["resources"].get(resource) or {}).get("manifest", {}).get("kind") for each in templates]
+        return any(kind != CLAIM for kind in kinds)
+
+    def _find_specs(self, seen: StackSeen) -> list[Object]:
+        """What the spec says and said a moment ago, the newest first."""
+        found: list[Object] = []
+        for _, spec in reversed(seen.specs):
+            found.append(spec)
+            since = next(begun for begun, each in seen.specs if each is spec)
+            if since < self._now() - self.slack:
+                break
+        return found
+
+    def _is_followed(self, seen: StackSeen) -> bool:
+        """Whether the status speaks of the spec as it is, and has for a moment."""
+        return bool(expectations.status_of(seen.raw).get("observedGeneration") == seen.raw["metadata"]["generation"])
+
+    def _find_followed(self, uid: str, seen: StackSeen) -> list[Object]:
+        """The templates that the operator may be following."""
+        wish = expectations.status_of(seen.raw).get("wish") or {}
+        is_rollback = wish.get("cause", "Spec") != "Spec"
+        found = [] if is_rollback and self._is_followed(seen) else [spec["template"] for spec in self._find_specs(seen)]
+        ready = expectations.find_condition(seen.raw, "Ready")
+        if is_rollback or ready.get("reason") in {"InvalidTemplate", "RevisionNotFound", "CannotRollBack"}:
+            found.append(self._find_revision(uid, wish))
+        return found
+
+    def _find_missing(self, uid: str, template: Object) -> Iterator[str]:
+        """The resources of a template that are not ready, or not as it states them."""
+        for name, resource in (template.get("resources") or {}).items():
+            if self._now() < self._touched.get((uid, name), -1e9) + self.slack:
+                continue
+            stated = template_verification.Scope(values={}).evaluate(resource["manifest"])
+            found = [each for each in self._children.values() if invariants.whose(each) == (uid, name)]
+            if not any(is_ready(each) and not find_wrong(stated, resource, each) for each in found):
+                yield name
+
+
+def find_wrong(stated: Any, resource: Mapping[str, Any], raw: Object) -> list[str]:
+    """Where an object is not as its manifest states, what others may keep apart."""
+    return [*template_verification.find_differences(template_verification.less_left(stated, resource, raw), raw, "")]
+
+
+def find_policy(template: Object, resource: str) -> str:
+    """How a resource is replaced, as far as its template says so."""
+    found = (template.get("resources") or {}).get(resource) or {}
+    return str((found.get("updatePolicy") or {}).get("replace", ""))
+
+
+def find_required(raw: Object) -> set[str]:
+    """The places that an object's record requires."""
+    recorded = invariants.annotations_of(raw).get(names.ANNOTATION_REQUIRES, "")
+    return set(recorded.split(",")) - {""}
+
+
+def find_needs(resource: Mapping[str, Any]) -> set[str]:
+    """What a resource of a template needs, by reference or by `dependsOn`."""
+    used = {
+        match[1].partition(".")[0] for match in template_verification.PLAIN.finditer(json.dumps(resource["manifest"]))
+    }
+    return used | set(resource.get("dependsOn", ()))
+
+
+def find_words(raw: Object) -> set[str]:
+    """Every word that an object holds besides its own metadata."""
+    annotations = {
+        key: value for key, value in invariants.annotations_of(raw).items() if not key.startswith(f"{names.GROUP}/")
+    }
+    said = {key: value for key, value in raw.items() if key not in {"metadata", "apiVersion", "kind", "status"}}
+    return set(WORD.findall(json.dumps([annotations, said])))
+
+
+def is_ready(raw: Mapping[str, Any]) -> bool:
+    """Whether an object of the kinds that tests play with does what it is for."""
+    status = raw.get("status") or {}
+    if raw["kind"] == CLAIM:
+        return bool(status.get("phase") == "Bound")
+    if raw["kind"] == "Probe":
+        return bool(status.get("ready")) and status.get("observedGeneration") == raw["metadata"]["generation"]
+    return True

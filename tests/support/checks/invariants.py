@@ -1,0 +1,78 @@
+"""Sees every change of a fake cluster, and notes what must never happen at any moment, whatever is going on.
+
+Must not know of steps or stories.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.model import names, phases
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.checks import expectations, secret_leaks
+from support.server import fake_kinds
+
+
+class Witness:
+    """What was made, and what was wrong."""
+
+    def __init__(self) -> None:
+        self._there: dict[str, Object] = {}
+        """By UID the children that exist."""
+        self.made: Counter[tuple[str, ...]] = Counter()
+        """How many objects were made, by Stack, resource, incarnation and kind."""
+        self.wrong: list[str] = []
+
+    def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """The server's watcher."""
+        if after is not None and kind in (fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind):
+            told = (after.get("status"), after.get("data"), annotations_of(after))
+            self.wrong += secret_leaks.find_leaks(f"{kind.name} {after['metadata']['uid']}", told)
+        if kind == fake_kinds.STACK.kind:
+            self._look_at_phase(before, after)
+        elif kind != fake_kinds.CONTROLLER_REVISION.kind:
+            self._look_at_child(before, after)
+
+    def _look_at_phase(self, before: Object | None, after: Object | None) -> None:
+        """Every phase may follow the one before."""
+        old, new = (phases.find(expectations.status_of(raw).get("phase")) for raw in (before, after))
+        if new is not None and not phases.is_legal(old, new):
+            self.wrong.append(f"{new} was written after {old}")
+
+    def _look_at_child(self, before: Object | None, after: Object | None) -> None:
+        """No incarnation has two objects."""
+        raw = after if after is not None else before
+        if raw is None or names.LABEL_RESOURCE not in labels_of(raw):
+            return
+        if before is None:
+            self.made[which(raw)] += 1
+            if any(which(each) == which(raw) for each in self._there.values()):
+                self.wrong.append(f"{'/'.join(which(raw)[:3])} has two objects at the same time")
+        if after is None:
+            self._there.pop(raw["metadata"]["uid"], None)
+        else:
+            self._there[raw["metadata"]["uid"]] = after
+
+
+def labels_of(raw: Object) -> Mapping[str, Any]:
+    """An object's labels."""
+    return raw["metadata"].get("labels") or {}
+
+
+def annotations_of(raw: Object) -> Mapping[str, Any]:
+    """An object's annotations."""
+    return raw["metadata"].get("annotations") or {}
+
+
+def whose(raw: Object) -> tuple[str, str]:
+    """The Stack and the resource that an object stands for."""
+    found = labels_of(raw)
+    return found.get(names.LABEL_STACK_UID, ""), found.get(names.LABEL_RESOURCE, "")
+
+
+def which(raw: Object) -> tuple[str, str, str, str]:
+    """The Stack, the resource and the incarnation that an object stands for, and its kind."""
+    return (*whose(raw), annotations_of(raw).get(names.ANNOTATION_INCARNATION, "1"), raw["kind"])

@@ -1,0 +1,161 @@
+"""V(T): whether what is there is exactly what a template says: one complete child a resource, equal to it, and no more.
+
+Reads expressions by itself, as far as they are plain paths (`${a.status.value}`, `${params.size}`), so that a mistake of
+the template engine is not believed. Pure; must not know of worlds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.model import names
+from hearth.model.child import Object
+from support.checks import expectations
+
+PLAIN = re.compile(r"\$\{\s*([a-zA-Z][\w]*(?:\.[a-zA-Z][\w]*)+)\s*\}")
+WHOLE = re.compile(rf"\A{PLAIN.pattern}\Z")
+NUMBERED = re.compile(r"\A\d+\Z")
+UNKNOWN = object()
+"""The value of an expression that only the template engine can read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What plain paths lead to."""
+
+    values: Mapping[str, Any]
+
+    def read(self, path: str) -> Any:
+        """The value at a path, or UNKNOWN where it leads nowhere."""
+        found: Any = self.values
+        for key in path.split("."):
+            if not isinstance(found, dict) or key not in found:
+                return UNKNOWN
+            found = found[key]
+        return found
+
+    def evaluate(self, value: Any) -> Any:
+        """A manifest's value with its expressions replaced."""
+        if isinstance(value, dict):
+            return {key: self.evaluate(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.evaluate(item) for item in value]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        whole = WHOLE.match(value)
+        if whole:
+            return self.read(whole[1])
+        return self.embed(value)
+
+    def embed(self, text: str) -> Any:
+        """A text with expressions in it."""
+        found = {match[1]: self.read(match[1]) for match in PLAIN.finditer(text)}
+        if UNKNOWN in found.values() or "${" in PLAIN.sub("", text):
+            return UNKNOWN
+        return PLAIN.sub(lambda match: str(found[match[1]]), text)
+
+
+def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Sequence[Object]]) -> list[str]:
+    """Every way in which the children of a complete Stack differ from its template."""
+    template = spec.get("template")
+    if template is None:
+        return []
+    children = less_spared(children, stack, template.get("resources") or {})
+    wanted = {name: each for name, each in (template.get("resources") or {}).items() if "when" not in each}
+    optional = {name for name, each in (template.get("resources") or {}).items() if "when" in each}
+    wrong = [f"V: {name} is not in the template and has an object" for name in children.keys() - wanted - optional]
+    wrong += [
+        f"V: {name} has {len(children.get(name, ()))} objects" for name in wanted if len(children.get(name, ())) != 1
+    ]
+    if wrong:
+        return wrong
+    scope = make_scope(spec, stack, {name: found[0] for name, found in children.items()})
+    for name, resource in wanted.items():
+        manifest = less_left(evaluate_manifest(scope, resource["manifest"]), resource, children[name][0])
+        wrong += [f"V: {name}: {text}" for text in find_differences(manifest, children[name][0], "")]
+        wrong += [f"V: {name}: {text}" for text in find_incomplete(children[name][0], stack)]
+    return wrong
+
+
+def evaluate_manifest(scope: Scope, manifest: Any) -> Any:
+    """A manifest with its expressions replaced, except those in the template of a nested stack, which are its own."""
+    evaluated = scope.evaluate(manifest)
+    if manifest.get("kind") == names.STACK and "template" in manifest["spec"]:
+        evaluated = {**evaluated, "spec": {**evaluated["spec"], "template": manifest["spec"]["template"]}}
+    return evaluated
+
+
+def make_scope(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Object]) -> Scope:
+    """What the plain paths of a spec lead to, with one object a resource."""
+    declared = spec["template"].get("parameters") or {}
+    # What other objects give is not looked up here.
+    defaults = {name: UNKNOWN if spec.get("parametersFrom") else each.get("default") for name, each in declared.items()}
+    parameters = defaults | (spec.get("parameters") or {})
+    identity = {key: stack["metadata"][key] for key in ("name", "namespace", "uid")}
+    return Scope(values={"params": parameters, "stack": identity, **children})
+
+
+def less_spared(
+    children: Mapping[str, Sequence[Object]], stack: Object, wanted: Mapping[str, Any]
+) -> Mapping[str, Sequence[Object]]:
+    """The children less those that an automatic rollback leaves standing, as they hold data."""
+    if (expectations.status_of(stack).get("wish") or {}).get("cause") != "AutomaticRollback":
+        return children
+    return {
+        name: found
+        for name, found in children.items()
+        if name in wanted or any(raw["kind"] != "PersistentVolumeClaim" for raw in found)
+    }
+
+
+def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:
+    """A manifest less what others may keep: what the resource says, and a replica count that somebody scales."""
+    if resource.get("driftPolicy", "Repair") != "Repair":
+        return {}
+    entries = found["metadata"].get("managedFields", ())
+    is_scaled = any(entry.get("subresource") == "scale" or entry["manager"] == names.SUSPENDER for entry in entries)
+    scaled = ["spec.replicas"] if is_scaled else []
+    for path in [*resource.get("ignoreFields", ()), *scaled]:
+        manifest = take_out(manifest, path.split("."))
+    return manifest
+
+
+def take_out(manifest: Any, way: Sequence[str]) -> Any:
+    """A manifest less what is at a plain path."""
+    if not isinstance(manifest, dict) or way[0] not in manifest:
+        return manifest
+    rest = {key: value for key, value in manifest.items() if key != way[0]}
+    return {**rest, way[0]: take_out(manifest[way[0]], way[1:])} if len(way) > 1 else rest
+
+
+def find_differences(wanted: Any, found: Any, path: str) -> Iterator[str]:
+    """Where an object does not say what its manifest states; what it says besides is no difference."""
+    if wanted is UNKNOWN or wanted is None:
+        return
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key, inner in wanted.items():
+            yield from find_differences(inner, found.get(key), f"{path}.{key}")
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) <= len(found):
+        for index, inner in enumerate(wanted):
+            yield from find_differences(inner, found[index], f"{path}[{index}]")
+    elif wanted != found:
+        yield f"{path} should be {expectations.show(wanted)} and is {expectations.show(found)}"
+
+
+def find_incomplete(found: Object, stack: Object) -> Iterator[str]:
+    """Why an object is not a complete child of the Stack."""
+    metadata = found["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    if "deletionTimestamp" in metadata:
+        yield "it is being deleted"
+    if labels.get(names.LABEL_STACK) != names.stack_label(stack["metadata"]["name"]):
+        yield f"its label {names.LABEL_STACK} is {labels.get(names.LABEL_STACK)}"
+    if not annotations.get(names.ANNOTATION_IDENTITY, "").startswith(stack["metadata"]["uid"]):
+        yield "its identity names another stack"
+    if metadata.get("ownerReferences"):
+        yield "it has an owner reference"
+    if "ready" in (found.get("status") or {}) and not found["status"]["ready"]:
+        yield "it is not ready"

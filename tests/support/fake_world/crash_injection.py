@@ -1,0 +1,146 @@
+"""Every story, disturbed at one write: the operator killed before or after it, its answer lost, or refused.
+
+The end must be the same as without, and nothing may be made twice. Must not know of any single story.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from support import virtual_time
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import request_faults
+from support.server.request_faults import Interruption, Request
+from support.stories import story, story_runner
+from support.stories.story import Story
+
+KILLS = ("kill-before", "kill-after")
+FAULTS = ("lost", "unreachable", "server-error", "internal", "unavailable", "busy", "conflict")
+WAYS = (*KILLS, *FAULTS)
+AT_ONCE = 0.02
+"""Seconds between two writes within which only what travels can happen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performance:
+    """What a story came to."""
+
+    writes: tuple[str, ...]
+    """The verbs of its writes, in order."""
+    made: Counter[tuple[str, ...]]
+    """How often each object was made."""
+    wrong: str = ""
+    """Why it is not the story as it is told."""
+
+
+def perform(
+    told: Story, *, delay: float | None = None, interruption: Interruption | None = None, log: Log | None = None
+) -> Performance:
+    """Play a story to its end in a world of its own. delay: seconds that events travel; log: is told of every write."""
+    worlds: list[FakeWorld] = []
+
+    async def play(world: FakeWorld) -> None:
+        worlds.append(world)
+        world.traffic.interruption = interruption
+        if log is not None:
+            log.follow(world)
+        world.event_delay = delay
+        await story_runner.Play(told, world, is_strict=interruption is None and delay is None).perform()
+
+    wrong = ""
+    try:
+        fake_world.run(play)
+    except (AssertionError, virtual_time.NothingLeft) as error:
+        wrong = str(error) or repr(error)
+    (world,) = worlds
+    verbs = tuple(request.verb for request in world.traffic.requests if request.verb in request_faults.WRITES)
+    return Performance(writes=verbs, made=world.witness.made, wrong=wrong)
+
+
+class Log:
+    """Which writes need not be disturbed, since another one tells the same. The first write of a story is number 1."""
+
+    def __init__(self) -> None:
+        self.following: set[int] = set()
+        """Those so close upon the one before that to die before them is to have died after that."""
+        self.refused: set[int] = set()
+        """Those of no effect even undisturbed: to die after them is to have died before, and one more refusal is no news."""
+        self._before: tuple[float, object] = (-math.inf, None)
+
+    def follow(self, world: FakeWorld) -> None:
+        """Be told of that world's writes."""
+        self.refused = world.traffic.refused
+
+        def note(request: Request) -> None:
+            if request.verb not in request_faults.WRITES:
+                return
+            now, circumstances = virtual_time.get_loop().time(), world.circumstances
+            then, before = self._before
+            if circumstances == before and now - then < AT_ONCE:
+                # Counted once everybody was told of it.
+                self.following.add(world.traffic.writes + 1)
+            self._before = (now, circumstances)
+
+        world.traffic.listeners.append(note)
+
+    def has_other(self, write: int, how: str) -> bool:
+        """Whether some other disturbance is the same as this one of that write."""
+        if write in self.refused and how != "kill-before":
+            return True
+        return write in self.following and how == "kill-before"
+
+
+def choose_ways(number: int, verb: str) -> tuple[str, ...]:
+    """How to disturb one write in every run of the tests; `main` tries every way at every write.
+
+    All deaths, and at every fourth write a fault, each in its turn. To die after a status is in most cases to die before
+    the next write, and little hangs on it, so that of statuses every fourth is refused, and that is all. number: of the
+    write among those of its sort, statuses or others.
+    """
+    fault = () if number % 4 else (FAULTS[number // 4 % len(FAULTS)],)
+    return fault if verb == "status" else (*KILLS, *fault)
+
+
+def disturb(told: Story, *, choose: Callable[[int, str], tuple[str, ...]] = choose_ways) -> Iterator[str]:
+    """Play a story disturbed at every write in each of the ways chosen; what went wrong, a line each."""
+    log = Log()
+    usual = perform(told, log=log)
+    if usual.wrong:
+        yield f"undisturbed: {usual.wrong}"
+    # What is tried again and again even undisturbed is tried as often as time allows.
+    retried = {whose[:2] for whose, made in usual.made.items() if made > 1}
+    # Each story begins elsewhere, so that none of the ways is left to the ends of the longest ones.
+    begin = zlib.crc32(told.slug.encode())
+    statuses, others = itertools.count(begin), itertools.count(begin)
+    for write, verb in enumerate(usual.writes, 1):
+        for how in choose(next(statuses if verb == "status" else others), verb):
+            if log.has_other(write, how):
+                continue
+            where = f"{how} at write {write} of {len(usual.writes)} ({verb})"
+            found = perform(told, interruption=Interruption(write=write, how=how))
+            if found.wrong:
+                yield f"{where}: {found.wrong}"
+                continue
+            for whose, made in found.made.items():
+                if made > max(1, usual.made[whose]) and whose[:2] not in retried:
+                    yield f"{where}: {whose[1]} was made {made} times"
+
+
+def main(slugs: list[str]) -> None:
+    """Disturb these stories (none: all) in every way at every write, and print what went wrong."""
+    for told in story.load_all():
+        if not slugs or told.slug in slugs:
+            print(f"{told.slug}: {told.title}")
+            for text in disturb(told, choose=lambda write, verb: WAYS):
+                print(f"  {text}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,97 @@
+"""What a user does with kubectl, on the fake server; and the stage on which probes are played there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.server import fake_kinds
+from support.server.fake_server import FakeServer
+from support.stories import probe_controller
+from support.stories.world import Address
+
+MANAGER = "kubectl-edit"
+PLAYER = "probe-player"
+
+
+@dataclass(frozen=True, slots=True)
+class FakeUser:
+    """Somebody with all rights."""
+
+    server: FakeServer
+
+    def kind_of(self, address: Address) -> Kind:
+        """The kind that an address names; refused as unknown where it is not served."""
+        return self.server.find_kind({"apiVersion": address.api_version, "kind": address.kind})
+
+    async def find(self, address: Address) -> Object | None:
+        """The object, or None."""
+        try:
+            return self.server.find(self.kind_of(address), address.namespace, address.name)
+        except errors.Refused:
+            return None
+
+    async def find_children(self, stack_uid: str, kinds: Collection[str] = ()) -> list[Object]:
+        """Every object with that Stack's label except revisions, whatever its kind."""
+        return [
+            raw
+            for kind, raw in self.server.everything()
+            if (raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID) == stack_uid
+            and kind != fake_kinds.CONTROLLER_REVISION.kind
+        ]
+
+    async def find_revisions(self, stack_uid: str) -> list[Object]:
+        """The ControllerRevisions that this Stack owns."""
+        found = self.server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
+        return [raw for raw in found if raw["metadata"]["ownerReferences"][0]["uid"] == stack_uid]
+
+    async def create(self, manifest: Object) -> Object:
+        """As `kubectl create`."""
+        return self.server.create(manifest, manager=MANAGER)
+
+    async def replace_spec(self, address: Address, spec: Object) -> None:
+        """As `kubectl replace`, of the spec alone."""
+        live = self.server.get(self.kind_of(address), address.namespace, address.name)
+        self.server.replace({**live, "spec": spec}, manager=MANAGER)
+
+    async def patch(self, address: Address, patch: Object) -> Object:
+        """As `kubectl patch --type=merge`."""
+        return self.server.patch(self.kind_of(address), address.namespace, address.name, patch, manager=MANAGER)
+
+    async def patch_status(self, address: Address, status: Object) -> Object:
+        """The same of the subresource `status`."""
+        kind = self.kind_of(address)
+        return self.server.patch_status(kind, address.namespace, address.name, status, manager=PLAYER)
+
+    async def scale(self, address: Address, replicas: int, *, manager: str) -> Object:
+        """As `kubectl scale`."""
+        kind = self.kind_of(address)
+        return self.server.patch_scale(kind, address.namespace, address.name, replicas, manager=manager)
+
+    async def delete(self, address: Address) -> None:
+        """As `kubectl delete --wait=false`."""
+        self.server.delete(self.kind_of(address), address.namespace, address.name)
+
+    # ------------------------------------------------------------ where probes are played
+
+    async def write_probe_status(self, probe: Object, status: Object) -> None:
+        """As the player's stage says."""
+        address = Address.of(probe)
+        if await self._is_there(probe):
+            await self.patch_status(address, status)
+
+    async def release_probe(self, probe: Object) -> None:
+        """As the player's stage says."""
+        address = Address.of(probe)
+        if await self._is_there(probe):
+            live = await self.find(address) or {}
+            kept = [each for each in live["metadata"].get("finalizers", ()) if each != probe_controller.FINALIZER]
+            await self.patch(address, {"metadata": {"finalizers": kept or None}})
+
+    async def _is_there(self, probe: Object) -> bool:
+        """Whether that very probe still exists."""
+        live = await self.find(Address.of(probe))
+        return live is not None and live["metadata"]["uid"] == probe["metadata"]["uid"]

@@ -1,0 +1,356 @@
+"""A story's world in memory and in virtual time: the fake server, the engine on it, and the player of probes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import datetime
+from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+from typing import Any, TypeAlias
+
+import structlog
+
+from hearth import supervision
+from hearth.engine import services, stack_controller, work_queue
+from hearth.engine.ports import Evaluations
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.model.sharding import Share
+from hearth.plan.health import health_rules
+from hearth.plan.ownership import keyed_hash
+from hearth.plan.retry import backoff
+from support import virtual_time
+from support.checks import secret_leaks
+from support.checks.deletion_invariants import Oversight
+from support.checks.invariants import Witness
+from support.fake_world import fake_user
+from support.fake_world.fake_user import FakeUser
+from support.ports.fake_connection import FakeWire
+from support.ports.fake_health_mark_client import FakeMarks
+from support.ports.fake_management_cluster import FakeHome
+from support.ports.fake_workload_cluster import FakeCluster
+from support.server import fake_kinds
+from support.server.fake_server import FakeServer
+from support.server.request_faults import Traffic
+from support.stories import deployment_controller, probe_controller
+from support.stories.world import Check
+from support.units.in_process import InProcess
+from support.virtual_time import VirtualClock
+
+QUIET = 30.0
+"""Seconds without a request or a change after which nothing moves any more."""
+LONGEST = 3600.0
+"""Seconds after which something that never comes to rest is taken for a fault."""
+RESTART_AFTER = 1.0
+"""Seconds from the death of an operator to the start of the next one."""
+OPERATOR_NAMESPACE = "default"
+"""Where every fake operator has what is its own."""
+HASHER = keyed_hash.Hasher(b"the key of every fake cluster")
+
+
+class NeverRests(AssertionError):
+    """Something was still busy after the longest time that a story may take."""
+
+
+Connect: TypeAlias = Callable[[FakeServer, Traffic], FakeWire]
+"""How an operator comes by a connection."""
+
+
+Evaluate: TypeAlias = Callable[[work_queue.Inbox], Evaluations]
+"""How an operator comes by what evaluates expressions that may take long."""
+
+
+class SilentObserver:
+    """The port `Observer`, for whoever measures nothing."""
+
+    def on_pass(self, *, result: str, seconds: float) -> None:
+        """As the port says."""
+
+    def on_start(self, seconds: float) -> None:
+        """As the port says."""
+
+    def on_reaction(self, seconds: float) -> None:
+        """As the port says."""
+
+    def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
+        """As the port says."""
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """Nothing."""
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """As the port says."""
+
+    def on_limit(self, limit: str) -> None:
+        """As the port says."""
+
+
+class InternalError(AssertionError):
+    """Something that must never happen, whatever the world does."""
+
+
+@contextlib.contextmanager
+def diary() -> Iterator[list[str]]:
+    """What operators log as errors while this lasts; nothing is printed."""
+    mistakes: list[str] = []
+
+    def keep(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        shown = structlog.processors.format_exc_info(logger, method, event)
+        told = "\n".join(str(value) for value in shown.values())
+        if method in {"error", "critical", "exception"}:
+            mistakes.append(told)
+        mistakes.extend(secret_leaks.find_leaks("the log", told))
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[keep], cache_logger_on_first_use=False)
+    try:
+        yield mistakes
+    finally:
+        structlog.configure(**before)
+
+
+def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int = 1) -> None:
+    """Run a test in a fake world of its own, among so many operators.
+
+    Raises InternalError where an operator logged one, or where something happened that must never happen.
+    """
+    if mistakes := find_mistakes(test, shards=shards):
+        raise InternalError("\n".join(mistakes))
+
+
+def find_mistakes(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int = 1) -> list[str]:
+    """The same, for a test that makes operators log errors: these, and what must never happen."""
+
+    async def in_world() -> None:
+        world = FakeWorld(shards=shards)
+        await test(world)
+        mistakes.extend(secret_leaks.find_leaks("an Event", world.traffic.events))
+        mistakes.extend([*world.witness.wrong, *world.oversight.wrong])
+
+    with diary() as mistakes, supervision.using(supervision.Supervisor(jitter=lambda: 0.5)):
+        virtual_time.run(in_world)
+    return mistakes
+
+
+def run_shared(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
+    """Run a test in a world that it shares with tenants whose faults count for nothing.
+
+    Raises InternalError where something happened to its own Stacks that must never happen.
+    """
+
+    async def in_world() -> None:
+        world = FakeWorld(is_shared=True)
+        await test(world)
+        wrong.extend([*world.witness.wrong, *world.oversight.wrong])
+
+    wrong: list[str] = []
+    with diary(), supervision.using(supervision.Supervisor()):
+        virtual_time.run(in_world)
+    if wrong:
+        raise InternalError("\n".join(wrong))
+
+
+class Controller:
+    """One life of the operator."""
+
+    def __init__(
+        self,
+        server: FakeServer,
+        traffic: Traffic,
+        share: Share,
+        *,
+        concurrency: int,
+        connect: Connect = FakeWire,
+        evaluate: Evaluate = lambda _inbox: InProcess(),
+    ) -> None:
+        """concurrency: writes of children in flight at most; connect: makes its connection to the server.
+
+        evaluate: makes what evaluates expressions that may take long.
+        """
+        self._evaluate = evaluate
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._clock = VirtualClock()
+        self._context = contextvars.copy_context()
+        self._context.run(virtual_time.OWNER.set, self._tasks)
+        self._context.run(lambda: self._make(connect(server, traffic), share, concurrency))
+
+    def _make(self, wire: FakeWire, share: Share, concurrency: int) -> None:
+        self.wire = wire
+        heard = work_queue.Inbox(self._clock.monotonic)
+        shared = services.Services(
+            home=FakeHome(self.wire, heard, share=share),
+            marks=FakeMarks(self.wire, heard),
+            cluster=FakeCluster(self.wire, heard, signatures=HASHER, share=share),
+            share=share,
+            clock=self._clock,
+            hashes=HASHER,
+            inbox=heard,
+            patience=backoff.Patience(chance=lambda: 0.5),
+            rules=health_rules.Rulebook(),
+            evaluations=self._evaluate(heard),
+            own_namespace=OPERATOR_NAMESPACE,
+        )
+        self.engine = stack_controller.Engine(services=shared, observer=SilentObserver(), concurrency=concurrency)
+
+    async def start(self) -> None:
+        """Let it run."""
+        await asyncio.get_running_loop().create_task(self.engine.start(), context=self._context)
+
+    def kill(self) -> None:
+        """End it at this very moment: nothing that it began gets through any more."""
+        self.wire.cut()
+        self._clock.stop()
+        for task in list(self._tasks):
+            task.cancel()
+
+
+class FakeWorld:
+    """The protocol `World`; made inside a virtual loop."""
+
+    has_virtual_time = True
+
+    def __init__(self, *, namespace: str = "default", shards: int = 1, is_shared: bool = False) -> None:
+        """shards: how many operators divide the Stacks; they live and die together.
+
+        is_shared: whether there are tenants in other namespaces, whose changes and requests count for nothing.
+        """
+        self.namespace = namespace
+        self._shares = [Share(index=index, count=shards) for index in range(shards)]
+        self.traffic = Traffic(kill=self._on_death, namespaces=frozenset({"", namespace}) if is_shared else None)
+        self._clock = VirtualClock()
+        self.server = FakeServer(self._clock.now)
+        self.controllers: list[Controller] = []
+        self.event_delay: float | None = None
+        """Seconds that events travel to operators that start from now on; None: as usual."""
+        self.evaluate: Evaluate = lambda _inbox: InProcess()
+        """What evaluates expressions that may take long, for operators that start from now on."""
+        self.concurrency = stack_controller.CONCURRENCY
+        """Writes of children in flight at most, for operators that start from now on."""
+        self.user = FakeUser(self.server)
+        self._player = probe_controller.Player(self.user, now=self._now)
+        self._workloads = deployment_controller.Controller(self.server)
+        self._change = asyncio.Event()
+        self._changes = 0
+        self._others_changes = 0
+        self.witness = Witness()
+        self.oversight = Oversight(self.traffic, self._clock.monotonic)
+        self.traffic.listeners.append(self.oversight.on_request)
+        self.server.watchers.append(self._on_change)
+        self.server.create(probe_controller.definition(), manager=fake_user.MANAGER)
+
+    def _now(self) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self._clock.now(), tz=datetime.UTC)
+
+    def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        raw = after if after is not None else before
+        ours = self.traffic.namespaces
+        if raw is None or ours is None or raw["metadata"].get("namespace", "") in ours:
+            self._changes += 1
+            self._others_changes += self.traffic.acting is None
+            self._change.set()
+            self.witness.on_change(kind, before, after)
+            self.oversight.on_change(kind, before, after)
+        if kind.group == probe_controller.GROUP:
+            # In a context of its own: what the player begins must outlive the operator that made it look.
+            asyncio.get_running_loop().call_soon(self._show, before, after, context=contextvars.Context())
+        elif kind == fake_kinds.DEPLOYMENT.kind and after is not None:
+            asyncio.get_running_loop().call_soon(self._workloads.show, kind, after, context=contextvars.Context())
+
+    def _show(self, before: Object | None, after: Object | None) -> None:
+        """The player of probes hears of a change."""
+        if after is not None:
+            self._player.show(after)
+        elif before is not None:
+            self._player.forget(before["metadata"]["uid"])
+
+    # ------------------------------------------------------------ the operator
+
+    async def start_controller(self) -> None:
+        """As the protocol says."""
+        started = self.controllers = [
+            Controller(self.server, self.traffic, share, concurrency=self.concurrency, evaluate=self.evaluate)
+            for share in self._shares
+        ]
+        if self.event_delay is not None:
+            for each in started:
+                each.wire.delay = self.event_delay
+            self.oversight.events_take(self.event_delay)
+        await asyncio.gather(*(each.start() for each in started))
+
+    async def kill_controller(self) -> None:
+        """As the protocol says."""
+        self._end()
+
+    def _end(self) -> None:
+        for each in self.controllers:
+            each.kill()
+        self.controllers = []
+
+    def _on_death(self) -> None:
+        """A planned death at a write: the next operator starts a moment later."""
+        self._end()
+        loop = asyncio.get_running_loop()
+        loop.call_later(RESTART_AFTER, self._rise, context=contextvars.Context())
+
+    def _rise(self) -> None:
+        if not self.controllers:
+            self._rising = asyncio.ensure_future(self.start_controller())
+
+    # ------------------------------------------------------------ events
+
+    def hold_events(self, kind: str) -> None:
+        """As the protocol says."""
+        for each in self.controllers:
+            each.wire.hold(kind)
+
+    def release_events(self, kind: str) -> None:
+        """As the protocol says; an operator that was started since has heard all of it."""
+        for each in self.controllers:
+            each.wire.release(kind)
+
+    # ------------------------------------------------------------ time
+
+    async def wait(self, seconds: float) -> None:
+        """As the protocol says."""
+        await asyncio.sleep(seconds)
+
+    async def wait_until(self, check: Check) -> list[str]:
+        """As the protocol says; looks at every single change."""
+        while True:
+            self._change.clear()
+            wrong = await check()
+            if not wrong:
+                return []
+            try:
+                async with asyncio.timeout(QUIET):
+                    await self._change.wait()
+            except TimeoutError:
+                return await check()
+
+    async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
+        """As the protocol says."""
+        await self._rest()
+        latest = self._clock.monotonic() + patience
+        while (wrong := await check()) and self._clock.monotonic() < latest:
+            await self._rest()
+        return wrong
+
+    async def _rest(self) -> None:
+        """Until nothing was sent and nothing changed for a while."""
+        begun = self._clock.monotonic()
+        seen = None
+        while seen != self._activity():
+            seen = self._activity()
+            await asyncio.sleep(QUIET)
+            if self._clock.monotonic() > begun + LONGEST:
+                raise NeverRests(f"still busy after {LONGEST:.0f} virtual seconds: {self.traffic.requests[-5:]}")
+
+    @property
+    def circumstances(self) -> tuple[object, ...]:
+        """Equal for as long as nobody but operators does anything: no user, no player of probes, no test."""
+        return self._others_changes, len(self.traffic.troubles), len(self.traffic.denied)
+
+    def _activity(self) -> tuple[int, int]:
+        return self._changes, len(self.traffic.requests)

@@ -1,0 +1,151 @@
+"""One engine's connection to the fake server: requests that travel for a moment, and events that come as late as wanted.
+
+Gone with its engine: once cut, nothing passes in either direction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.server import request_faults
+from support.server.fake_server import FakeServer
+from support.server.request_faults import Request, Traffic
+from support.server.request_queue import Desk
+
+Answer = TypeVar("Answer")
+Receiver: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
+"""Told of a change of the server: the kind, the object before and after."""
+
+LATENCY = 0.001
+"""Seconds a request travels one way."""
+
+
+class FakeWire:
+    """The connection."""
+
+    def __init__(self, server: FakeServer, log: Traffic, *, latency: float = LATENCY) -> None:
+        self.server = server
+        self.traffic = log
+        self.latency = latency
+        self.delay = 2 * latency
+        """Seconds that events travel: a little more than answers; with none they come before them, as some really do."""
+        self.desk: Desk | None = None
+        """Where requests are served; None: as they come."""
+        self._is_alive = True
+        self._held: dict[str, list[tuple[Kind, Object | None, Object | None]]] = {}
+        self._is_pumping = False
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        self._notices: deque[tuple[float, Callable[[], None]]] = deque()
+        self._receivers: list[Receiver] = []
+        server.watchers.append(self._on_change)
+
+    def cut(self) -> None:
+        """Let nothing through any more."""
+        self._is_alive = False
+        self._notices.clear()
+        if self._on_change in self.server.watchers:
+            self.server.watchers.remove(self._on_change)
+
+    # ------------------------------------------------------------ requests
+
+    async def send(self, request: Request, act: Callable[[], Answer]) -> Answer:
+        """The answer to one request, after its way there and back."""
+        await self.travel()
+        if self.desk is not None:
+            await self.desk.serve()
+        how = self.traffic.record(request)
+        if how == "kill-before":
+            self._die()
+        number = self.traffic.writes if request.verb in request_faults.WRITES else None
+        refusal = self.traffic.find_refusal(request, how)
+        if refusal is not None and not isinstance(refusal, request_faults.Lost):
+            self._note_refusal(number)
+            if how == "kill-after":
+                self._die()
+            await self.travel()
+            raise refusal
+        self.traffic.acting = request
+        try:
+            answer = act()
+        except errors.Refused as error:
+            self.traffic.acting = None
+            self._note_refusal(number)
+            await self.travel()
+            raise error from None
+        self.traffic.acting = None
+        if how == "kill-after":
+            self._die()
+        await self.travel()
+        if refusal is not None:
+            raise errors.Unreachable("the connection was closed before an answer came")
+        return answer
+
+    def _note_refusal(self, number: int | None) -> None:
+        if number is not None:
+            self.traffic.refused.add(number)
+
+    async def travel(self) -> None:
+        """Let a request or an answer travel."""
+        if self._is_alive:
+            await asyncio.sleep(self.latency)
+        if not self._is_alive:
+            raise asyncio.CancelledError
+
+    def _die(self) -> None:
+        self.traffic.kill()
+        raise asyncio.CancelledError
+
+    def call_later(self, delay: float, action: Callable[[], None]) -> None:
+        """Do something of this engine's later."""
+        self._loop.call_later(delay, lambda: action() if self._is_alive else None, context=self._context)
+
+    # ------------------------------------------------------------ events
+
+    def receive(self, receiver: Receiver) -> None:
+        """Tell of every change from now on."""
+        self._receivers.append(receiver)
+
+    def hold(self, kind: str) -> None:
+        """Let no event about that kind of object arrive until `release`."""
+        self._held.setdefault(kind, [])
+
+    def release(self, kind: str) -> None:
+        """Let all events held arrive, in their order."""
+        for change in self._held.pop(kind, ()):
+            self._on_change(*change)
+
+    def enqueue(self, notice: Callable[[], None]) -> None:
+        """Let something arrive after all events that were sent before it."""
+        self._notices.append((self._loop.time() + self.delay, notice))
+        self._schedule()
+
+    def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """The server's watcher."""
+        if kind.name in self._held:
+            self._held[kind.name].append((kind, before, after))
+            return
+        self.enqueue(lambda: self._deliver(kind, before, after))
+
+    def _deliver(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        for receiver in self._receivers:
+            receiver(kind, before, after)
+
+    def _schedule(self) -> None:
+        if self._notices and not self._is_pumping:
+            self._is_pumping = True
+            self._loop.call_at(self._notices[0][0], self._pump, context=self._context)
+
+    def _pump(self) -> None:
+        """Deliver what is due."""
+        self._is_pumping = False
+        while self._notices and self._notices[0][0] <= self._loop.time():
+            self._notices.popleft()[1]()
+        self._schedule()

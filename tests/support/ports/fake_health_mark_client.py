@@ -1,0 +1,79 @@
+"""The port `Marks` on the fake server: what one engine has in place of `hearth.kube.health_mark_client`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hearth.engine.ports import Listener, MarkObject
+from hearth.kube.cache import health_mark_cache
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.ports.fake_connection import FakeWire
+from support.server import api_errors, fake_kinds
+from support.server.fake_objects import copy
+from support.server.request_faults import Request
+
+MANAGER = "hearth"
+HEALTH_MARK = fake_kinds.HEALTH_MARK.kind
+
+
+class FakeMarks:
+    """One engine's way to the HealthMarks; knows those that are there from the beginning."""
+
+    def __init__(self, wire: FakeWire, listener: Listener) -> None:
+        self._wire = wire
+        self._server = wire.server
+        self._listener = listener
+        self._marks: dict[str, MarkObject] = {}
+        wire.receive(self._take)
+        for raw in self._server.list_all(HEALTH_MARK):
+            self._take(HEALTH_MARK, None, raw)
+
+    def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """One event arrives."""
+        raw = after or before
+        if kind != HEALTH_MARK or raw is None:
+            return
+        mark = health_mark_cache.parse_mark(copy(raw))
+        known = self._marks.get(mark.uid)
+        if after is None:
+            self._marks.pop(mark.uid, None)
+        elif known is not None and known.resource_version >= mark.resource_version:
+            return
+        else:
+            self._marks[mark.uid] = mark
+        self._listener.on_mark(mark.uid)
+
+    def find_mark(self, uid: str) -> MarkObject | None:
+        """As the port says."""
+        return self._marks.get(uid)
+
+    def marks(self) -> Collection[str]:
+        """As the port says."""
+        return tuple(self._marks)
+
+    async def write_mark_status(self, mark: MarkObject, status: Object) -> None:
+        """As the port says."""
+        sent = copy(status)
+
+        def act() -> Object:
+            live = self._server.get(HEALTH_MARK, mark.namespace, mark.name)
+            if live["metadata"]["resourceVersion"] != str(mark.resource_version):
+                raise api_errors.stale(HEALTH_MARK, mark.name)
+            return self._server.patch_status(HEALTH_MARK, mark.namespace, mark.name, sent, manager=MANAGER)
+
+        try:
+            answer = health_mark_cache.parse_mark(copy(await self._wire.send(mark_request(mark), act)))
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+            return
+        known = self._marks.get(answer.uid)
+        if known is not None and known.resource_version < answer.resource_version:
+            self._marks[answer.uid] = answer
+
+
+def mark_request(mark: MarkObject) -> Request:
+    """A write of a HealthMark's status."""
+    return Request(verb="mark-status", kind=HEALTH_MARK, namespace=mark.namespace, name=mark.name)

@@ -1,0 +1,270 @@
+"""The port `Home` on the fake server: what one engine has in place of `hearth.kube.management_cluster`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hearth.engine.ports import Listener, Revision, StackObject
+from hearth.kube.cache import revision_cache, stack_cache
+from hearth.kube.cache.shard_filter import Others
+from hearth.kube.objects import controller_revision
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.sharding import WHOLE, Share
+from hearth.model.stack_tree import Node, StackTree
+from support.ports.fake_connection import FakeWire
+from support.server import api_errors, fake_kinds
+from support.server.fake_objects import copy
+from support.server.request_faults import Request
+
+MANAGER = "hearth"
+STACK = fake_kinds.STACK.kind
+REVISION = fake_kinds.CONTROLLER_REVISION.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A revision, and the version in which it was seen."""
+
+    version: int
+    revision: Revision
+
+
+class Nobody:
+    """Hears what the cache of another share does not."""
+
+    def on_listing(self) -> None:
+        """Nothing comes of it."""
+
+    def on_object(self, raw: Object) -> None:
+        """Nothing comes of it."""
+
+    def on_deleted(self, raw: Object) -> None:
+        """Nothing comes of it."""
+
+    def on_synced(self, version: int | None) -> None:
+        """Nothing comes of it."""
+
+
+class FakeHome:
+    """One engine's way to the Stacks; knows those that are there from the beginning."""
+
+    def __init__(self, wire: FakeWire, listener: Listener, *, share: Share = WHOLE) -> None:
+        """share: of the Stacks that this engine works on."""
+        self._share = share
+        self.tree = StackTree()
+        self._others = Others(Nobody(), share, self.tree)
+        self._wire = wire
+        self._server = wire.server
+        self._listener = listener
+        self._stacks: dict[str, StackObject] = {}
+        self._gone: set[str] = set()
+        self._revisions: dict[str, dict[tuple[str, str], Stored]] = {}
+        """By Stack, namespace and name."""
+        self._sources = Counter[ObjectRef]()
+        """By source how many Stacks read it."""
+        self._followed: dict[str, frozenset[ObjectRef]] = {}
+        wire.receive(self._take)
+        for kind in (STACK, REVISION):
+            for raw in self._server.list_all(kind):
+                self._take(kind, None, raw)
+
+    def has_other_uid(self, uid: str) -> bool:
+        """As the port says."""
+        return self._others.has_uid(uid)
+
+    def has_other_name(self, namespace: str, name: str) -> bool:
+        """As the port says."""
+        return self._others.has_name(namespace, name)
+
+    # ------------------------------------------------------------ events
+
+    def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """One event arrives."""
+        raw = after if after is not None else before
+        if raw is None:
+            return
+        if kind == STACK:
+            self._take_stack(raw, is_gone=after is None)
+        elif kind == REVISION:
+            self._take_revision(raw, is_gone=after is None)
+        elif self._sources:
+            self._take_source(kind, raw)
+
+    def _take_stack(self, raw: Object, *, is_gone: bool) -> None:
+        if not self._share.has(raw["metadata"]["uid"]):
+            (self._others.on_deleted if is_gone else self._others.on_object)(raw)
+            return
+        stack = stack_cache.parse_stack(raw)
+        known = self._stacks.get(stack.uid)
+        if is_gone:
+            self._stacks.pop(stack.uid, None)
+            self.tree.drop(stack.uid)
+            self._revisions.pop(stack.uid, None)
+        elif stack.uid in self._gone or (known is not None and known.resource_version >= stack.resource_version):
+            return
+        else:
+            self._stacks[stack.uid] = stack
+            self.tree.put(Node(stack.uid, stack.namespace, stack.name, stack.parent))
+        self._listener.on_stack(stack.uid)
+
+    def _take_revision(self, raw: Object, *, is_gone: bool) -> None:
+        owner = raw["metadata"]["labels"][names.LABEL_STACK_UID]
+        if not self._share.has(owner):
+            return
+        found = self._revisions.setdefault(owner, {})
+        metadata, version = raw["metadata"], int(raw["metadata"]["resourceVersion"])
+        where = metadata["namespace"], metadata["name"]
+        if is_gone:
+            found.pop(where, None)
+        elif where not in found or found[where].version < version:
+            found[where] = Stored(version, revision_cache.parse_revision(raw["metadata"]))
+
+    def _take_source(self, kind: Kind, raw: Object) -> None:
+        metadata = raw["metadata"]
+        namespace = metadata.get("namespace", "")
+        ref = ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=metadata["name"])
+        if ref in self._sources:
+            self._listener.on_source(ref)
+
+    def _put(self, raw: Object) -> None:
+        """Take in the answer to a write of our own, which is no news; what others changed a moment before is."""
+        stack = stack_cache.parse_stack(raw)
+        known = self._stacks.get(stack.uid)
+        if known is not None and known.resource_version < stack.resource_version:
+            self._stacks[stack.uid] = stack
+            if stack_cache.has_new_wish(known, stack):
+                self._listener.on_stack(stack.uid)
+
+    # ------------------------------------------------------------ the port
+
+    def find_stack(self, uid: str) -> StackObject | None:
+        """As the port says."""
+        return self._stacks.get(uid)
+
+    def stacks(self) -> Collection[str]:
+        """As the port says."""
+        return tuple(self._stacks)
+
+    def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
+        """As the port says."""
+        found = [stored.revision for stored in self._revisions.get(stack_uid, {}).values()]
+        return tuple(sorted(found, key=lambda revision: revision.number))
+
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
+        """As the port says."""
+        raw = copy(controller_revision.make_revision(stack, revision, definition))
+        request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
+        stored = await self._wire.send(request, lambda: self._store(raw))
+        self._take_revision(stored, is_gone=False)
+        return revision_cache.parse_revision(stored["metadata"])
+
+    def _store(self, raw: Object) -> Object:
+        """Create a revision, unless it exists already."""
+        metadata = raw["metadata"]
+        found = self._server.find(REVISION, metadata["namespace"], metadata["name"])
+        return found if found is not None else self._server.create(raw, manager=MANAGER)
+
+    async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
+        """As the port says."""
+        request = Request(verb="get", kind=REVISION, namespace=stack.namespace, name=revision.name)
+        raw = await self._wire.send(request, lambda: self._server.get(REVISION, stack.namespace, revision.name))
+        return controller_revision.parse_definition(copy(raw))
+
+    async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
+        """As the port says."""
+        request = Request(verb="delete-revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
+        try:
+            await self._wire.send(request, lambda: self._server.delete(REVISION, stack.namespace, revision.name))
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+        self._revisions.get(stack.uid, {}).pop((stack.namespace, revision.name), None)
+
+    async def put_finalizer(self, stack: StackObject) -> None:
+        """As the port says."""
+        if names.FINALIZER not in stack.finalizers:
+            await self._write_finalizers(stack, [*stack.finalizers, names.FINALIZER])
+
+    async def remove_finalizer(self, stack: StackObject) -> None:
+        """As the port says."""
+        if names.FINALIZER not in stack.finalizers:
+            return
+        try:
+            await self._write_finalizers(stack, [name for name in stack.finalizers if name != names.FINALIZER])
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+
+    async def _write_finalizers(self, stack: StackObject, finalizers: list[str]) -> None:
+        metadata = {"finalizers": finalizers or None, "resourceVersion": str(stack.resource_version)}
+
+        def act() -> Object:
+            self._check_uid(stack)
+            return self._server.patch(STACK, stack.namespace, stack.name, {"metadata": metadata}, manager=MANAGER)
+
+        answer = await self._wire.send(stack_request("finalizer", stack), act)
+        if "deletionTimestamp" in answer["metadata"] and not finalizers:
+            self._gone.add(stack.uid)
+            self._stacks.pop(stack.uid, None)
+        else:
+            self._put(answer)
+
+    async def write_status(self, stack: StackObject, status: Object) -> None:
+        """As the port says."""
+        sent = copy(status)
+
+        def act() -> Object:
+            self._check_uid(stack)
+            return self._server.patch_status(STACK, stack.namespace, stack.name, sent, manager=MANAGER)
+
+        try:
+            self._put(await self._wire.send(stack_request("status", stack), act))
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+
+    def _check_uid(self, stack: StackObject) -> None:
+        """A patch that states a uid is refused where another Stack has the name by now."""
+        live = self._server.get(STACK, stack.namespace, stack.name)
+        if live["metadata"]["uid"] != stack.uid:
+            raise api_errors.conflict(STACK, stack.name, "the UID in the precondition is another one")
+
+    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+        """As the port says."""
+        kind = fake_kinds.SOURCES[ref.kind]
+        request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name)
+        raw = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
+        data: Mapping[str, str] = copy(raw.get("data", {}))
+        return data
+
+    def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
+        """As the port says."""
+        before, self._followed[stack_uid] = self._followed.get(stack_uid, frozenset()), frozenset(refs)
+        self._sources.update(refs)
+        self._sources.subtract(before)
+        for ref in [ref for ref in before if not self._sources[ref]]:
+            del self._sources[ref]
+
+    def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
+        """As the port says."""
+        return ()
+
+    async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
+        """As the port says."""
+        self._wire.traffic.events.append((stack.name, type_, reason, message))
+        await self._wire.send(stack_request("event", stack), lambda: None)
+
+    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
+        """As the port says."""
+        self._wire.traffic.events.append((ref.name, type_, reason, message))
+        request = Request(verb="event", kind=fake_kinds.SOURCES[ref.kind], namespace=ref.namespace, name=ref.name)
+        await self._wire.send(request, lambda: None)
+
+
+def stack_request(verb: str, stack: StackObject) -> Request:
+    """A request about a Stack."""
+    return Request(verb=verb, kind=STACK, namespace=stack.namespace, name=stack.name)

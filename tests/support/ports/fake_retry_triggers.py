@@ -1,0 +1,60 @@
+"""What one engine hears of the causes of refusals: every change of an object that tells of one it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hearth.engine.ports import Listener
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.plan.retry import retry_triggers
+from hearth.plan.retry.retry_triggers import Cause, Source
+from support.ports.fake_connection import FakeWire
+
+
+class FakeCauses:
+    """The part of the port `Cluster` that is about causes."""
+
+    def __init__(self, wire: FakeWire, listener: Listener) -> None:
+        self._wire = wire
+        self._listener = listener
+        self._awaited: set[Cause] = set()
+        wire.receive(self._take)
+
+    def watch(self, cause: Cause) -> None:
+        """As the port says; what a watch begins with arrives a moment later, and may hold a change."""
+        if cause in self._awaited:
+            return
+        self._awaited.add(cause)
+        if retry_triggers.find_sources(cause):
+            self._wire.call_later(2 * self._wire.latency, lambda: self._wire.enqueue(lambda: self._tell(cause)))
+
+    def keep(self, wanted: Collection[Cause]) -> None:
+        """As the port says."""
+        self._awaited.intersection_update(wanted)
+
+    def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """One event arrives."""
+        raw = after if after is not None else before
+        if raw is not None:
+            for cause in [cause for cause in self._awaited if tells_of(cause, kind, raw)]:
+                self._tell(cause)
+
+    def _tell(self, cause: Cause) -> None:
+        if cause in self._awaited:
+            self._listener.on_cause(cause)
+
+
+def tells_of(cause: Cause, kind: Kind, raw: Object) -> bool:
+    """Whether a change of that object is one of the cause."""
+    return any(is_of(source, kind, raw) for source in retry_triggers.find_sources(cause))
+
+
+def is_of(source: Source, kind: Kind, raw: Object) -> bool:
+    """Whether a watch of that source shows the object."""
+    metadata = raw["metadata"]
+    return (
+        (source.api_version, source.kind) == (kind.api_version, kind.name)
+        and source.namespace in ("", metadata.get("namespace", ""))
+        and source.name in ("", metadata["name"])
+    )

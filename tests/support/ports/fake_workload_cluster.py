@@ -1,0 +1,279 @@
+"""The port `Cluster` on the fake server: what one engine has in place of `hearth.kube.workload_cluster`.
+
+Every request is counted, and may be refused, lost, or be the last one that its engine sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from hearth.engine.ports import Listener
+from hearth.kube.client import api_requests
+from hearth.model import child as children
+from hearth.model import errors, names
+from hearth.model.child import Child, Object, Path
+from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.sharding import WHOLE, Share
+from hearth.model.signatures import Signatures
+from hearth.plan.retry.retry_triggers import Cause
+from support.ports.fake_cache import FakeCache
+from support.ports.fake_connection import FakeWire
+from support.ports.fake_retry_triggers import FakeCauses
+from support.server import fake_kinds
+from support.server.fake_objects import copy
+from support.server.request_faults import Request
+
+MANAGER = "hearth"
+
+
+class FakeCluster:
+    """One engine's way to the children."""
+
+    def __init__(
+        self, wire: FakeWire, listener: Listener, *, signatures: Signatures | None = None, share: Share = WHOLE
+    ) -> None:
+        """signatures: tells children; share: of the Stacks whose children this engine watches."""
+        self._signatures = signatures
+        self._wire = wire
+        self._server = wire.server
+        self._schemas: set[Kind] = set()
+        self._kinds = _KnownKinds(self._server.kinds, self._schemas)
+        self.cache = FakeCache(wire, listener, signatures=signatures, share=share)
+        self._causes = FakeCauses(wire, listener)
+
+    @property
+    def kinds(self) -> Kinds:
+        """As the port says."""
+        return self._kinds
+
+    async def load_schemas(self, kinds: Collection[Kind]) -> None:
+        """As the port says."""
+        await self._wire.travel()
+        self._schemas.update(kinds)
+
+    async def refresh_kinds(self) -> None:
+        """As the port says; the fake server's table is always fresh."""
+        await self._wire.travel()
+
+    def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
+        """As the port says."""
+        return self.cache.follow(kind, paths)
+
+    def find_denial(self, kind: Kind) -> str:
+        """As the port says."""
+        return self.cache.find_denial(kind)
+
+    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
+        """As the port says."""
+        return self.cache.children(stack_uid)
+
+    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
+        """As the port says."""
+        return self.cache.children_of(stack_uid, resource)
+
+    async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
+        """As the port says."""
+        sent = copy(manifest)
+        request = describe("apply", kind, sent)
+        answer = await self._wire.send(
+            request, lambda: self._server.apply(sent, kind=kind, manager=manager, force=force)
+        )
+        return self.cache.put(kind, answer, is_ours=True)
+
+    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
+        """As the port says."""
+        sent, request = copy(manifest), describe("dry-run", kind, manifest)
+        found: Object = copy(
+            await self._wire.send(
+                request, lambda: self._server.apply(sent, kind=kind, manager=manager, force=True, dry_run=True)
+            )
+        )
+        return found
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        metadata = {key: value for key, value in manifest["metadata"].items() if key not in {"uid", "resourceVersion"}}
+        name = metadata.pop("name")
+        sent = copy({**manifest, "metadata": {**metadata, "generateName": f"{name[:50]}-"}})
+        request = describe("dry-run", kind, manifest)
+        await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER, dry_run=True))
+
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        request = Request(verb="dry-run", kind=kind, namespace=ref.namespace, name=ref.name)
+        await self._wire.send(request, lambda: self._server.check_change(kind, ref.namespace, ref.name, copy(patch)))
+
+    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
+        """As the port says."""
+        request = Request(verb="get", kind=kind, namespace=ref.namespace, name=ref.name)
+        raw: Object = copy(await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name)))
+        return raw
+
+    async def delete(self, child: Child) -> bool:
+        """As the port says."""
+        try:
+            return await self._delete(child)
+        except errors.Refused as error:
+            if error.code != 409:
+                raise
+            live = await self._find_child(child)
+            if live is None:
+                return True
+            if live.asks_to_stay and not child.asks_to_stay:
+                raise
+        return await self._delete(live)
+
+    async def _delete(self, child: Child) -> bool:
+        kind, version = child.kind, str(child.resource_version)
+        request = describe_child("delete", child)
+        try:
+            is_gone = await self._wire.send(
+                request,
+                lambda: self._server.delete(kind, child.namespace, child.name, uid=child.uid, version=version),
+            )
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+            is_gone = True
+        if is_gone:
+            self.cache.forget(child)
+            return True
+        live = self._server.find(kind, child.namespace, child.name)
+        if live is not None:
+            self.cache.put(kind, live, is_ours=True)
+        return False
+
+    async def release(self, child: Child) -> None:
+        """As the port says."""
+        try:
+            await self._release(child)
+        except errors.Refused as error:
+            if error.code not in {404, 409}:
+                raise
+            live = await self._find_child(child)
+            if live is not None:
+                await self._release(live)
+
+    async def _release(self, child: Child) -> None:
+        kind = child.kind
+        patch = api_requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
+        answer = await self._wire.send(
+            describe_child("release", child),
+            lambda: self._server.patch(kind, child.namespace, child.name, patch, manager=MANAGER),
+        )
+        self.cache.put(kind, answer, is_ours=True)
+
+    async def mark(self, child: Child, reason: str | None) -> Child | None:
+        """As the port says."""
+        try:
+            return await self._mark(child, reason)
+        except errors.Refused as error:
+            if error.code not in {404, 409}:
+                raise
+            live = await self._find_child(child)
+        return await self._mark(live, reason) if live is not None else None
+
+    async def _mark(self, child: Child, reason: str | None) -> Child:
+        kind = child.kind
+        patch = api_requests.mark_patch(reason, uid=child.uid, version=child.resource_version)
+        answer = await self._wire.send(
+            describe_child("mark", child),
+            lambda: self._server.patch(kind, child.namespace, child.name, patch, manager=MANAGER),
+        )
+        return self.cache.put(kind, answer, is_ours=True)
+
+    async def _find_child(self, child: Child) -> Child | None:
+        """That very object as it is now, or None where it is gone or that Stack's no longer."""
+        try:
+            live = await self.get(child.ref, kind=child.kind)
+        except errors.Refused as error:
+            if error.code != 404:
+                raise
+            live = None
+        if live is None or live["metadata"]["uid"] != child.uid:
+            self.cache.forget(child)
+            return None
+        found = self.cache.put(child.kind, live, is_ours=True)
+        return found if found.stack_uid == child.stack_uid else None
+
+    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
+        """As the port says."""
+        request = Request(verb="list", kind=kind, namespace="", name="")
+        try:
+            labelled, as_of = await self._wire.send(request, lambda: self._list_labelled(kind, stack_uid))
+        except errors.Refused as error:
+            if error.code == 404:
+                return []
+            raise
+        self.cache.take_list(labelled, kind=kind, stack_uid=stack_uid, as_of=as_of)
+        return [
+            children.parse_child(
+                raw, kind=kind, paths=children.find_whole(raw) if whole else (), signatures=self._signatures
+            )
+            for raw in labelled
+        ]
+
+    def _list_labelled(self, kind: Kind, stack_uid: str) -> tuple[list[Object], int]:
+        """The objects with that Stack's label, and the version as of which they are."""
+        return [raw for raw in self._server.list_all(kind) if stack_of(raw) == stack_uid], self._server.version
+
+    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+        """As the port says."""
+        request = Request(verb="access-review", kind=kind, namespace=namespace, name="")
+        return await self._wire.send(request, lambda: (verb, kind.name) not in self._wire.traffic.denied)
+
+    def watch_cause(self, cause: Cause) -> None:
+        """As the port says."""
+        self._causes.watch(cause)
+
+    def keep_causes(self, causes: Collection[Cause]) -> None:
+        """As the port says."""
+        self._causes.keep(causes)
+
+
+def label_of(raw: Mapping[str, Any]) -> str:
+    """The resource that an object says it stands for."""
+    return str((raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, ""))
+
+
+def stack_of(raw: Mapping[str, Any]) -> str:
+    """The UID of the Stack that an object says it belongs to."""
+    return str((raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID, ""))
+
+
+class _KnownKinds:
+    """The served kinds, with the schemas that were loaded."""
+
+    def __init__(self, table: fake_kinds.KindTable, loaded: Collection[Kind]) -> None:
+        self._table = table
+        self._loaded = loaded
+
+    @property
+    def generation(self) -> int:
+        return self._table.generation
+
+    def find(self, api_version: str, kind: str) -> Kind | None:
+        return self._table.find(api_version, kind)
+
+    def all(self) -> Collection[Kind]:
+        return self._table.all()
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        return self._table.find_schema(kind) if kind in self._loaded else None
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
+        return self._table.find_definition(reference)
+
+
+def describe_child(verb: str, child: Child) -> Request:
+    """A request about a child that is known."""
+    return Request(verb=verb, kind=child.kind, namespace=child.namespace, name=child.name, resource=child.resource)
+
+
+def describe(verb: str, kind: Kind, raw: Mapping[str, Any]) -> Request:
+    """A request about a child."""
+    metadata = raw["metadata"]
+    return Request(
+        verb=verb, kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"], resource=label_of(raw)
+    )

@@ -1,0 +1,169 @@
+"""The ports of an engine on a real API server, with every request counted and refused as the test's traffic says.
+
+Passes everything else on; must not change an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from hearth.engine.ports import Cluster, Home, MarkObject, Marks, Revision, StackObject
+from hearth.model import errors, names
+from hearth.model.child import Child, Object
+from hearth.model.kinds import Kind, ObjectRef
+from support.ports import fake_health_mark_client, fake_management_cluster, fake_workload_cluster
+from support.server import request_faults
+from support.server.request_faults import Request, Traffic
+
+Answer = TypeVar("Answer")
+
+
+async def pass_on(log: Traffic, request: Request, send: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The answer to one request, unless it is to be refused or lost."""
+    how = log.record(request)
+    refusal = log.find_refusal(request, how)
+    if refusal is not None and not isinstance(refusal, request_faults.Lost):
+        raise refusal
+    answer = await send()
+    log.settle(request)
+    if refusal is not None:
+        raise errors.Unreachable("the connection was closed before an answer came")
+    return answer
+
+
+class RecordedCluster:
+    """The port `Cluster` around another."""
+
+    def __init__(self, inner: Cluster, log: Traffic) -> None:
+        self._inner = inner
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever sends nothing that is counted."""
+        return getattr(self._inner, name)
+
+    async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
+        """As the port says."""
+        request = fake_workload_cluster.describe("apply", kind, manifest)
+        return await pass_on(
+            self._log, request, lambda: self._inner.apply(manifest, kind=kind, manager=manager, force=force)
+        )
+
+    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
+        """As the port says."""
+        request = fake_workload_cluster.describe("dry-run", kind, manifest)
+        return await pass_on(
+            self._log, request, lambda: self._inner.apply_dry_run(manifest, kind=kind, manager=manager)
+        )
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        request = fake_workload_cluster.describe("dry-run", kind, manifest)
+        await pass_on(self._log, request, lambda: self._inner.create_dry_run(manifest, kind=kind))
+
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        request = Request(verb="dry-run", kind=kind, namespace=ref.namespace, name=ref.name)
+        await pass_on(self._log, request, lambda: self._inner.change_dry_run(ref, patch, kind=kind))
+
+    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
+        """As the port says."""
+        request = Request(verb="get", kind=kind, namespace=ref.namespace, name=ref.name)
+        return await pass_on(self._log, request, lambda: self._inner.get(ref, kind=kind))
+
+    async def delete(self, child: Child) -> bool:
+        """As the port says."""
+        request = fake_workload_cluster.describe_child("delete", child)
+        return await pass_on(self._log, request, lambda: self._inner.delete(child))
+
+    async def release(self, child: Child) -> None:
+        """As the port says."""
+        request = fake_workload_cluster.describe_child("release", child)
+        await pass_on(self._log, request, lambda: self._inner.release(child))
+
+    async def mark(self, child: Child, reason: str | None) -> Child | None:
+        """As the port says."""
+        request = fake_workload_cluster.describe_child("mark", child)
+        return await pass_on(self._log, request, lambda: self._inner.mark(child, reason))
+
+    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
+        """As the port says."""
+        request = Request(verb="list", kind=kind, namespace="", name="")
+        return await pass_on(self._log, request, lambda: self._inner.list_children(kind, stack_uid, whole=whole))
+
+    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+        """As the port says."""
+        request = Request(verb="access-review", kind=kind, namespace=namespace, name="")
+        return await pass_on(self._log, request, lambda: self._inner.can(verb, kind=kind, namespace=namespace))
+
+
+class RecordedHome:
+    """The port `Home` around another."""
+
+    def __init__(self, inner: Home, log: Traffic) -> None:
+        self._inner = inner
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever sends nothing that is counted."""
+        return getattr(self._inner, name)
+
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
+        """As the port says."""
+        request = Request(
+            verb="revision", kind=fake_management_cluster.REVISION, namespace=stack.namespace, name=revision.name
+        )
+        return await pass_on(self._log, request, lambda: self._inner.create_revision(stack, revision, definition))
+
+    async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
+        """As the port says."""
+        request = Request(
+            verb="delete-revision", kind=fake_management_cluster.REVISION, namespace=stack.namespace, name=revision.name
+        )
+        await pass_on(self._log, request, lambda: self._inner.delete_revision(stack, revision))
+
+    async def put_finalizer(self, stack: StackObject) -> None:
+        """As the port says; sends nothing where ours is there."""
+        if names.FINALIZER not in stack.finalizers:
+            request = fake_management_cluster.stack_request("finalizer", stack)
+            await pass_on(self._log, request, lambda: self._inner.put_finalizer(stack))
+
+    async def remove_finalizer(self, stack: StackObject) -> None:
+        """As the port says; sends nothing where ours is gone."""
+        if names.FINALIZER in stack.finalizers:
+            request = fake_management_cluster.stack_request("finalizer", stack)
+            await pass_on(self._log, request, lambda: self._inner.remove_finalizer(stack))
+
+    async def write_status(self, stack: StackObject, status: Object) -> None:
+        """As the port says."""
+        request = fake_management_cluster.stack_request("status", stack)
+        await pass_on(self._log, request, lambda: self._inner.write_status(stack, status))
+
+    async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
+        """As the port says."""
+        self._log.events.append((stack.name, type_, reason, message))
+        self._log.record(fake_management_cluster.stack_request("event", stack))
+        await self._inner.emit_event(stack, type_=type_, reason=reason, message=message)
+
+    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
+        """As the port says."""
+        self._log.events.append((ref.name, type_, reason, message))
+        await self._inner.emit_source_event(ref, type_=type_, reason=reason, message=message)
+
+
+class RecordedMarks:
+    """The port `Marks` around another."""
+
+    def __init__(self, inner: Marks, log: Traffic) -> None:
+        self._inner = inner
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever sends nothing that is counted."""
+        return getattr(self._inner, name)
+
+    async def write_mark_status(self, mark: MarkObject, status: Object) -> None:
+        """As the port says."""
+        request = fake_health_mark_client.mark_request(mark)
+        await pass_on(self._log, request, lambda: self._inner.write_mark_status(mark, status))

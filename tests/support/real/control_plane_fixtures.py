@@ -1,0 +1,93 @@
+"""Fixtures for tests on a real API server: where it is, a client for it, and a namespace of the test's own.
+
+A test that asks for one of them is marked `cluster` by that alone. Where no control plane can be had these fixtures
+fail; they never skip, since a skipped test reads like a passed one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).resolve().parents[2] / "cluster" / "controlplane.py"
+
+# Set by `controlplane.py with`, and so by make, which then also ends what it started.
+# KUBECONFIG is never read: a cluster that happens to be set there is nobody's test bed.
+VARIABLE = "HEARTH_TEST_KUBECONFIG"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs the control plane, before `-m` chooses by marks."""
+    for item in items:
+        if "kubeconfig" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(request: pytest.FixtureRequest) -> Path:
+    """The kubeconfig of the control plane, the same one for all workers.
+
+    Without make it is started here and stays up, so that the next run of a single test need not wait.
+    """
+    given = os.environ.get(VARIABLE)
+    if given is None:
+        _start_or_reuse(request.config)
+        given = _find_own()
+    if not Path(given).is_file():
+        pytest.fail(f"there is no kubeconfig at {given}, which {VARIABLE} names; unset it, or run `make cluster`")
+    return Path(given)
+
+
+@pytest.fixture(scope="session")
+def api_client(kubeconfig: Path) -> Iterator[Any]:
+    """A client of the official library, to arrange and to look; what is under test uses its own."""
+    import kubernetes.config
+
+    config: Any = kubernetes.config  # half of it is typed, and differently from version to version
+    with config.new_client_from_config(config_file=str(kubeconfig)) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def is_own(kubeconfig: Path) -> bool:
+    """Whether the control plane is the tests' own, which goes as a whole."""
+    return str(kubeconfig) == _find_own()
+
+
+@pytest.fixture
+def namespace(api_client: Any, is_own: bool) -> Iterator[str]:
+    """The name of a fresh namespace, which no other test will have.
+
+    On a control plane of our own it stays: to end one takes more than a hundred requests, beside which the other tests wait.
+    """
+    import kubernetes.client
+
+    core: Any = kubernetes.client.CoreV1Api(api_client)
+    name: str = core.create_namespace({"metadata": {"generateName": "test-"}}).metadata.name
+    yield name
+    if not is_own:
+        with contextlib.suppress(kubernetes.client.ApiException):  # the test may have deleted it, or the server stopped
+            core.delete_namespace(name)
+
+
+def _find_own() -> str:
+    """The kubeconfig of the control plane that tests start themselves."""
+    found = subprocess.run([sys.executable, PROGRAM, "kubeconfig"], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def _start_or_reuse(config: pytest.Config) -> None:
+    """Show the progress as it comes: the first time of all it is minutes."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        outcome = subprocess.run([sys.executable, PROGRAM, "up"], check=False)
+    if outcome.returncode != 0:
+        pytest.fail(f"no control plane: `{PROGRAM} up` failed with {outcome.returncode}; its output says why")

@@ -1,0 +1,82 @@
+"""The process of the operator around an engine that does nothing, for tests of its life: see `unit/test_wiring.py`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from hearth import app
+from hearth.kube.auth.credentials import CredentialSource
+from hearth.serve.metrics import Metrics
+from hearth.settings import Address, Settings
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleMachine:
+    """Does nothing; ends at once, or never."""
+
+    hangs: bool
+
+    async def start(self) -> None:
+        """At once."""
+
+    async def stop(self) -> None:
+        """Say so, unless it hangs."""
+        if self.hangs:
+            await asyncio.get_running_loop().create_future()
+        log.info("engine stopped")
+
+    def on_kinds(self) -> None:
+        """Nobody cares."""
+
+    def find_deaf(self) -> Sequence[str]:
+        """All is well."""
+        return ()
+
+    def find_unready(self) -> Sequence[str]:
+        """All is well."""
+        return ()
+
+    def count_cached_objects(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+    def count_writes(self) -> Mapping[str, float]:
+        """As the protocol says."""
+        return {}
+
+    def count_stacks(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+
+def main() -> int:
+    """Run until a signal comes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kubeconfig")
+    parser.add_argument("--hang", action="store_true")
+    parser.add_argument("--profile")
+    parser.add_argument("--grace", type=float, default=app.GRACE)
+    options = parser.parse_args()
+    settings = Settings(
+        kubeconfig=options.kubeconfig,
+        log_format="json",
+        http_address=Address(host="127.0.0.1", port=0),
+        profile=options.profile,
+    )
+
+    def build(_settings: Settings, _source: CredentialSource, _observer: Metrics) -> IdleMachine:
+        return IdleMachine(hangs=options.hang)
+
+    return app.run(settings, build=build, grace=options.grace)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

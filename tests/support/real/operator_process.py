@@ -1,0 +1,237 @@
+"""The operator as a process of its own behind a proxy that counts its writes, and kills it at one of them.
+
+Knows the command line and HTTP; must not know of stories. Nothing in the operator helps with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from hearth.kube.auth.credentials import CredentialSource
+from support.real.fault_proxy import FaultProxy
+from support.real.real_user import RealUser
+from support.real.real_world import POLL, READY_TIMEOUT, TIMEOUT, Operator, RealWorld
+from support.stories.world import Check
+
+LULL = 10.0
+"""Seconds without a write after which what was waited for was missed: longer than probes and retries take in stories."""
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+NO_STATE = re.compile(r"/events\b|dryRun=All|/apis/authorization\.k8s\.io/")
+"""Requests that change nothing which the operator depends on."""
+KILLED = "killed"
+SERVERS_FAULTS = "kopf._cogs.clients"
+"""The logger with which kopf calls every answer that is not 2xx an error."""
+
+
+@dataclass(slots=True, eq=False)
+class CountingProxy(FaultProxy):
+    """Counts the writes that pass; at one of them something else happens."""
+
+    writes: int = 0
+    fatal_write: int = 0
+    """The number of the write at which `kill` is called; 0: none."""
+    is_kill_after: bool = False
+    """Whether that write takes effect: its answer is lost then."""
+    kill: Callable[[], None] = lambda: None
+    on_write: Callable[[], None] = lambda: None
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Count, kill, or pass on."""
+        if request.method not in WRITES or NO_STATE.search(request.path_qs):
+            return await FaultProxy.handle(self, request)
+        self.writes += 1
+        is_fatal = self.writes == self.fatal_write
+        if is_fatal and not self.is_kill_after:
+            self.kill()
+            raise web.HTTPServiceUnavailable(text=KILLED)
+        answer = await FaultProxy.handle(self, request)
+        self.on_write()
+        if is_fatal:
+            self.kill()
+            raise web.HTTPServiceUnavailable(text=KILLED)
+        return answer
+
+
+@dataclass(slots=True, kw_only=True)
+class OperatorProcess:
+    """One life of the operator as a process."""
+
+    kubeconfig: Path
+    namespace: str
+    process: asyncio.subprocess.Process | None = None
+    log_file: Path | None = None
+    """Where it logs to as JSON, one object a line; None: nowhere."""
+    max_backoff: str = "2s"
+    operator_namespace: str = ""
+    """Where it keeps its own things; "" for the namespace that it serves."""
+    options: tuple[str, ...] = ()
+    """Further flags."""
+    port: int = 0
+    """Where its pages are, since its start."""
+
+    async def start(self) -> None:
+        """Begin; returns when it says that it is ready, or is dead already."""
+        self.port = port = find_free_port()
+        with (self.log_file or Path(os.devnull)).open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "hearth", "run", "--kubeconfig", str(self.kubeconfig)),
+                *(f"--namespace={self.namespace}", f"--operator-namespace={self.operator_namespace or self.namespace}"),
+                *("--http-address", f"127.0.0.1:{port}", "--max-backoff", self.max_backoff, "--log-format", "json"),
+                *self.options,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=log,
+            )
+        async with asyncio.timeout(READY_TIMEOUT):
+            while self.is_alive and not await asyncio.to_thread(is_ready, port):  # noqa: ASYNC110 -- a process has no event
+                await asyncio.sleep(POLL)
+
+    def find_complaints(self) -> list[str]:
+        """The lines of its log that must never be there: errors, and whatever it did not mean to log."""
+        lines = self.log_file.read_text().splitlines() if self.log_file is not None else []
+        return [line for line in lines if is_complaint(line)]
+
+    def read_metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over all its samples with these labels; an empty one may be any. Blocks."""
+        wanted = [f'{label}="{value}"' for label, value in labels.items() if value]
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        found = [line for line in lines if re.match(rf"{name}[ {{]", line) and all(each in line for each in wanted)]
+        return sum(float(line.rpartition(" ")[2]) for line in found)
+
+    def read_memory(self) -> float:
+        """What it holds of the machine's memory, in MiB."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found[1]) / 1024
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process is not None and self.process.returncode is None
+
+    def end_at_once(self) -> None:
+        """SIGKILL."""
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        self.end_at_once()
+        if self.process is not None:
+            await self.process.wait()
+
+
+def is_complaint(line: str) -> bool:
+    """Whether a line of a log speaks of a fault of ours."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return bool(line.strip())
+    if str(entry.get("logger")).startswith(SERVERS_FAULTS):
+        return False
+    return entry.get("level") in {"error", "critical"} or "exception" in entry
+
+
+def find_free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def is_ready(port: int) -> bool:
+    """Whether the operator says that it converges."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def write_kubeconfig(path: Path, url: str) -> Path:
+    """A kubeconfig without credentials, for a proxy that has its own."""
+    named = {"name": "proxy"}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{**named, "cluster": {"server": url}}],
+        "users": [{**named, "user": {}}],
+        "contexts": [{**named, "context": {"cluster": "proxy", "user": "proxy"}}],
+        "current-context": "proxy",
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+class ProcessWorld(RealWorld):
+    """A real world whose operator is a process; killed by the proxy it is started again."""
+
+    timeout = TIMEOUT + READY_TIMEOUT
+    """With the start of another process in the midst of it."""
+
+    def __init__(self, user: RealUser, source: CredentialSource, proxy: CountingProxy, kubeconfig: Path) -> None:
+        super().__init__(user, source)
+        self._proxy = proxy
+        self._kubeconfig = kubeconfig
+        self._rising: asyncio.Task[None] | None = None
+        self.deaths = 0
+        proxy.kill = self._on_fatal_write
+        proxy.on_write = self._on_write
+
+    def make_operator(self) -> Operator:
+        """As the base class says."""
+        return OperatorProcess(kubeconfig=self._kubeconfig, namespace=self.namespace)
+
+    async def close(self) -> None:
+        """End everything that this world began."""
+        if self._rising is not None:
+            await self._rising
+        await super().close()
+
+    async def wait_until(self, check: Check) -> list[str]:
+        """As the protocol says; what was passed by while no operator ran need not be waited for."""
+        begun = last = time.monotonic()
+        seen = self.traffic.settled
+        while wrong := await check():
+            now = time.monotonic()
+            is_rising = self._rising is not None and not self._rising.done()
+            if is_rising or seen != self.traffic.settled:
+                seen, last = self.traffic.settled, now
+            if now > last + LULL or now > begun + self.timeout:
+                break
+            await asyncio.sleep(POLL)
+        return wrong
+
+    def _on_write(self) -> None:
+        self.traffic.settled += 1
+
+    def _on_fatal_write(self) -> None:
+        """Kill the process now; the next one starts without a planned death."""
+        self.deaths += 1
+        operator = self._operator
+        assert isinstance(operator, OperatorProcess)
+        operator.end_at_once()
+        self._rising = asyncio.create_task(self._rise(operator))
+
+    async def _rise(self, dead: OperatorProcess) -> None:
+        await dead.kill()
+        self._operator = self.make_operator()
+        await self._operator.start()

@@ -1,0 +1,200 @@
+"""What a user of a real cluster does with kubectl, as single requests; and the stage on which probes are played there.
+
+Knows the API server only; must not know of operators or stories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from dataclasses import dataclass
+
+import orjson
+
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.server import fake_kinds
+from support.stories import probe_controller
+from support.stories.probe_controller import Player
+from support.stories.world import Address
+
+MANAGER = "kubectl-edit"
+RETRY = 0.2
+"""Seconds until a kind that is not served, or a watch that broke, is tried again."""
+PROBES = (probe_controller.kind_of(), probe_controller.kind_of("Latecomer"))
+KINDS = (*PROBES, *(served.kind for served in fake_kinds.BUILT_IN))
+"""Every kind that stories speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealUser:
+    """Somebody with a kubeconfig."""
+
+    connection: Connection
+    namespace: str
+
+    async def find(self, address: Address) -> Object | None:
+        """The object, or None."""
+        try:
+            return await self.connection.request("GET", object_path(address))
+        except errors.Refused as refused:
+            if refused.code != 404:
+                raise
+            return None
+
+    async def find_children(self, stack_uid: str, kinds: Collection[str]) -> list[Object]:
+        """Every object with that Stack's label, of the kinds of these names."""
+        looked_at = [kind for kind in KINDS if kind.namespaced and kind.name in kinds]
+        looked_at = [kind for kind in looked_at if kind != fake_kinds.CONTROLLER_REVISION.kind]
+        found = await asyncio.gather(*(self.list_labelled(kind, stack_uid) for kind in looked_at))
+        return [raw for each in found for raw in each]
+
+    async def find_revisions(self, stack_uid: str) -> list[Object]:
+        """The ControllerRevisions that this Stack owns."""
+        return await self.list_labelled(fake_kinds.CONTROLLER_REVISION.kind, stack_uid)
+
+    async def list_labelled(self, kind: Kind, stack_uid: str) -> list[Object]:
+        """The objects of a kind with that Stack's label."""
+        path = api_requests.collection_path(kind, self.namespace)
+        query = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}"}
+        try:
+            page = await self.connection.request("GET", path, query=query)
+        except errors.Refused as refused:
+            # 429: the kind came this very moment.
+            if refused.code not in {404, 429}:
+                raise
+            return []
+        return [{"apiVersion": kind.api_version, "kind": kind.name, **raw} for raw in page.get("items") or ()]
+
+    async def create(self, manifest: Object) -> Object:
+        """As `kubectl create`."""
+        kind = find_kind(manifest["apiVersion"], manifest["kind"])
+        path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
+        return await self.connection.request("POST", path, body=manifest)
+
+    async def wait_refused(self, manifest: Object) -> None:
+        """Until the server would not create that: a quota, say, counts only once all of its parts have heard of it."""
+        kind = find_kind(manifest["apiVersion"], manifest["kind"])
+        path = api_requests.collection_path(kind, manifest["metadata"]["namespace"])
+        while True:
+            try:
+                await self.connection.request("POST", path, query={"dryRun": "All"}, body=manifest)
+            except errors.Refused:
+                return
+            await asyncio.sleep(RETRY)
+
+    async def replace_spec(self, address: Address, spec: Object) -> None:
+        """As `kubectl replace`, of the spec alone; whatever was written to the status meanwhile is no conflict."""
+        change = orjson.dumps([{"op": "replace", "path": "/spec", "value": spec}])
+        query = {"fieldManager": MANAGER}
+        await self.connection.request(
+            "PATCH", object_path(address), query=query, body=change, content_type="application/json-patch+json"
+        )
+
+    async def patch(self, address: Address, patch: Object, *, subresource: str = "") -> Object:
+        """As `kubectl patch --type=merge`."""
+        path = object_path(address) + subresource
+        query = {"fieldManager": MANAGER}
+        return await self.connection.request(
+            "PATCH", path, query=query, body=patch, content_type=api_requests.MERGE_PATCH
+        )
+
+    async def patch_status(self, address: Address, status: Object) -> Object:
+        """The same of the subresource `status`."""
+        return await self.patch(address, {"status": status}, subresource="/status")
+
+    async def scale(self, address: Address, replicas: int, *, manager: str) -> Object:
+        """As `kubectl scale`."""
+        path, body = object_path(address) + "/scale", {"spec": {"replicas": replicas}}
+        query = {"fieldManager": manager}
+        return await self.connection.request(
+            "PATCH", path, query=query, body=body, content_type=api_requests.MERGE_PATCH
+        )
+
+    async def delete(self, address: Address) -> None:
+        """As `kubectl delete --wait=false`."""
+        await self.connection.request("DELETE", object_path(address))
+
+    async def apply(self, manifest: Object) -> Object:
+        """As `kubectl apply --server-side`."""
+        kind = find_kind(manifest["apiVersion"], manifest["kind"])
+        path = api_requests.object_path(kind, manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
+        query = api_requests.apply_query(manager="hearth-tests", force=True)
+        return await self.connection.request("PATCH", path, query=query, body=manifest, content_type=api_requests.APPLY)
+
+    # ------------------------------------------------------------ where probes are played
+
+    async def write_probe_status(self, probe: Object, status: Object) -> None:
+        """As the player's stage says."""
+        with contextlib.suppress(errors.Refused):
+            body = {"metadata": {"uid": probe["metadata"]["uid"]}, "status": status}
+            await self.patch(Address.of(probe), body, subresource="/status")
+
+    async def release_probe(self, probe: Object) -> None:
+        """As the player's stage says."""
+        kept = [each for each in probe["metadata"].get("finalizers", ()) if each != probe_controller.FINALIZER]
+        with contextlib.suppress(errors.Refused):
+            await self.patch(
+                Address.of(probe), {"metadata": {"uid": probe["metadata"]["uid"], "finalizers": kept or None}}
+            )
+
+    async def show_probes(self, kind: Kind, player: Player) -> None:
+        """Show the player every probe of the namespace, for as long as this runs."""
+
+        def show(event: str, probe: Object) -> None:
+            if event == "DELETED":
+                player.forget(probe["metadata"]["uid"])
+            else:
+                player.show(probe)
+
+        await self.follow(kind, show)
+
+    async def follow(self, kind: Kind, on_event: Callable[[str, Object], None]) -> None:
+        """Tell of every object of a kind in the namespace and of every change, for as long as this runs."""
+        while True:
+            with contextlib.suppress(errors.Refused, errors.Unreachable):
+                async for event, raw in self.watch(kind):
+                    on_event(event, raw)
+            await asyncio.sleep(RETRY)
+
+    async def watch(self, kind: Kind) -> AsyncIterator[tuple[str, Object]]:
+        """Every object of a kind in the namespace, then every change, until the server ends it."""
+        path = api_requests.collection_path(kind, self.namespace)
+        rest = b""
+        async with self.connection.stream(path, query={"watch": "1"}) as pieces:
+            async for piece in pieces:
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    event = orjson.loads(line)
+                    if event["type"] == "ERROR":
+                        return
+                    yield event["type"], event["object"]
+
+
+def find_kind(api_version: str, name: str) -> Kind:
+    """The kind of that name, of those that stories speak of."""
+    return next(kind for kind in KINDS if (kind.api_version, kind.name) == (api_version, name))
+
+
+def object_path(address: Address) -> str:
+    """Where an object is."""
+    kind = find_kind(address.api_version, address.kind)
+    return api_requests.object_path(kind, address.namespace if kind.namespaced else "", address.name)
+
+
+async def install(user: RealUser, definitions: Iterable[Object]) -> None:
+    """Install CustomResourceDefinitions and wait until their kinds are served."""
+    made = [Address.of(await user.apply(definition)) for definition in definitions]
+    for address in made:
+        while not is_established(await user.find(address)):  # noqa: ASYNC110 -- another process decides, there is no event
+            await asyncio.sleep(RETRY)
+
+
+def is_established(raw: Object | None) -> bool:
+    """Whether the server serves what a CustomResourceDefinition defines."""
+    conditions = ((raw or {}).get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)

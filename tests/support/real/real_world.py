@@ -1,0 +1,175 @@
+"""A story's world on a real API server: the operator's own machine in this very process, or as a process of its own.
+
+One namespace a world, so that many stories share one control plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import time
+from typing import Protocol
+
+from hearth.engine.stack_controller import Engine
+from hearth.kube.auth.credentials import CredentialSource
+from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.runtime import KubeMachine
+from hearth.settings import Settings
+from support.fake_world.fake_world import SilentObserver
+from support.ports.recorded_ports import RecordedCluster, RecordedHome, RecordedMarks
+from support.real import real_user
+from support.real.real_user import RealUser
+from support.server.request_faults import Traffic
+from support.stories import probe_controller
+from support.stories.world import Check
+
+POLL = 0.05
+"""Seconds between two looks at something that may soon be over."""
+UNHURRIED_POLL = 0.3
+"""Seconds between two looks at what stays once it is there."""
+QUIET = 1.6
+"""Seconds without a change after which nothing moves any more: longer than statuses are held back."""
+TIMEOUT = 60.0
+"""Seconds for anything that a story waits for, on a machine that is busy with other tests."""
+LONGEST_PAUSE = 1.0
+"""What is left of a wait, where time cannot be skipped."""
+MAX_BACKOFF = datetime.timedelta(seconds=2)
+READY_TIMEOUT = 120.0
+"""Seconds from the start of an operator until it converges: two of them where the machine is free."""
+
+
+class Operator(Protocol):
+    """One life of the operator."""
+
+    async def start(self) -> None:
+        """Begin; returns when it converges."""
+
+    async def kill(self) -> None:
+        """End at once."""
+
+
+class RecordedMachine(KubeMachine):
+    """The operator's machine with its requests counted and refused as a test says."""
+
+    def __init__(self, settings: Settings, source: CredentialSource, log: Traffic) -> None:
+        super().__init__(settings, source, SilentObserver())
+        self._log = log
+
+    def _build(self, hasher: Hasher) -> Engine:
+        self._home = RecordedHome(self._home, self._log)  # type: ignore[assignment]  # the same port around the same home
+        self._cluster = RecordedCluster(self._cluster, self._log)  # type: ignore[assignment]  # likewise
+        self._health_marks = RecordedMarks(self._health_marks, self._log)  # type: ignore[assignment]  # likewise
+        return super()._build(hasher)
+
+
+def make_settings(namespace: str) -> Settings:
+    """Those of an operator that serves one namespace and tries again within seconds."""
+    return Settings(namespace=namespace, operator_namespace=namespace, max_backoff=MAX_BACKOFF)
+
+
+class InProcess:
+    """An operator that is part of the test's own process."""
+
+    def __init__(self, machine: KubeMachine) -> None:
+        self._machine = machine
+
+    async def start(self) -> None:
+        """As the protocol says."""
+        await self._machine.start()
+        latest = time.monotonic() + READY_TIMEOUT
+        while waits := self._machine.find_unready():
+            assert time.monotonic() < latest, f"the operator is not ready: {waits}"
+            await asyncio.sleep(POLL)
+
+    async def kill(self) -> None:
+        """As the protocol says."""
+        await self._machine.stop()
+
+
+class RealWorld:
+    """The protocol `World`."""
+
+    has_virtual_time = False
+    timeout = TIMEOUT
+    """Seconds for anything that a story waits for."""
+
+    def __init__(self, user: RealUser, source: CredentialSource) -> None:
+        self.namespace = user.namespace
+        self.traffic = Traffic()
+        self.user = user
+        self._source = source
+        self._operator: Operator | None = None
+        self._player = probe_controller.Player(user, now=lambda: datetime.datetime.now(tz=datetime.UTC))
+        self._watching: list[asyncio.Task[None]] = []
+
+    def open(self) -> None:
+        """Begin to play probes."""
+        for kind in real_user.PROBES:
+            self._watching.append(asyncio.create_task(self.user.show_probes(kind, self._player)))
+
+    async def close(self) -> None:
+        """End everything that this world began."""
+        await self.kill_controller()
+        self._player.stop()
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+
+    # ------------------------------------------------------------ the operator
+
+    def make_operator(self) -> Operator:
+        """The next life of the operator."""
+        return InProcess(RecordedMachine(make_settings(self.namespace), self._source, self.traffic))
+
+    async def start_controller(self) -> None:
+        """As the protocol says."""
+        self._operator = self.make_operator()
+        await self._operator.start()
+
+    async def kill_controller(self) -> None:
+        """As the protocol says."""
+        if self._operator is not None:
+            await self._operator.kill()
+            self._operator = None
+
+    # ------------------------------------------------------------ events
+
+    def hold_events(self, kind: str) -> None:
+        """Nobody can on a real server."""
+        raise NotImplementedError(
+            f"the events of {kind} can be held on the fake cluster alone; say so by `only: [fake]`"
+        )
+
+    def release_events(self, kind: str) -> None:
+        """Likewise."""
+        raise NotImplementedError(
+            f"the events of {kind} can be held on the fake cluster alone; say so by `only: [fake]`"
+        )
+
+    # ------------------------------------------------------------ time
+
+    async def wait(self, seconds: float) -> None:
+        """As the protocol says; a moment of it."""
+        await asyncio.sleep(min(seconds, LONGEST_PAUSE))
+
+    async def wait_until(self, check: Check) -> list[str]:
+        """As the protocol says."""
+        return await self._wait(check, pause=POLL)
+
+    async def _wait(self, check: Check, *, pause: float) -> list[str]:
+        latest = time.monotonic() + self.timeout
+        while (wrong := await check()) and time.monotonic() < latest:  # noqa: ASYNC110 -- the server has no event for it
+            await asyncio.sleep(pause)
+        return wrong
+
+    async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
+        """As the protocol says; what takes minutes there takes at most the longest backoff here."""
+        latest = time.monotonic() + self.timeout
+        while True:
+            wrong = await self._wait(check, pause=UNHURRIED_POLL)
+            before = self.traffic.settled
+            await asyncio.sleep(QUIET)
+            wrong = await check()
+            is_quiet = self.traffic.settled == before
+            if (not wrong and is_quiet) or time.monotonic() > latest:
+                return wrong

@@ -1,0 +1,237 @@
+"""The kinds that the fake API server serves: a few built-in ones, and whatever a CustomResourceDefinition adds.
+
+Knows schemas and which fields are immutable; must not know of objects that exist.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import orjson
+
+from hearth.model import names
+from hearth.model.api import crd
+from hearth.model.kinds import Kind
+from support.server import api_errors
+from support.server.field_sets import Shape
+
+Guard: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], list[api_errors.Cause]]
+"""What is wrong with a change from the old object to the new one."""
+
+META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
+OBJECT_META: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        **{key: {"type": "string"} for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")},
+        "generation": {"type": "integer", "format": "int64"},
+        "labels": STRINGS,
+        "annotations": STRINGS,
+        "finalizers": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+def accept(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
+    """Nothing is wrong with any change."""
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedKind:
+    """One kind, and how the server treats its objects."""
+
+    kind: Kind
+    shape: Shape
+    schema: Mapping[str, Any] | None = None
+    """The schema as the CRD states it, of the whole object."""
+    guard: Guard = accept
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What a new object has besides what was stated: a status, if anything."""
+    fills: Mapping[str, Any] = field(default_factory=dict)
+    """What its spec is given where it does not say so itself."""
+    has_rules: bool = False
+    """Whether its schema has rules in CEL."""
+    is_tracked: bool = True
+    """Whether it is kept who owns which field; for our own kinds nobody asks, and nearly all writes are theirs."""
+
+
+@dataclass(slots=True)
+class KindTable:
+    """What is served now; the port `Kinds`."""
+
+    generation: int = 1
+    _served: dict[tuple[str, str], ServedKind] = field(default_factory=dict)
+
+    def find(self, api_version: str, kind: str) -> Kind | None:
+        """The kind, or None while it is not served."""
+        group, _, version = api_version.rpartition("/")
+        served = self._served.get((group, kind))
+        return served.kind if served and served.kind.version == version else None
+
+    def all(self) -> tuple[Kind, ...]:
+        """Every kind that is served."""
+        return tuple(served.kind for served in self._served.values())
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        """The schema as the server publishes it: with `metadata` and what every object has."""
+        served = self._served.get((kind.group, kind.name))
+        return None if served is None or served.schema is None else publish(orjson.dumps(served.schema))
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
+        """What a `$ref` of a published schema points to."""
+        return OBJECT_META if reference == META else None
+
+    def find_served(self, kind: Kind) -> ServedKind | None:
+        """The kind with its rules, or None while it is not served in that version."""
+        served = self._served.get((kind.group, kind.name))
+        return served if served and served.kind.version == kind.version else None
+
+    def __iter__(self) -> Iterator[ServedKind]:
+        return iter(self._served.values())
+
+    def serve(self, served: ServedKind) -> None:
+        """Serve it from now on."""
+        self._served[(served.kind.group, served.kind.name)] = served
+        self.generation += 1
+
+    def withdraw(self, group: str, kind: str) -> None:
+        """Serve it no longer."""
+        if self._served.pop((group, kind), None):
+            self.generation += 1
+
+
+@functools.lru_cache(maxsize=64)
+def publish(stated: bytes) -> Mapping[str, Any]:
+    """A schema with what every object has; the same one in every world, so that it is compiled against only once."""
+    schema = orjson.loads(stated)
+    every = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": META}}
+    return {**schema, "properties": {**schema.get("properties", {}), **every}}
+
+
+def immutable_when_said(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
+    """The rule of ConfigMap and Secret: `immutable: true` locks the data and itself."""
+    if not old.get("immutable"):
+        return []
+    message = "field is immutable when `immutable` is set"
+    changed = [key for key in ("immutable", "data", "binaryData") if old.get(key) != new.get(key)]
+    return [api_errors.cause(key, f"Forbidden: {message}", reason="FieldValueForbidden") for key in changed]
+
+
+def immutable_field(*path: str) -> Guard:
+    """A guard of one field that never changes."""
+
+    def guard(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
+        before, after = dig(old, path), dig(new, path)
+        if before is None or before == after:
+            return []
+        return [api_errors.cause(".".join(path), f"Invalid value: {after!r}: field is immutable")]
+
+    return guard
+
+
+def dig(value: Any, path: tuple[str, ...]) -> Any:
+    """What lies at `path`, or None."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def built_in(group: str, name: str, plural: str, guard: Guard = accept, **options: Any) -> ServedKind:
+    """A built-in kind in version v1; options: `namespaced`, `fills`, `has_status`, `free`."""
+    kind = Kind(group=group, version="v1", name=name, plural=plural, namespaced=options.pop("namespaced", True))
+    fills = options.pop("fills", {})
+    return ServedKind(kind=kind, shape=Shape(kind=name, **options), guard=guard, fills=fills)
+
+
+def hearth_kind(name: str, plural: str) -> ServedKind:
+    """One of our own kinds, whose specs are free-form."""
+    kind = Kind(group=names.GROUP, version=names.VERSION, name=name, plural=plural, namespaced=True)
+    shape = Shape(kind=name, is_custom=True, free=(("spec",), ("status", "outputs")))
+    definition = next(each for each in crd.make_crds() if each["spec"]["names"]["kind"] == name)
+    status = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    defaults = {"status": status["default"]} if "default" in status else {}
+    return ServedKind(kind=kind, shape=shape, defaults=defaults, is_tracked=False)
+
+
+STACK = hearth_kind("Stack", "stacks")
+HEALTH_MARK = hearth_kind("HealthMark", "healthmarks")
+CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
+SECRET = built_in("", "Secret", "secrets", immutable_when_said, has_status=False)
+SOURCES: Mapping[str, Kind] = {served.kind.name: served.kind for served in (CONFIG_MAP, SECRET)}
+"""By name the kinds that definitions are read from."""
+NAMESPACE = built_in("", "Namespace", "namespaces", namespaced=False)
+CONTROLLER_REVISION = replace(
+    built_in("apps", "ControllerRevision", "controllerrevisions", has_status=False, free=(("data",),)),
+    is_tracked=False,
+)
+CUSTOM_RESOURCE_DEFINITION = built_in(
+    "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+RESOURCE_QUOTA = built_in("", "ResourceQuota", "resourcequotas")
+ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", has_status=False)
+DEPLOYMENT = built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector"), fills={"replicas": 1})
+BUILT_IN = (
+    *(STACK, HEALTH_MARK, CONFIG_MAP, SECRET, NAMESPACE, CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
+    built_in("", "Service", "services", immutable_field("spec", "clusterIP")),
+    built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
+    built_in("", "Pod", "pods"),
+    built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", immutable_field("spec", "storageClassName")),
+    RESOURCE_QUOTA,
+    DEPLOYMENT,
+    built_in("batch", "CronJob", "cronjobs", fills={"suspend": False}),
+    built_in("batch", "Job", "jobs", immutable_field("spec", "template")),
+    built_in("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, has_status=False),
+    ROLE_BINDING,
+)
+
+
+def custom_kind(definition: Mapping[str, Any]) -> ServedKind:
+    """The kind that a CustomResourceDefinition adds, with the rules `self == oldSelf` of its fields."""
+    spec = definition["spec"]
+    version = next(each for each in spec["versions"] if each["storage"])
+    kind = Kind(
+        group=spec["group"],
+        version=version["name"],
+        name=spec["names"]["kind"],
+        plural=spec["names"]["plural"],
+        namespaced=spec["scope"] == "Namespaced",
+    )
+    schema = version["schema"]["openAPIV3Schema"]
+    locked = tuple(find_locked(schema, ()))
+
+    def guard(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
+        return [cause for path, message in locked for cause in judge_locked(old, new, path, message)]
+
+    has_status = "status" in version.get("subresources", {})
+    status = schema.get("properties", {}).get("status", {})
+    return ServedKind(
+        kind=kind,
+        shape=Shape(kind=kind.name, is_custom=True, has_status=has_status),
+        schema=schema,
+        guard=guard,
+        defaults={"status": status["default"]} if has_status and "default" in status else {},
+        has_rules=bool(locked),
+    )
+
+
+def find_locked(schema: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The fields of a schema that must not change, with the message of their rule."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if rule["rule"] == "self == oldSelf":
+            yield path, rule["message"]
+    for name, inner in schema.get("properties", {}).items():
+        yield from find_locked(inner, (*path, name))
+
+
+def judge_locked(
+    old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...], message: str
+) -> list[api_errors.Cause]:
+    """A transition rule looks only where there is an old and a new value."""
+    before, after = dig(old, path), dig(new, path)
+    if before is None or after is None or before == after:
+        return []
+    return [api_errors.cause(".".join(path), f"Invalid value: {after!r}: {message}")]

@@ -1,0 +1,361 @@
+"""An API server in memory: raw objects, field ownership, preconditions, finalizers, and who is told of changes.
+
+Speaks in verbs and raises the refusals of a real server. Must not know of stacks, engines or faults; the time and the
+uids it gives are handed in or counted, so that the same calls give the same objects.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.server import api_errors, fake_kinds, fake_objects, fake_quotas, managed_fields
+from support.server.fake_kinds import ServedKind
+
+Watcher: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
+"""Told of every change: the kind, the object before (None: it is new) and after (None: it is gone)."""
+Key: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+SPREAD = 0x9E3779B1
+"""Odd, so that no two numbers give the same."""
+
+
+class FakeServer:
+    """One cluster. Stored objects are never changed, only replaced, so they may be shared."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._version = 0
+        self._uids = 0
+        self._objects: dict[tuple[str, str], dict[Key, Object]] = {}
+        self._owned: dict[str, dict[tuple[Kind, Key], None]] = {}
+        """By UID what names that object as an owner, or did when it was made."""
+        self.kinds = fake_kinds.KindTable()
+        self.watchers: list[Watcher] = []
+        for served in fake_kinds.BUILT_IN:
+            self.kinds.serve(served)
+        for namespace in ("default", "hearth"):
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, manager="test")
+
+    # ------------------------------------------------------------ reading
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the newest change."""
+        return self._version
+
+    def find_kind(self, raw: Mapping[str, Any]) -> Kind:
+        """The kind that a manifest names; refused as unknown where it is not served."""
+        kind = self.kinds.find(raw["apiVersion"], raw["kind"])
+        if kind is None:
+            raise api_errors.unknown_kind()
+        return kind
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """The object as it is stored, or None."""
+        return self._objects.get((kind.group, kind.name), {}).get((namespace, name))
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        """The object."""
+        self._served(kind)
+        found = self.find(kind, namespace, name)
+        if found is None:
+            raise api_errors.not_found(kind, name)
+        return found
+
+    def list_all(self, kind: Kind) -> list[Object]:
+        """Every object of that kind."""
+        self._served(kind)
+        return list(self._objects.get((kind.group, kind.name), {}).values())
+
+    def everything(self) -> Iterator[tuple[Kind, Object]]:
+        """Every object of every kind that is served."""
+        for served in list(self.kinds):
+            for raw in self.list_all(served.kind):
+                yield served.kind, raw
+
+    # ------------------------------------------------------------ writing
+
+    def restore(self, raw: Object) -> None:
+        """Put back an object that a server had before, as it was there, its uid and field managers included."""
+        kind = self.find_kind(raw)
+        self._uids += 1
+        self._tell(kind, None, self._put(kind, raw))
+
+    def create(self, raw: Object, *, manager: str, dry_run: bool = False) -> Object:
+        """POST; a name is made where only `generateName` is stated."""
+        kind = self.find_kind(raw)
+        served = self._served(kind)
+        metadata = dict(raw["metadata"])
+        if "name" not in metadata:
+            metadata["name"] = f"{metadata['generateName']}{self._uids:05d}"
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        existing = self.find(kind, namespace, name)
+        if existing is not None:
+            raise api_errors.exists(kind, name, deleting="deletionTimestamp" in existing["metadata"])
+        self._admit_new(kind, namespace, name)
+        wanted = {**raw, "metadata": metadata}
+        fake_objects.check(served, None, wanted)
+        if dry_run:
+            return wanted
+        return self._store_new(served, self._record_update(served, None, wanted, manager=manager))
+
+    def replace(self, raw: Object, *, manager: str) -> Object:
+        """PUT of everything but the status, whatever its version."""
+        kind = self.find_kind(raw)
+        served = self._served(kind)
+        live = self.get(kind, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+        stated = raw["metadata"].get("resourceVersion")
+        if stated is not None and stated != live["metadata"]["resourceVersion"]:
+            raise api_errors.stale(kind, raw["metadata"]["name"])
+        return self._change(served, live, fake_objects.keep_system_fields(live, raw, served), manager=manager)
+
+    def patch(self, kind: Kind, namespace: str, name: str, patch: Object, *, manager: str) -> Object:
+        """A JSON merge patch; a stated resourceVersion must be the object's."""
+        served = self._served(kind)
+        live = self.get(kind, namespace, name)
+        stated = patch.get("metadata", {}).get("resourceVersion")
+        if stated is not None and stated != live["metadata"]["resourceVersion"]:
+            raise api_errors.stale(kind, name)
+        return self._change(
+            served,
+            live,
+            fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served),
+            manager=manager,
+        )
+
+    def check_change(self, kind: Kind, namespace: str, name: str, patch: Object) -> None:
+        """A dry-run merge patch: refused as the patch itself would be, and nothing is stored."""
+        served = self._served(kind)
+        live = self.get(kind, namespace, name)
+        fake_objects.check(
+            served, live, fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served)
+        )
+
+    def patch_status(self, kind: Kind, namespace: str, name: str, status: Object, *, manager: str) -> Object:
+        """A JSON merge patch of the subresource `status`."""
+        served = self._served(kind)
+        live = self.get(kind, namespace, name)
+        wanted = {**live, "status": fake_objects.merge_patch(live.get("status", {}), status)}
+        if wanted["status"] == live.get("status", {}):
+            return live
+        if served.is_tracked:
+            wanted = managed_fields.record_status(live, wanted, served.shape, manager=manager, time=self._time())
+        return self._store_changed(served, live, wanted)
+
+    def patch_scale(self, kind: Kind, namespace: str, name: str, replicas: int, *, manager: str) -> Object:
+        """A JSON merge patch of the subresource `scale`."""
+        served = self._served(kind)
+        live = self.get(kind, namespace, name)
+        wanted = fake_objects.merge_patch(live, {"spec": {"replicas": replicas}})
+        recorded = managed_fields.record_scale(live, wanted, served.shape, manager=manager, time=self._time())
+        return self._finish_change(served, live, recorded)
+
+    def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool, dry_run: bool = False) -> Object:
+        """Server-side apply; what the object would be then, where it is a dry run."""
+        served = self._served(kind)
+        metadata = manifest["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        fake_objects.check_patch(served, manifest, namespace, name)
+        live = self.find(kind, namespace, name)
+        fake_objects.check_preconditions(kind, live, metadata)
+        wanted = managed_fields.apply(live, manifest, served.shape, manager=manager, force=force, time=self._time())
+        fake_objects.check_nulls(served, manifest, wanted)
+        if live is None:
+            self._admit_new(kind, namespace, name)
+            fake_objects.check(served, None, wanted)
+            return wanted if dry_run else self._store_new(served, wanted)
+        fake_objects.check(served, live, wanted)
+        return wanted if dry_run else self._finish_change(served, live, wanted)
+
+    def delete(
+        self, kind: Kind, namespace: str, name: str, *, uid: str | None = None, version: str | None = None
+    ) -> bool:
+        """DELETE in the background policy; True when the object is gone now, False while finalizers hold it."""
+        self._served(kind)
+        live = self.get(kind, namespace, name)
+        found = live["metadata"]
+        if uid is not None and uid != found["uid"]:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found['uid']}"
+            raise api_errors.conflict(kind, name, why)
+        if version is not None and version != found["resourceVersion"]:
+            raise api_errors.stale(kind, name)
+        if not found.get("finalizers") and kind not in (fake_kinds.NAMESPACE.kind, _DEFINITIONS):
+            self._remove(kind, live)
+            return True
+        if "deletionTimestamp" not in found:
+            metadata = {**found, "deletionTimestamp": self._time(), "deletionGracePeriodSeconds": 0}
+            self._store_changed(self._served(kind), live, {**live, "metadata": metadata})
+        self._empty(kind, name)
+        return self.find(kind, namespace, name) is None
+
+    # ------------------------------------------------------------ inside
+
+    def _served(self, kind: Kind) -> ServedKind:
+        served = self.kinds.find_served(kind)
+        if served is None:
+            raise api_errors.unknown_kind()
+        return served
+
+    def _time(self) -> str:
+        moment = datetime.datetime.fromtimestamp(self._now(), tz=datetime.UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _admit_new(self, kind: Kind, namespace: str, name: str) -> None:
+        """Refuse what cannot be made where it is to be made."""
+        if not kind.namespaced:
+            return
+        found = self.find(fake_kinds.NAMESPACE.kind, "", namespace)
+        if found is None:
+            raise api_errors.namespace_missing(namespace)
+        if "deletionTimestamp" in found["metadata"]:
+            raise api_errors.namespace_terminating(kind, name, namespace)
+        if quotas := self._quotas(namespace):
+            used = sum(fake_objects.is_in(raw, namespace=namespace) for raw in self.list_all(kind))
+            fake_quotas.check(quotas, kind, name, used=used)
+
+    def _quotas(self, namespace: str) -> list[Object]:
+        quotas = self._objects.get(("", fake_kinds.RESOURCE_QUOTA.kind.name), {}).values()
+        return [quota for quota in quotas if fake_objects.is_in(quota, namespace=namespace)]
+
+    def _count(self, namespace: str) -> None:
+        """Let the quotas of a namespace say what is used."""
+        for quota in self._quotas(namespace):
+            used = Counter(
+                fake_quotas.key_of(kind)
+                for kind, raw in self.everything()
+                if fake_objects.is_in(raw, namespace=namespace)
+            )
+            kind, name = fake_kinds.RESOURCE_QUOTA.kind, quota["metadata"]["name"]
+            self.patch_status(kind, namespace, name, fake_quotas.count(quota, used), manager="kube-controller-manager")
+
+    def _store_new(self, served: ServedKind, wanted: Object) -> Object:
+        self._uids += 1
+        kind = served.kind
+        kept = {key: value for key, value in wanted.items() if key != "status" or not served.shape.has_status}
+        metadata = {key: value for key, value in wanted["metadata"].items() if key != "generateName"}
+        metadata |= {"uid": make_uid(self._uids), "generation": 1, "creationTimestamp": self._time()}
+        stored = self._put(kind, fake_objects.fill({**kept, **served.defaults, "metadata": metadata}, served))
+        self._tell(kind, None, stored)
+        if kind == _DEFINITIONS:
+            self.kinds.serve(fake_kinds.custom_kind(stored))
+            established = [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]
+            name = metadata["name"]
+            return self.patch_status(kind, "", name, {"conditions": established}, manager="kube-apiserver")
+        return stored
+
+    def _change(self, served: ServedKind, live: Object, wanted: Object, *, manager: str) -> Object:
+        """Store what somebody made of `live` by an update or a patch."""
+        fake_objects.check(served, live, wanted)
+        return self._finish_change(served, live, self._record_update(served, live, wanted, manager=manager))
+
+    def _record_update(self, served: ServedKind, live: Object | None, wanted: Object, *, manager: str) -> Object:
+        """`wanted` with the ownership that an update leaves, where it is kept."""
+        if not served.is_tracked:
+            return wanted
+        return managed_fields.record_update(live, wanted, served.shape, manager=manager, time=self._time())
+
+    def _finish_change(self, served: ServedKind, live: Object, wanted: Object) -> Object:
+        """Store a change, or nothing where there is none; an object that only its finalizers held goes."""
+        wanted = fake_objects.fill(wanted, served)
+        if fake_objects.is_same(live, wanted):
+            return live
+        if "deletionTimestamp" in live["metadata"] and not wanted["metadata"].get("finalizers"):
+            self._remove(served.kind, live)
+            return wanted
+        return self._store_changed(served, live, wanted)
+
+    def _store_changed(self, served: ServedKind, live: Object, wanted: Object) -> Object:
+        metadata = dict(wanted["metadata"])
+        if fake_objects.has_new_generation(live, wanted, served):
+            metadata["generation"] += 1
+        stored = self._put(served.kind, {**wanted, "metadata": metadata})
+        self._tell(served.kind, live, stored)
+        return stored
+
+    def _put(self, kind: Kind, raw: Object) -> Object:
+        self._version += 1
+        metadata = {**raw["metadata"], "resourceVersion": str(self._version)}
+        stored = fake_objects.copy({**raw, "metadata": metadata})
+        table = self._objects.setdefault((kind.group, kind.name), {})
+        key = (metadata.get("namespace", ""), metadata["name"])
+        table[key] = stored
+        for owner in metadata.get("ownerReferences", ()):
+            self._owned.setdefault(owner["uid"], {})[(kind, key)] = None
+        return dict(stored)
+
+    def _remove(self, kind: Kind, live: Object) -> None:
+        """Take the object away, then everything that it owned or held."""
+        self._version += 1
+        metadata = live["metadata"]
+        namespace = metadata.get("namespace", "")
+        del self._objects[(kind.group, kind.name)][(namespace, metadata["name"])]
+        gone = {**live, "metadata": {**metadata, "resourceVersion": str(self._version)}}
+        self._tell(kind, gone, None)
+        self._collect_garbage(metadata["uid"])
+        if namespace:
+            self._finish_namespace(namespace)
+        self._finish_definition(kind)
+
+    def _collect_garbage(self, uid: str) -> None:
+        """Delete what had nobody else as its owner."""
+        for kind, key in self._owned.pop(uid, ()):
+            raw = self.find(kind, *key)
+            owners = raw["metadata"].get("ownerReferences", ()) if raw is not None else ()
+            if owners and all(owner["uid"] == uid for owner in owners):
+                self.delete(kind, *key)
+
+    def _empty(self, kind: Kind, name: str) -> None:
+        """Delete the content of a namespace or of a kind that is going."""
+        if kind == fake_kinds.NAMESPACE.kind:
+            self._delete_all(
+                [(each, raw) for each, raw in self.everything() if fake_objects.is_in(raw, namespace=name)]
+            )
+            self._finish_namespace(name)
+        elif kind == _DEFINITIONS:
+            going = fake_kinds.custom_kind(self.get(kind, "", name)).kind
+            self._delete_all([(going, raw) for raw in self.list_all(going)])
+            self._finish_definition(going)
+
+    def _delete_all(self, doomed: list[tuple[Kind, Object]]) -> None:
+        """Delete all of these that are still there."""
+        for kind, raw in doomed:
+            namespace, name = raw["metadata"].get("namespace", ""), raw["metadata"]["name"]
+            if self.find(kind, namespace, name) is not None:
+                self.delete(kind, namespace, name)
+
+    def _finish_namespace(self, name: str) -> None:
+        """Remove a namespace that was waiting to be empty, and is."""
+        found = self.find(fake_kinds.NAMESPACE.kind, "", name)
+        if found is None or "deletionTimestamp" not in found["metadata"]:
+            return
+        if not any(fake_objects.is_in(raw, namespace=name) for _, raw in self.everything()):
+            self._remove(fake_kinds.NAMESPACE.kind, found)
+
+    def _finish_definition(self, kind: Kind) -> None:
+        """Withdraw a kind whose definition was waiting for its last object, and remove that definition."""
+        found = self.find(_DEFINITIONS, "", f"{kind.plural}.{kind.group}")
+        if found is None or "deletionTimestamp" not in found["metadata"] or self.list_all(kind):
+            return
+        self.kinds.withdraw(kind.group, kind.name)
+        self._remove(_DEFINITIONS, found)
+
+    def _tell(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        raw = after or before or {}
+        if before is None or after is None or kind == fake_kinds.RESOURCE_QUOTA.kind:
+            self._count(raw["metadata"].get("namespace", ""))
+        for watcher in list(self.watchers):
+            watcher(kind, before, after)
+
+
+_DEFINITIONS = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind
+
+
+def make_uid(number: int) -> str:
+    """The uid of the object that was made as that many-th: counted, and spread as those of real servers are."""
+    return f"{number * SPREAD & 0xFFFFFFFF:08x}-0000-4000-8000-{number:012x}"

@@ -1,0 +1,184 @@
+"""Who owns which field: what a write makes of an object's `managedFields`.
+
+Works on values; must not know of stores or requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hearth.model.child import Object
+from support.server import api_errors, field_sets
+from support.server.field_sets import FieldSet, Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manager:
+    """One entry of `managedFields`."""
+
+    name: str
+    operation: str
+    subresource: str
+    api_version: str
+    time: str
+    fields: FieldSet
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What makes two entries one."""
+        return self.name, self.operation, self.subresource
+
+    @property
+    def title(self) -> str:
+        """As the server's conflict messages name it."""
+        part = f" with subresource {self.subresource!r}".replace("'", '"') if self.subresource else ""
+        return f'"{self.name}"{part} using {self.api_version}'
+
+
+def parse(raw: Object) -> list[Manager]:
+    """The entries of an object."""
+    return [
+        Manager(
+            name=entry["manager"],
+            operation=entry["operation"],
+            subresource=entry.get("subresource", ""),
+            api_version=entry["apiVersion"],
+            time=entry["time"],
+            fields=frozenset(field_sets.from_fields_v1(entry["fieldsV1"])),
+        )
+        for entry in raw["metadata"].get("managedFields", ())
+    ]
+
+
+def with_entries(raw: Object, entries: list[Manager]) -> Object:
+    """The object with these entries; those that own nothing are left out."""
+    written = [
+        {
+            "manager": entry.name,
+            "operation": entry.operation,
+            "apiVersion": entry.api_version,
+            "time": entry.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": field_sets.to_fields_v1(entry.fields),
+            **({"subresource": entry.subresource} if entry.subresource else {}),
+        }
+        for entry in sorted(entries, key=lambda entry: entry.operation != "Apply")
+        if entry.fields
+    ]
+    return {**raw, "metadata": {**raw["metadata"], "managedFields": written}}
+
+
+def record_update(live: Object | None, wanted: Object, shape: Shape, *, manager: str, time: str) -> Object:
+    """`wanted` with the ownership that an update (PUT, patch, POST) leaves: what it changed is the writer's now."""
+    before = {} if live is None else field_sets.flatten(live, shape)
+    return record(live, wanted, before, field_sets.flatten(wanted, shape), manager=manager, time=time)
+
+
+def record_status(live: Object, wanted: Object, shape: Shape, *, manager: str, time: str) -> Object:
+    """The same for a write of the status."""
+    open_shape = replace(shape, has_status=False)
+    before = field_sets.flatten({"status": live.get("status", {})}, open_shape)
+    after = field_sets.flatten({"status": wanted["status"]}, open_shape)
+    return record(live, wanted, before, after, manager=manager, time=time, subresource="status")
+
+
+def record_scale(live: Object, wanted: Object, shape: Shape, *, manager: str, time: str) -> Object:
+    """The same for a write of the replica count by way of the subresource `scale`."""
+    before, after = field_sets.flatten(live, shape), field_sets.flatten(wanted, shape)
+    return record(live, wanted, before, after, manager=manager, time=time, subresource="scale")
+
+
+def record(
+    live: Object | None,
+    wanted: Object,
+    before: Mapping[Any, Any],
+    after: Mapping[Any, Any],
+    *,
+    manager: str,
+    time: str,
+    subresource: str = "",
+) -> Object:
+    """`wanted` with the entries that follow from its leaves before and after."""
+    entries = [] if live is None else parse(live)
+    changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
+    gone = frozenset(before) - frozenset(after)
+    mine = Manager(
+        name=manager,
+        operation="Update",
+        subresource=subresource,
+        api_version=wanted["apiVersion"],
+        time=time,
+        fields=changed,
+    )
+    if not changed and not gone:
+        return with_entries(wanted, entries)
+    kept = [replace(entry, fields=entry.fields - gone - changed) for entry in entries]
+    own = [entry for entry in kept if entry.identity == mine.identity]
+    others = [entry for entry in kept if entry.identity != mine.identity]
+    held: FieldSet = frozenset().union(*(entry.fields for entry in own))
+    return with_entries(wanted, [*others, replace(mine, fields=changed | held)])
+
+
+def apply(live: Object | None, manifest: Object, shape: Shape, *, manager: str, force: bool, time: str) -> Object:
+    """What server-side apply makes of `live` and a manifest; refused where others own what it changes."""
+    base = live if live is not None else {"metadata": {}}
+    entries = [] if live is None else parse(live)
+    stated = field_sets.field_set(manifest, shape)
+    mine = Manager(
+        name=manager,
+        operation="Apply",
+        subresource="",
+        api_version=manifest["apiVersion"],
+        time=time,
+        fields=stated,
+    )
+    others = [entry for entry in entries if entry.identity != mine.identity]
+    last: FieldSet = frozenset().union(*(entry.fields for entry in entries if entry.identity == mine.identity))
+    merged = field_sets.merge(base, without_system_fields(manifest, live, shape), shape)
+    others = yield_fields(base, merged, others, shape, force=force)
+    merged = prune(merged, last - stated, [mine, *others], shape)
+    still = frozenset(field_sets.flatten(merged, shape))
+    others = [replace(entry, fields=narrow(entry, still)) for entry in others]
+    return with_entries(merged, [mine, *others])
+
+
+def narrow(entry: Manager, still: FieldSet) -> FieldSet:
+    """What of an entry's fields is still there; those of a subresource are not touched."""
+    return entry.fields if entry.subresource else entry.fields & still
+
+
+def without_system_fields(manifest: Object, live: Object | None, shape: Shape) -> Object:
+    """The manifest less what an apply cannot state; a new object keeps its name and namespace."""
+    kept = {"name", "namespace"}
+    skipped = field_sets.UNOWNED_METADATA - (kept if live is None else frozenset())
+    metadata = {key: value for key, value in manifest["metadata"].items() if key not in skipped}
+    return {
+        key: metadata if key == "metadata" else value
+        for key, value in manifest.items()
+        if key != "status" or not shape.has_status
+    }
+
+
+def yield_fields(base: Object, merged: Object, others: list[Manager], shape: Shape, *, force: bool) -> list[Manager]:
+    """The others' entries without what the apply changes; refused where it may not."""
+    before, after = field_sets.flatten(base, shape), field_sets.flatten(merged, shape)
+    changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
+    contested = {entry.title: sorted(entry.fields & changed) for entry in others if entry.fields & changed}
+    if contested and not force:
+        raise api_errors.owned_by_others(
+            {title: [field_sets.dotted(path) for path in paths] for title, paths in contested.items()}
+        )
+    return [replace(entry, fields=entry.fields - changed) for entry in others]
+
+
+def prune(merged: Object, dropped: FieldSet, entries: list[Manager], shape: Shape) -> Object:
+    """The object without what we owned and no longer state, unless somebody else owns it too."""
+    owned: FieldSet = frozenset().union(*(entry.fields for entry in entries))
+    gone = {path for path in dropped - owned if not any(other[: len(path)] == path for other in owned)}
+    for path in sorted(gone, key=len, reverse=True):
+        # An item that somebody else has something in keeps its keys, and one that goes takes them along.
+        if not field_sets.is_key(path):
+            merged = field_sets.remove(merged, path, shape)
+    return merged

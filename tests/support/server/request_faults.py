@@ -1,0 +1,157 @@
+"""Every request that engines send to the fake cluster: counted, and made to fail where a test says so.
+
+Outlives the engines. Must not know what a request does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hearth.model import errors
+from hearth.model.kinds import Kind
+from support.server import api_errors
+
+WRITES = frozenset(
+    {"apply", "delete", "release", "mark", "status", "mark-status", "finalizer", "revision", "delete-revision"}
+)
+"""The verbs that change something an engine depends on; Events are told apart and never matter."""
+CHILD_WRITES = frozenset({"apply", "delete", "release", "mark"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request of an engine."""
+
+    verb: str
+    """`apply`, `delete`, `release`, `status`, `finalizer`, `revision`, `event`, `get`, `list`, `dry-run`, `access-review` …"""
+    kind: Kind
+    namespace: str
+    name: str
+    resource: str = ""
+    """What the object's label says, where it is known."""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.kind.name.lower()}/{self.name}"
+
+
+class Lost(Exception):
+    """The request takes effect, and no answer comes."""
+
+
+Refusal: TypeAlias = Callable[[Request], Exception]
+
+REFUSALS: Mapping[str, Refusal] = {
+    "unreachable": lambda request: errors.Unreachable("connection refused"),
+    "lost": lambda request: Lost(),
+    "internal": lambda request: api_errors.internal('failed calling webhook "guard.example.com": deadline exceeded'),
+    "server-error": lambda request: api_errors.refuse(500, "", "etcdserver: request timed out"),
+    "unavailable": lambda request: api_errors.unavailable(),
+    "busy": lambda request: api_errors.busy(2.0),
+    "not-now": lambda request: api_errors.not_now(2.0),
+    "conflict": lambda request: api_errors.stale(request.kind, request.name),
+    "quota": lambda request: api_errors.forbidden(
+        request.kind, request.name, "exceeded quota: small, limited: count=1"
+    ),
+    "denied": lambda request: api_errors.denied(request.kind, request.name, verb="patch", namespace=request.namespace),
+    "policy": lambda request: api_errors.policy(request.kind, request.name, "every object needs an owner"),
+    "webhook": lambda request: api_errors.webhook("not on a Friday"),
+    "invalid": lambda request: api_errors.invalid(
+        request.kind, request.name, [api_errors.cause("spec.value", "Invalid value: must be even")]
+    ),
+}
+"""By the word that stories use, how a request can fail."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Trouble:
+    """A plan to let certain requests fail."""
+
+    refusal: Refusal
+    verbs: frozenset[str] = CHILD_WRITES
+    resource: str | None = None
+    kind: str | None = None
+    times: int | None = None
+    """How often; None: until it is called off."""
+
+    def meets(self, request: Request) -> bool:
+        """Whether this request is to fail."""
+        if request.verb not in self.verbs or self.times == 0:
+            return False
+        return self.resource in (None, request.resource) and self.kind in (None, request.kind.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption:
+    """What is to happen at one write."""
+
+    write: int
+    """The first write of a story is number 1."""
+    how: str
+    """`kill-before`, `kill-after`, or a word of `REFUSALS`."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """All requests so far, and the plans for those to come."""
+
+    requests: list[Request] = field(default_factory=list)
+    namespaces: frozenset[str] | None = None
+    """Requests about objects of others are in `requests_apart` instead, and no listener is told of them; None: of none."""
+    requests_apart: list[Request] = field(default_factory=list)
+    writes: int = 0
+    refused: set[int] = field(default_factory=set)
+    """Numbers of the writes that came to nothing; the first is 1."""
+    settled: int = 0
+    """Writes of children, finalizers and revisions that were accepted."""
+    events: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Of every Event posted: the Stack's name, type, reason and message."""
+    acting: Request | None = None
+    """The request that is taking effect at this very moment."""
+    troubles: list[Trouble] = field(default_factory=list)
+    interruption: Interruption | None = None
+    kill: Callable[[], None] = lambda: None
+    """Ends the running engine."""
+    denied: set[tuple[str, str]] = field(default_factory=set)
+    """Verb and kind (`patch`, `ConfigMap`) that the engine's account may not."""
+    listeners: list[Callable[[Request], None]] = field(default_factory=list)
+    """Told of every request as it arrives, whatever comes of it."""
+
+    def record(self, request: Request) -> str | None:
+        """Count a request; what a test plans for it, in a word of `Interruption.how`, or None."""
+        if self.namespaces is not None and request.namespace not in self.namespaces:
+            self.requests_apart.append(request)
+        else:
+            self.requests.append(request)
+            for listener in self.listeners:
+                listener(request)
+        if request.verb not in WRITES:
+            return None
+        self.writes += 1
+        planned = self.interruption
+        return planned.how if planned is not None and planned.write == self.writes else None
+
+    def settle(self, request: Request) -> None:
+        """A request was accepted."""
+        if request.verb in WRITES and request.verb not in {"status", "mark-status"}:
+            self.settled += 1
+
+    def find_refusal(self, request: Request, how: str | None) -> Exception | None:
+        """What this request is to be answered with, or None where it may pass."""
+        verb = {"apply": "patch", "release": "patch", "mark": "patch", "revision": "create", "event": "create"}.get(
+            request.verb, request.verb
+        )
+        if (verb, request.kind.name) in self.denied:
+            return api_errors.denied(request.kind, request.name, verb=verb, namespace=request.namespace)
+        for trouble in self.troubles:
+            if trouble.meets(request):
+                if trouble.times is not None:
+                    trouble.times -= 1
+                return trouble.refusal(request)
+        return REFUSALS[how](request) if how is not None and how in REFUSALS else None
+
+    def count(self, since: int = 0) -> Counter[str]:
+        """How many requests of each verb were sent after the first `since`."""
+        return Counter(request.verb for request in self.requests[since:])

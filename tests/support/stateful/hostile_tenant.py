@@ -1,0 +1,358 @@
+"""A hostile tenant in the fake world: may do anything in a namespace of its own, and knows all that others' objects say.
+
+Every act is one or a few writes past the operator. Must not know what others' Stacks are for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from hypothesis import strategies
+
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.checks import invariants
+from support.server import fake_kinds
+from support.server.fake_server import FakeServer
+
+NAMESPACE = "hostile"
+MANAGER = "kubectl-mallory"
+FINALIZER = "hostile.example.com/stays"
+STACK, REVISION, CONFIG_MAP = fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind, fake_kinds.CONFIG_MAP.kind
+MARK = fake_kinds.HEALTH_MARK.kind
+STACK_VERSION = STACK.api_version
+MOST = 4
+"""Stacks at a time."""
+WIDE = 60
+"""Resources, parameters or entries where many are meant: more would show the same, slowly."""
+
+NINES = "9" * 4301
+"""One digit more than Python makes a number of."""
+TEXTS = (
+    "",
+    "{",
+    "null",
+    "[]",
+    "[[1]]",
+    "-1",
+    "½",
+    NINES,
+    ",,/,",
+    "{}",
+    "a/b/c",
+    "true",
+    '{"theirs":{"spec":1}}',
+    "\u202e",
+)
+"""Values that no annotation of ours has."""
+ANNOTATIONS = (
+    names.ANNOTATION_IDENTITY,
+    names.ANNOTATION_INCARNATION,
+    names.ANNOTATION_HASH,
+    names.ANNOTATION_REQUIRES,
+    names.ANNOTATION_STATED,
+    names.ANNOTATION_SUSPENDED,
+    names.ANNOTATION_UNHEALTHY,
+    names.ANNOTATION_REVISION,
+    names.ANNOTATION_KINDS,
+)
+LABELS = (names.LABEL_STACK_UID, names.LABEL_STACK, names.LABEL_RESOURCE, names.LABEL_BUCKET)
+
+
+def config(*, name: Any = None, namespace: Any = None, data: Any = None, **more: Any) -> Object:
+    """A ConfigMap of a template."""
+    metadata = {key: value for key, value in (("name", name), ("namespace", namespace)) if value is not None}
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": data if data is not None else {"a": "b"}}
+    return {"manifest": {**manifest, **({"metadata": metadata} if metadata else {})}, **more}
+
+
+def deep(levels: int, core: Any) -> Any:
+    """Lists in lists."""
+    for _ in range(levels):
+        core = [core]
+    return core
+
+
+def spec_of(resources: Mapping[str, Any], *, parameters: Mapping[str, Any] | None = None, **template: Any) -> Object:
+    """A spec whose untyped parameters have these values."""
+    declared: Object = {name: {} for name in parameters or {}}
+    whole = {"resources": dict(resources), **({"parameters": declared} if declared else {}), **template}
+    return {"template": whole, **({"parameters": dict(parameters)} if parameters else {})}
+
+
+SPECS: Mapping[str, Object] = {
+    "number-as-name": spec_of(
+        {f"r{n}": config(name=f"${{params.n{n}}}") for n in range(40)}, parameters={f"n{n}": 500 + n for n in range(40)}
+    ),
+    "list-as-name": spec_of({f"r{n}": config(name="${params.n}") for n in range(4)}, parameters={"n": [1]}),
+    "number-as-namespace": spec_of({"r": config(namespace="${params.n}")}, parameters={"n": 7}),
+    "number-as-label": spec_of({"r": config(data={"a": "${params.n}"})}, parameters={"n": {"a": None}}),
+    "slashes": spec_of(
+        {f"r{n}": config(name=name) for n, name in enumerate(("a/b", "..", "a%2Fb", "../../secrets", "A", "-"))}
+    ),
+    "deep-output": spec_of(
+        {"r": config()}, outputs={"o": {"value": deep(240, "${" + "[" * 25 + "1" + "]" * 25 + "}")}}
+    ),
+    "deep-data": spec_of({"r": config(data={"a": deep(120, "x")})}),
+    "wide": spec_of({f"r{n}": config(data={f"k{m}": "v" * 100 for m in range(WIDE)}) for n in range(WIDE)}),
+    "chain": spec_of({f"r{n}": config(data={"a": f"${{r{n - 1}.metadata.name}}" if n else "x"}) for n in range(WIDE)}),
+    "unknown-kind": spec_of({"r": {"manifest": {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}}}),
+    "revision": spec_of(
+        {
+            "r": {
+                "manifest": {
+                    "apiVersion": "apps/v1",
+                    "kind": "ControllerRevision",
+                    "metadata": {"annotations": {names.ANNOTATION_REVISION: "77"}},
+                    "revision": 77,
+                    "data": {"compressed": "H4sI"},
+                }
+            }
+        }
+    ),
+    "pattern": {
+        "template": {"parameters": {"p": {"type": "string", "pattern": "^(a+)+$"}}, "resources": {"r": config()}},
+        "parameters": {"p": "a" * 28 + "!"},
+    },
+    "misspelt": {
+        "template": {"parameters": {f"parameter-{n}": {} for n in range(WIDE)}, "resources": {"r": config()}},
+        "parameters": {f"parametre-{n}": n for n in range(WIDE)},
+    },
+    "breakpoints": {
+        **spec_of({"a" * 40: config()}),
+        "environment": {"breakpoints": [{"resource": "*a" * 6 + "b", "at": ["PreCreate"]}]},
+    },
+    "doubling": spec_of(
+        {"r": config(data={"a": "${size(cel.bind(a, 'xxxxxxxx', cel.bind(b, a + a, cel.bind(c, b + b, c + c))))}"})}
+    ),
+    "type-errors": spec_of(
+        {f"r{n}": config(data={"a": "${" + text + "}"}) for n, text in enumerate(("1/0", "int('x')", "[][3]"))}
+    ),
+    "nested": spec_of(
+        {"r": {"manifest": {"apiVersion": STACK_VERSION, "kind": "Stack", "spec": spec_of({"s": config()})}}}
+    ),
+    "fork": {"templateRef": {"name": "bomb", "key": "template"}},
+    "aliases": {"templateRef": {"name": "aliases", "key": "template"}},
+    "source": {
+        **spec_of({"r": config(data={"a": "${string(params.n)}"})}),
+        "parametersFrom": [{"configMapRef": {"name": f"source-{n}", "optional": True}} for n in range(20)],
+    },
+    "rollback": {**spec_of({"r": config()}), "rollback": {"onFailure": True, "toRevision": 77}},
+    "quiet": spec_of({"r": config(), "s": config(data={"a": "${r.metadata.name}"})}),
+}
+"""Nonsense, bombs, and one Stack that is as it should be, whose objects and status are tampered with."""
+BOMB = '{"resources": {"r": {"manifest": {"apiVersion": "%s", "kind": "Stack", "spec": {"templateRef": %s}}}}}'
+ALIASES = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 5))])
+
+STATUSES: tuple[Object, ...] = (
+    {"phase": "DeleteComplete"},
+    {"phase": "\u202e", "observedGeneration": -1},
+    {"wish": {"revision": 10**9, "cause": "Spec", "since": "9999-12-31T23:59:59-23:59"}},
+    {"wish": {"revision": 1, "cause": "Rollback", "since": "x", "keeps": [10**17], "passed": ["/", "a/b/c"]}},
+    {"wish": None, "handled": {"retry": "x" * 5000}},
+    {"revision": 10**17, "lastCompletedRevision": -1, "problems": [], "conditions": []},
+)
+
+Act: TypeAlias = Callable[["Mallory", int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """One act; the numbers choose among what there is, so that each fits any world."""
+
+    act: str
+    number: int = 0
+    other: int = 0
+
+
+@dataclass(slots=True)
+class Mallory:
+    """The tenant."""
+
+    server: FakeServer
+    uids: set[str] = field(default_factory=set)
+    """Of all Stacks that it ever had."""
+    made: int = 0
+
+    def settle(self) -> None:
+        """Make the namespace, and what its Stacks name."""
+        self.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, manager=MANAGER)
+        reference = '{"name": "bomb", "key": "template"}'
+        self.create("v1", "ConfigMap", "bomb", data={"template": BOMB % (STACK_VERSION, reference)})
+        self.create("v1", "ConfigMap", "aliases", data={"template": ALIASES})
+        self.server.watchers.append(self._note)
+
+    def _note(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        raw = after if after is not None else before
+        if kind == STACK and raw is not None and is_hostile(raw):
+            self.uids.add(raw["metadata"]["uid"])
+
+    def do(self, deed: Deed) -> None:
+        """One act; what the server refuses comes to nothing."""
+        with contextlib.suppress(errors.Refused):
+            ACTS[deed.act](self, deed.number, deed.other)
+
+    # ------------------------------------------------------------ what it has
+
+    def create(self, version: str, kind: str, name: str, *, metadata: Object | None = None, **fields: Any) -> Object:
+        """An object in its namespace."""
+        whole = {"name": name, "namespace": NAMESPACE, **(metadata or {})}
+        return self.server.create({"apiVersion": version, "kind": kind, "metadata": whole, **fields}, manager=MANAGER)
+
+    def own(self, kind: Kind) -> list[Object]:
+        """Its objects of a kind, by name."""
+        found = [raw for raw in self.server.list_all(kind) if is_hostile(raw)]
+        return sorted(found, key=lambda raw: str(raw["metadata"]["name"]))
+
+    def children(self) -> list[tuple[Kind, Object]]:
+        """The objects of its Stacks."""
+        found = [(kind, raw) for kind, raw in self.server.everything() if is_hostile(raw)]
+        return [(kind, raw) for kind, raw in found if names.LABEL_RESOURCE in invariants.labels_of(raw)]
+
+    def others(self) -> list[Object]:
+        """The objects of others' Stacks."""
+        found = [raw for _, raw in self.server.everything() if not is_hostile(raw)]
+        return [raw for raw in found if names.LABEL_RESOURCE in invariants.labels_of(raw)]
+
+    def patch(self, raw: Object, patch: Object) -> None:
+        """Change one of its objects."""
+        metadata = raw["metadata"]
+        self.server.patch(self.server.find_kind(raw), metadata["namespace"], metadata["name"], patch, manager=MANAGER)
+
+    def pick(self, found: list[Any], number: int) -> Iterator[Any]:
+        """One of these, if there is any."""
+        yield from found[number % len(found) :][:1] if found else ()
+
+    def next_name(self, prefix: str) -> str:
+        """A name that was never there."""
+        self.made += 1
+        return f"{prefix}-{self.made}"
+
+
+def is_hostile(raw: Object) -> bool:
+    """Whether an object is in its namespace."""
+    return bool(raw["metadata"].get("namespace") == NAMESPACE)
+
+
+# ------------------------------------------------------------ acts
+
+
+def write_stack(mallory: Mallory, number: int, other: int) -> None:
+    """A Stack of some nonsense, a new one or in the place of another."""
+    spec = list(SPECS.values())[number % len(SPECS)]
+    stacks = [raw for raw in mallory.own(STACK) if names.LABEL_RESOURCE not in invariants.labels_of(raw)]
+    if len(stacks) < MOST:
+        mallory.create(STACK_VERSION, "Stack", mallory.next_name("stack"), spec=spec)
+        return
+    mallory.server.replace({**stacks[other % len(stacks)], "spec": spec}, manager=MANAGER)
+
+
+def delete_something(mallory: Mallory, number: int, other: int) -> None:
+    """A Stack, a child or a revision."""
+    kind = (STACK, STACK, REVISION, CONFIG_MAP)[other % 4]
+    for raw in mallory.pick(mallory.own(kind), number):
+        mallory.server.delete(kind, NAMESPACE, raw["metadata"]["name"])
+
+
+def patch_status(mallory: Mallory, number: int, other: int) -> None:
+    """The status of a Stack becomes nonsense."""
+    for raw in mallory.pick(mallory.own(STACK), number):
+        status = STATUSES[other % len(STATUSES)]
+        mallory.server.patch_status(STACK, NAMESPACE, raw["metadata"]["name"], status, manager=MANAGER)
+
+
+def annotate_child(mallory: Mallory, number: int, other: int) -> None:
+    """An annotation of ours says something else, or is gone."""
+    for _, raw in mallory.pick(mallory.children(), number):
+        key, text = ANNOTATIONS[other % len(ANNOTATIONS)], (*TEXTS, None)[(number + other) % (len(TEXTS) + 1)]
+        mallory.patch(raw, {"metadata": {"annotations": {key: text}}})
+
+
+def label_child(mallory: Mallory, number: int, other: int) -> None:
+    """A label of ours says something else, names another's Stack, or is gone."""
+    for _, raw in mallory.pick(mallory.children(), number):
+        stolen = [invariants.labels_of(each)[names.LABEL_STACK_UID] for each in mallory.others()]
+        texts = (None, "", "x", *sorted(set(stolen)))
+        mallory.patch(raw, {"metadata": {"labels": {LABELS[other % len(LABELS)]: texts[number % len(texts)]}}})
+
+
+def annotate_stack(mallory: Mallory, number: int, other: int) -> None:
+    """A verb, or nonsense where one stands."""
+    for raw in mallory.pick(mallory.own(STACK), number):
+        key = (*ANNOTATIONS, names.VERB_RETRY, names.VERB_CLEANUP)[other % (len(ANNOTATIONS) + 2)]
+        mallory.patch(raw, {"metadata": {"annotations": {key: TEXTS[(number + other) % len(TEXTS)]}}})
+
+
+def forge_child(mallory: Mallory, number: int, other: int) -> None:
+    """A copy of another's child, its labels and annotations included, with a finalizer or without."""
+    for raw in mallory.pick(mallory.others(), number):
+        claimed = {names.ANNOTATION_REQUIRES: "a/1,b/1,c/1,d/1"} if other % 5 == 0 else {}
+        metadata = {
+            "labels": dict(invariants.labels_of(raw)),
+            "annotations": {**invariants.annotations_of(raw), **claimed},
+            "finalizers": [FINALIZER] if other % 2 else [],
+        }
+        fields = {key: raw[key] for key in ("spec", "data") if key in raw}
+        name = mallory.next_name("forged") if other % 3 else raw["metadata"]["name"]
+        mallory.create(raw["apiVersion"], raw["kind"], name, metadata=metadata, **fields)
+
+
+def forge_revision(mallory: Mallory, number: int, other: int) -> None:
+    """A revision of another's Stack, or an own one with other contents."""
+    owners = [raw for raw in mallory.server.list_all(REVISION) if other % 2 or is_hostile(raw)]
+    for raw in mallory.pick(owners, number):
+        claimed = ("1", "2", "3", "77", str(2**63 - 1), NINES, "-1", "")[(number + other) % 8]
+        annotations = {**invariants.annotations_of(raw), names.ANNOTATION_REVISION: claimed}
+        metadata = {
+            "labels": dict(invariants.labels_of(raw)),
+            "annotations": annotations,
+            "ownerReferences": raw["metadata"].get("ownerReferences", []),
+        }
+        name = mallory.next_name("forged") if other % 3 else raw["metadata"]["name"]
+        if is_hostile(raw) and not other % 3:
+            mallory.server.delete(REVISION, NAMESPACE, name)
+        data = {"template": SPECS["quiet"]["template"], "parameters": {"stolen": True}}
+        mallory.create("apps/v1", "ControllerRevision", name, metadata=metadata, revision=1, data=data)
+
+
+def mark(mallory: Mallory, number: int, other: int) -> None:
+    """A HealthMark on nothing, on itself, or on another's Stack."""
+    target = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nothing"}
+    places = (("shop", "a"), ("nobody", "x"), ("stack-1", "r/s/t"), ("stack-1", "r0"))
+    named: list[Object] = [{"stackName": stack, "resource": resource} for stack, resource in places]
+    said = [*named, {"target": target}][number % (len(named) + 1)]
+    spec = {**said, "markUnhealthy": other % 2 == 0, "reason": TEXTS[other % len(TEXTS)] or "x"}
+    mallory.create(MARK.api_version, MARK.name, mallory.next_name("mark"), spec=spec)
+
+
+def write_source(mallory: Mallory, number: int, other: int) -> None:
+    """A source that its Stacks read says something else."""
+    name = f"source-{number % 3}"
+    data = {"n": ("7", "!!int tagsecret99", "[" * 400, "0x_", "&a [*a]", NINES, "{}")[other % 7]}
+    live = mallory.server.find(CONFIG_MAP, NAMESPACE, name)
+    if live is None:
+        mallory.create("v1", "ConfigMap", name, data=data)
+    else:
+        mallory.server.replace({**live, "data": data}, manager=MANAGER)
+
+
+ACTS: Mapping[str, Act] = {
+    "write-stack": write_stack,
+    "delete": delete_something,
+    "patch-status": patch_status,
+    "annotate-child": annotate_child,
+    "label-child": label_child,
+    "annotate-stack": annotate_stack,
+    "forge-child": forge_child,
+    "forge-revision": forge_revision,
+    "mark": mark,
+    "write-source": write_source,
+}
+
+acts = strategies.builds(
+    Deed, act=strategies.sampled_from(tuple(ACTS)), number=strategies.integers(0, 99), other=strategies.integers(0, 7)
+)

@@ -1,0 +1,118 @@
+"""How long ordinary Stacks take from an edit to Ready, in virtual time, alone or beside a hostile tenant.
+
+The same seed gives the same edits at the same moments in both runs. Requests are served in a line, as a real server
+with few processors does, so that whoever sends more makes others wait unless shares are fair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.checks import expectations, invariants
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.server.request_queue import Desk
+from support.stateful import hostile_tenant
+from support.stateful.hostile_tenant import Deed, Mallory
+from support.stories.world import Address
+
+STACKS = 20
+EDITS = 150
+CONCURRENCY = 8
+PLACES = 4
+SERVICE = 0.01
+"""Seconds for which the fake server works on each request."""
+BETWEEN = 0.4
+"""Seconds between two edits, on average."""
+ACTS = 3
+"""Hostile acts to an ordinary edit, on average."""
+PATIENCE = 120.0
+"""Seconds in which the last edit must be Ready."""
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """By Stack and generation when it was asked for; what it took once it is Ready."""
+
+    begun: dict[tuple[str, int], float] = field(default_factory=dict)
+    took: list[float] = field(default_factory=list)
+    asked: dict[tuple[str, str], float] = field(default_factory=dict)
+    """By Stack and value when it was asked for."""
+    applied: list[float] = field(default_factory=list)
+    """What it took until the last object had the value."""
+
+    def on_change(self, kind: Kind, _before: Object | None, after: Object | None) -> None:
+        """The server's watcher."""
+        if kind == fake_kinds.CONFIG_MAP.kind and after is not None and not hostile_tenant.is_hostile(after):
+            labels = invariants.labels_of(after)
+            if labels.get("hearth.dev/resource") == "r3":
+                begun = self.asked.pop((labels["hearth.dev/stack"], after["data"]["v"]), None)
+                if begun is not None:
+                    self.applied.append(asyncio.get_running_loop().time() - begun)
+        if kind != fake_kinds.STACK.kind or after is None or hostile_tenant.is_hostile(after):
+            return
+        status, now = expectations.status_of(after), asyncio.get_running_loop().time()
+        name, generation = after["metadata"]["name"], after["metadata"]["generation"]
+        if status.get("observedGeneration") == generation and str(status.get("phase")).endswith("Complete"):
+            done = [each for each in self.begun if each[0] == name and each[1] <= generation]
+            self.took += [now - self.begun.pop(each) for each in done]
+        elif status.get("observedGeneration") != generation:
+            self.begun.setdefault((name, generation), now)
+            self.asked.setdefault((name, after["spec"]["template"]["resources"]["r0"]["manifest"]["data"]["v"]), now)
+
+
+def make_spec(value: int) -> Object:
+    """Four objects, each made of the one before."""
+    data = [{"v": f"v{value}"}, *({"v": f"${{r{n}.data.v}}"} for n in range(3))]
+    return hostile_tenant.spec_of({f"r{n}": hostile_tenant.config(data=each) for n, each in enumerate(data)})
+
+
+def measure(seed: int, *, is_attacked: bool) -> Stopwatch:
+    """Seconds from each edit of an ordinary Stack until it is Ready."""
+    watch = Stopwatch()
+
+    async def live(world: FakeWorld) -> None:
+        world.concurrency = CONCURRENCY
+        await world.start_controller()
+        for each in world.controllers:
+            each.wire.desk = Desk(places=PLACES, seconds=SERVICE)
+        world.server.watchers.append(watch.on_change)
+        attacking = asyncio.ensure_future(attack(world, seed)) if is_attacked else None
+        await edit(world, random.Random(seed))
+        if attacking is not None:
+            attacking.cancel()
+        async with asyncio.timeout(PATIENCE):
+            while watch.begun:  # noqa: ASYNC110 -- in virtual time
+                await asyncio.sleep(0.1)
+
+    fake_world.run_shared(live)
+    return watch
+
+
+async def edit(world: FakeWorld, chance: random.Random) -> None:
+    """Create the Stacks and edit them at random moments."""
+    for number in range(STACKS + EDITS):
+        await asyncio.sleep(chance.expovariate(1 / BETWEEN))
+        name = f"shop-{number if number < STACKS else chance.randrange(STACKS)}"
+        address = Address(api_version=hostile_tenant.STACK_VERSION, kind="Stack", namespace="default", name=name)
+        if number < STACKS:
+            metadata = {"name": name, "namespace": "default"}
+            manifest = {"apiVersion": hostile_tenant.STACK_VERSION, "kind": "Stack", "metadata": metadata}
+            await world.user.create({**manifest, "spec": make_spec(number)})
+        else:
+            await world.user.replace_spec(address, make_spec(number))
+
+
+async def attack(world: FakeWorld, seed: int) -> None:
+    """One hostile act after the other, half of them Stacks."""
+    hostile, chance = Mallory(world.server), random.Random(f"hostile {seed}")
+    hostile.settle()
+    while True:
+        await asyncio.sleep(chance.expovariate(ACTS / BETWEEN))
+        act = "write-stack" if chance.random() < 0.5 else chance.choice(sorted(hostile_tenant.ACTS))
+        hostile.do(Deed(act=act, number=chance.randrange(100), other=chance.randrange(8)))

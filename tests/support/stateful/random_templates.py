@@ -1,0 +1,285 @@
+"""Random templates as values that are easily changed at random: drafts of resources, and edits of them.
+
+Every draft makes a template without mistakes. Knows the words of templates; must not know of worlds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hypothesis import strategies
+
+from hearth.model.child import Object
+from support.stories import probe_controller
+
+NAMES = tuple("abcdefgh")
+CLAIM = "PersistentVolumeClaim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """One resource is used by another."""
+
+    name: str
+    by_name: bool = False
+    """Whether the name of its object is used, else its value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """One resource."""
+
+    kind: str = "probe"
+    """`probe`, `config` or `claim`."""
+    value: int = 1
+    uses: tuple[Use, ...] = ()
+    after: tuple[str, ...] = ()
+    """Its `dependsOn`."""
+    locked: int = 0
+    """A value that cannot be changed in place; 0: none."""
+    ready_after: int = 0
+    delete_after: int = 0
+    fails: bool = False
+    policy: str = ""
+    """Its `updatePolicy.replace`; "": as usual."""
+
+    @property
+    def needs(self) -> set[str]:
+        """What must be ready before."""
+        return {use.name for use in self.uses} | set(self.after)
+
+
+Drafts: TypeAlias = Mapping[str, Draft]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One change of a template; numbers choose among what there is, so that each fits any template."""
+
+    what: str
+    at: int = 0
+    other: int = 0
+    number: int = 0
+
+
+def tidy(drafts: Drafts) -> dict[str, Draft]:
+    """The drafts without what leads nowhere, or in a circle; what a resource uses first counts more."""
+    kept: dict[str, Draft] = {}
+    reached: dict[str, set[str]] = {name: set() for name in drafts}
+
+    def may_need(name: str, needed: str) -> bool:
+        if needed not in drafts or needed == name or name in reached[needed]:
+            return False
+        gained = {needed, *reached[needed]}
+        for each, seen in reached.items():
+            if each == name or name in seen:
+                seen.update(gained)
+        return True
+
+    for name, draft in drafts.items():
+        uses = tuple(use for use in draft.uses if may_need(name, use.name))
+        after = tuple(needed for needed in draft.after if may_need(name, needed))
+        kept[name] = dataclasses.replace(draft, uses=uses, after=after)
+    return kept
+
+
+# ------------------------------------------------------------ templates
+
+
+def make_template(drafts: Drafts) -> Object:
+    """The template of these resources."""
+    return {"resources": {name: make_resource(name, drafts) for name in drafts}}
+
+
+def make_resource(name: str, drafts: Drafts) -> Object:
+    """One resource as a template states it."""
+    draft = drafts[name]
+    made: Object = {"manifest": MANIFESTS[draft.kind](draft, [refer(use, drafts) for use in draft.uses])}
+    if draft.after:
+        made["dependsOn"] = list(draft.after)
+    if draft.policy:
+        made["updatePolicy"] = {"replace": draft.policy}
+    return made
+
+
+def refer(use: Use, drafts: Drafts) -> str:
+    """The expression by which it is used."""
+    paths = {"probe": "status.value", "config": "data.v", "claim": "metadata.name"}
+    return f"${{{use.name}.{'metadata.name' if use.by_name else paths[drafts[use.name].kind]}}}"
+
+
+def make_probe(draft: Draft, references: list[str]) -> Object:
+    """The manifest of a probe."""
+    spec: Object = {"value": draft.value}
+    if references:
+        spec["value"], *rest = references
+        spec["other"] = " ".join([str(draft.value), *rest])
+    if draft.locked:
+        spec["replaceValue"] = draft.locked
+    if draft.ready_after:
+        spec["readyAfter"] = draft.ready_after
+    if draft.fails:
+        spec["fails"] = "as told"
+    if draft.delete_after:
+        spec["deleteAfter"] = draft.delete_after
+    return probe_controller.manifest(spec)
+
+
+def make_config(draft: Draft, references: list[str]) -> Object:
+    """The manifest of a ConfigMap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": " ".join([f"v{draft.value}", *references])}}
+
+
+def make_claim(draft: Draft, references: list[str]) -> Object:
+    """The manifest of a claim, whose object holds data."""
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": f"class{draft.locked}",
+        "resources": {"requests": {"storage": f"{draft.value}Gi"}},
+    }
+    metadata = {"annotations": {"uses": " ".join(["these", *references])}}
+    return {"apiVersion": "v1", "kind": CLAIM, "metadata": metadata, "spec": spec}
+
+
+MANIFESTS: Mapping[str, Callable[[Draft, list[str]], Object]] = {
+    "probe": make_probe,
+    "config": make_config,
+    "claim": make_claim,
+}
+
+
+# ------------------------------------------------------------ edits
+
+
+def edit(drafts: Drafts, change: Edit) -> dict[str, Draft]:
+    """The drafts after one change."""
+    changed = EDITS[change.what](dict(drafts), change)
+    return tidy(changed)
+
+
+def _add(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
+    free = [name for name in NAMES if name not in drafts]
+    if not free:
+        return drafts
+    names = sorted(drafts)
+    kind = ("probe", "probe", "probe", "config", "claim")[change.number % 5]
+    uses = (Use(name=names[change.other % len(names)], by_name=change.number % 2 == 0),) if names else ()
+    draft = Draft(
+        kind=kind, value=change.number + 1, uses=uses if change.at % 3 else (), ready_after=change.number % 4 * 3
+    )
+    return {**drafts, free[change.at % len(free)]: draft}
+
+
+def _remove(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
+    doomed = _find(drafts, change.at)
+    return {name: draft for name, draft in drafts.items() if name != doomed}
+
+
+def _rename(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
+    free = [name for name in NAMES if name not in drafts]
+    old = _find(drafts, change.at)
+    if not free or old is None:
+        return drafts
+    new = free[change.other % len(free)]
+
+    def call(name: str) -> str:
+        return new if name == old else name
+
+    return {
+        call(name): dataclasses.replace(
+            draft,
+            uses=tuple(dataclasses.replace(use, name=call(use.name)) for use in draft.uses),
+            after=tuple(call(each) for each in draft.after),
+        )
+        for name, draft in drafts.items()
+    }
+
+
+def _invert(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
+    """A dependency is turned round."""
+    pairs = [(name, use) for name, draft in sorted(drafts.items()) for use in draft.uses]
+    if not pairs:
+        return drafts
+    name, use = pairs[change.at % len(pairs)]
+    user, used = drafts[name], drafts[use.name]
+    kept = tuple(each for each in user.uses if each.name != use.name)
+    after = tuple(each for each in user.after if each != use.name)
+    turned = dataclasses.replace(used, uses=(dataclasses.replace(use, name=name), *used.uses))
+    return {**drafts, name: dataclasses.replace(user, uses=kept, after=after), use.name: turned}
+
+
+def _use(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
+    """One resource uses another from now on."""
+    user, used = _find(drafts, change.at), _find(drafts, change.other)
+    if user is None or used is None or user == used or used in {use.name for use in drafts[user].uses}:
+        return drafts
+    use = Use(name=used, by_name=change.number % 2 == 0)
+    return {**drafts, user: dataclasses.replace(drafts[user], uses=(*drafts[user].uses, use)[-2:])}
+
+
+def _follow(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
+    """One resource comes after another from now on, without using it."""
+    user, used = _find(drafts, change.at), _find(drafts, change.other)
+    if user is None or used is None or user == used:
+        return drafts
+    return {**drafts, user: dataclasses.replace(drafts[user], after=(used,))}
+
+
+def _drop(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
+    """One resource needs nothing any more."""
+    name = _find(drafts, change.at)
+    return drafts if name is None else {**drafts, name: dataclasses.replace(drafts[name], uses=(), after=())}
+
+
+def _set(field: str, choose: Callable[[int], Any]) -> Callable[[dict[str, Draft], Edit], dict[str, Draft]]:
+    def change_it(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
+        name = _find(drafts, change.at)
+        if name is None:
+            return drafts
+        return {**drafts, name: dataclasses.replace(drafts[name], **{field: choose(change.number)})}
+
+    return change_it
+
+
+def _find(drafts: dict[str, Draft], number: int) -> str | None:
+    names = sorted(drafts)
+    return names[number % len(names)] if names else None
+
+
+EDITS: Mapping[str, Callable[[dict[str, Draft], Edit], dict[str, Draft]]] = {
+    "value": _set("value", lambda number: number + 1),
+    "add": _add,
+    "remove": _remove,
+    "rename": _rename,
+    "invert": _invert,
+    "use": _use,
+    "follow": _follow,
+    "drop": _drop,
+    "fails": _set("fails", lambda number: number % 2 == 1),
+    "heal": _set("fails", lambda number: False),
+    "locked": _set("locked", lambda number: number % 4),
+    "policy": _set("policy", lambda number: ("CreateFirst", "", "DeleteFirst", "CreateFirst")[number % 4]),
+    "readyAfter": _set("ready_after", lambda number: number % 4 * 5),
+    "deleteAfter": _set("delete_after", lambda number: number % 2 * 4),
+    "kind": _set("kind", lambda number: ("probe", "config", "claim")[number % 3]),
+}
+
+SMALL = strategies.integers(0, 7)
+edits = strategies.builds(Edit, what=strategies.sampled_from(tuple(EDITS)), at=SMALL, other=SMALL, number=SMALL)
+changes = strategies.lists(edits, min_size=1, max_size=3)
+
+
+def build(growth: list[Edit]) -> dict[str, Draft]:
+    """The drafts that come of these edits of nothing."""
+    drafts: dict[str, Draft] = {}
+    for each in growth:
+        drafts = edit(drafts, each)
+    return drafts
+
+
+beginnings = strategies.lists(
+    strategies.builds(Edit, what=strategies.just("add"), at=SMALL, other=SMALL, number=SMALL), min_size=1, max_size=8
+).map(build)

@@ -1,0 +1,406 @@
+"""One Stack in a fake world that stands still between two calls, with a user who does anything at any moment.
+
+Keeps the model beside the world and compares both whenever nothing moves any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import yaml
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support import virtual_time
+from support.checks import expectations, invariants
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds, request_faults
+from support.stateful import hostile_tenant, model_comparison, random_templates, target_model
+from support.stateful.hostile_tenant import Deed, Mallory
+from support.stateful.random_templates import Drafts
+from support.stateful.target_model import Circumstances, Mind
+from support.stories.world import Address
+
+Result = TypeVar("Result")
+
+PATIENCE = 900.0
+"""Virtual seconds in which everything that is going to be well is: the longest backoff thrice over."""
+LONG = 700.0
+"""Virtual seconds in which anything that is repeated would be seen: the longest backoff twice over."""
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+MOST_FAULTS = 3
+"""Refusals between two rests: with more of them a resource might use up its attempts."""
+
+MOST_MINDS = 200
+"""Possible states of mind with which the model goes on; with more of them it would know next to nothing, slowly."""
+
+
+class Disagreement(AssertionError):
+    """The world is not as the model says, or something happened that must never happen."""
+
+
+@dataclass(slots=True)
+class Since:
+    """What happened since the Stack was found at rest."""
+
+    edits: int = 0
+    others: int = 0
+    """Everything else that can cause a write."""
+    faults: int = 0
+    is_clean: bool = False
+    """Whether that rest was a complete one."""
+    requests: int = 0
+    """How many there had been."""
+    is_retried: bool = False
+
+
+@dataclass(slots=True)
+class Ordered:
+    """What the user wants, as last said."""
+
+    drafts: Drafts
+    rollback: dict[str, Any] = field(default_factory=dict)
+    is_paused: bool = False
+    mistake: str = ""
+
+    def make_spec(self) -> Object:
+        """As a Stack's spec."""
+        template = random_templates.make_template(self.drafts)
+        if self.mistake:
+            template["resources"]["wrong"] = {
+                "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": self.mistake}}
+            }
+        spec: Object = {"template": template}
+        if self.rollback:
+            spec["rollback"] = dict(self.rollback)
+        if self.is_paused:
+            spec["paused"] = True
+        return spec
+
+
+class Session:
+    """The world, the model, and what was done."""
+
+    def __init__(self, *, delay: float | None, is_attacked: bool = False) -> None:
+        """delay: seconds that events travel; None: as usual. is_attacked: whether there is a hostile tenant besides."""
+        self._closing = contextlib.ExitStack()
+        self.mistakes = self._closing.enter_context(fake_world.diary())
+        self._loop = virtual_time.VirtualLoop()
+        asyncio.set_event_loop(self._loop)
+        self._closing.callback(self._close_loop)
+        self.told: list[Object] = []
+        """What was done, as the steps of a story."""
+        self.ordered = Ordered(drafts={})
+        self._tokens = 0
+        self.is_deleting = False
+        self.minds: set[Mind] = {Mind()}
+        self.since = Since()
+        self.uid = ""
+        self.mallory: Mallory | None = None
+        self.run(self._begin(delay, is_attacked=is_attacked))
+
+    async def _begin(self, delay: float | None, *, is_attacked: bool) -> None:
+        self.world = FakeWorld(is_shared=is_attacked)
+        if is_attacked:
+            self.mallory = Mallory(self.world.server)
+            self.mallory.settle()
+        self.world.server.watchers.append(self._bind)
+        self.world.event_delay = delay
+        await self.world.start_controller()
+
+    def _bind(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """Plays whoever binds claims."""
+        if (
+            kind.name != random_templates.CLAIM
+            or after is None
+            or "status" in after
+            or "deletionTimestamp" in after["metadata"]
+        ):
+            return
+        self._loop.call_later(0.01, self._bind_now, after, context=contextvars.Context())
+
+    def _bind_now(self, raw: Object) -> None:
+        metadata = raw["metadata"]
+        server, kind = self.world.server, self.world.server.find_kind(raw)
+        live = server.find(kind, metadata["namespace"], metadata["name"])
+        if live is not None and live["metadata"]["uid"] == metadata["uid"]:
+            server.patch_status(kind, metadata["namespace"], metadata["name"], {"phase": "Bound"}, manager="binder")
+
+    def _close_loop(self) -> None:
+        virtual_time.cancel_all(self._loop)
+        asyncio.set_event_loop(None)
+        self._loop.close()
+
+    def close(self) -> None:
+        """End everything."""
+        self._closing.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Let the world go on until this is done."""
+        return self._loop.run_until_complete(coroutine)
+
+    # ------------------------------------------------------------ the user
+
+    def tell(self, **step: Any) -> None:
+        """Note a step, in the words of stories as far as they have one for it."""
+        self.told.append(step)
+
+    def find_stack(self) -> Object | None:
+        """The Stack as it is."""
+        found = self.world.server.find(fake_kinds.STACK.kind, STACK.namespace, STACK.name)
+        return found if found is not None and found["metadata"]["uid"] == self.uid else None
+
+    def children(self) -> list[Object]:
+        """Every object of the Stack, by name."""
+        found = [
+            raw
+            for kind, raw in self.world.server.everything()
+            if kind != fake_kinds.CONTROLLER_REVISION.kind and invariants.whose(raw)[0] == self.uid != ""
+            if not hostile_tenant.is_hostile(raw)
+        ]
+        return sorted(found, key=lambda raw: str(raw["metadata"]["name"]))
+
+    def revisions(self) -> dict[int, str]:
+        """By number the definitions that are kept."""
+        return {
+            int(raw["metadata"]["annotations"][names.ANNOTATION_REVISION]): model_comparison.key_of(
+                raw["data"]["template"]
+            )
+            for raw in self.world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
+            if raw["metadata"]["labels"][names.LABEL_STACK_UID] == self.uid and not hostile_tenant.is_hostile(raw)
+        }
+
+    def create(self, ordered: Ordered) -> None:
+        """Create the Stack."""
+        self.ordered, self.is_deleting, self.minds, self.since = ordered, False, {Mind()}, Since()
+        spec = ordered.make_spec()
+        self.tell(apply=spec)
+        metadata = {"name": STACK.name, "namespace": STACK.namespace}
+        manifest = {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
+        self.uid = self.run(self.world.user.create(manifest))["metadata"]["uid"]
+
+    def say(self) -> None:
+        """Replace the spec by what is ordered now."""
+        self.minds = target_model.spread(self.minds, self.circumstances())
+        if len(self.minds) > MOST_MINDS:
+            self.rest()
+        self.since.edits += 1
+        spec = self.ordered.make_spec()
+        self.tell(apply=spec)
+        self.run(self.world.user.replace_spec(STACK, spec))
+
+    def annotate(self, verb: str) -> None:
+        """Give an order by an annotation."""
+        self.since.others += 1
+        self.since.is_retried |= verb == names.VERB_RETRY
+        self._tokens += 1
+        annotations = {verb: str(self._tokens)}
+        self.tell(annotate=annotations)
+        self.run(self.world.user.patch(STACK, {"metadata": {"annotations": annotations}}))
+
+    def delete(self) -> None:
+        """Delete the Stack."""
+        self.is_deleting = True
+        self.tell(**{"delete-stack": None})
+        self.run(self.world.user.delete(STACK))
+
+    def find_child(self, number: int) -> Object | None:
+        """Some child that nobody deletes."""
+        found = [raw for raw in self.children() if "deletionTimestamp" not in raw["metadata"]]
+        return found[number % len(found)] if found else None
+
+    def tamper(self, number: int, value: int) -> None:
+        """Change a child behind the operator's back."""
+        found = self.find_child(number)
+        if found is None or found["kind"] == random_templates.CLAIM:
+            return
+        self.since.others += 1
+        patch = {"spec": {"other": f"x{value}"}} if found["kind"] == "Probe" else {"data": {"v": f"x{value}"}}
+        self.tell(tamper={"object": found["metadata"]["name"], "set": patch})
+        self.run(self.world.user.patch(Address.of(found), patch))
+
+    def delete_child(self, number: int) -> None:
+        """Delete one behind its back."""
+        found = self.find_child(number)
+        if found is None:
+            return
+        self.since.others += 1
+        self.tell(**{"delete-object": found["metadata"]["name"]})
+        self.run(self.world.user.delete(Address.of(found)))
+
+    def crash(self, delay: float | None) -> None:
+        """Kill the operator, and start another."""
+        self.since.others += 1
+        self.tell(**{"restart-controller": delay})
+        self.world.event_delay = delay
+        self.run(self._restart())
+
+    async def _restart(self) -> None:
+        await self.world.kill_controller()
+        await self.world.start_controller()
+
+    def disturb(self, writes: int, how: str) -> None:
+        """Let something happen at one of the next writes."""
+        self.since.others += 1
+        self.tell(disturb=f"{how} at write {writes} from now")
+        planned = request_faults.Interruption(write=self.world.traffic.writes + writes, how=how)
+        self.world.traffic.interruption = planned
+
+    def refuse(self, word: str, times: int) -> None:
+        """Let the next writes of children be refused."""
+        if self.since.faults + times > MOST_FAULTS:
+            return
+        self.since.others += 1
+        self.since.faults += times
+        self.tell(fail={"with": word, "times": times})
+        self.world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS[word], times=times))
+
+    def attack(self, deed: Deed) -> None:
+        """Let the hostile tenant act."""
+        self.tell(attack=[deed.act, deed.number, deed.other])
+        self.run(self._attack(deed))
+
+    async def _attack(self, deed: Deed) -> None:
+        assert self.mallory is not None
+        self.mallory.do(deed)
+
+    def wait(self, seconds: float) -> None:
+        """Let a little time pass."""
+        self.tell(wait=seconds)
+        self.run(asyncio.sleep(seconds))
+
+    # ------------------------------------------------------------ judging
+
+    def circumstances(self) -> Circumstances:
+        """What the model has to know."""
+        stack = self.find_stack()
+        spec = stack["spec"] if stack is not None else {"template": {}}
+        rollback = spec.get("rollback") or {}
+        asked = target_model.Asked(
+            definition=model_comparison.key_of(spec["template"]),
+            to_revision=rollback.get("toRevision"),
+            on_failure=bool(rollback.get("onFailure")),
+            is_mistaken="wrong" in spec["template"].get("resources", {}),
+        )
+        return Circumstances(
+            asked=asked,
+            revisions=self.revisions(),
+            may_fail=model_comparison.may_fail,
+            must_fail=model_comparison.must_fail,
+            is_retried=self.since.is_retried,
+            is_paused=bool(spec.get("paused")),
+        )
+
+    def check_always(self) -> None:
+        """Nothing happened that must never happen."""
+        wrong = [*self._find_mistakes(), *self.world.witness.wrong, *self.world.oversight.wrong]
+        if wrong:
+            self.fail(wrong)
+
+    def _find_mistakes(self) -> list[str]:
+        """What the operator logged as errors, unless about what the hostile tenant did."""
+        if self.mallory is None:
+            return self.mistakes
+        marks = (*self.mallory.uids, hostile_tenant.NAMESPACE)
+        return [told for told in self.mistakes if not any(mark in told for mark in marks)]
+
+    def fail(self, wrong: list[str]) -> None:
+        """Say what was wrong, and what was done. Raises Disagreement."""
+        status = expectations.status_of(self.find_stack())
+        ready = expectations.find_condition(self.find_stack(), "Ready")
+        seen = [f"{raw['metadata']['name']}: {raw.get('spec', raw.get('data'))}" for raw in self.children()]
+        said = f"status: {status.get('phase')} {ready.get('reason')}: {ready.get('message')}; {status.get('wish')}"
+        steps = yaml.safe_dump(self.told, sort_keys=False, default_flow_style=None, width=160)
+        apart = [str(each) for each in self.world.traffic.requests_apart[-10:]]
+        events = [str(each) for each in self.world.traffic.events[-3:]]
+        raise Disagreement("\n".join([*wrong, said, *seen, *events, *apart, steps]))
+
+    def rest(self) -> None:
+        """Wait until nothing moves any more; then everything is as the model says."""
+        self.tell(rest=None)
+        try:
+            wrong = self.run(self.world.wait_rest(self._compare, patience=PATIENCE))
+        except fake_world.NeverRests as error:
+            wrong = [str(error)]
+        self.check_always()
+        if wrong:
+            self.fail(wrong)
+        self._check_costs()
+        self._check_silence()
+        self._conclude()
+        self.check_always()
+
+    async def _compare(self) -> list[str]:
+        """What is not as the model says."""
+        stack, found = self.find_stack(), self.children()
+        if self.is_deleting:
+            return model_comparison.find_left(stack, found, self.revisions())
+        if stack is None:
+            return ["the Stack is gone, and nobody deleted it"] if self.uid else []
+        possible = target_model.rest(self.minds, self.circumstances())
+        return model_comparison.find_wrong(stack, found, possible, self.revisions())
+
+    def _check_costs(self) -> None:
+        """One edit, and nothing else: one apply a resource."""
+        since, stack = self.since, self.find_stack()
+        is_whole = str(expectations.status_of(stack).get("phase")).endswith("Complete")
+        if self.is_deleting or not (since.is_clean and is_whole and since.edits <= 1 and not since.others):
+            return
+        sent = [each for each in self.world.traffic.requests[since.requests :] if not self._is_others(each)]
+        applied = Counter(request.resource for request in sent if request.verb == "apply")
+        wish = expectations.status_of(stack)["wish"]
+        most = model_comparison.count_most_applies(self.revisions(), wish["cause"])
+        wrong = [
+            f"{name} was applied {count} times for one edit" for name, count in applied.items() if count > most(name)
+        ]
+        if not since.edits and sent:
+            wrong.append(f"nothing was asked for, and these were sent: {[str(each) for each in sent]}")
+        if wrong:
+            self.fail(wrong)
+
+    def _is_others(self, request: request_faults.Request) -> bool:
+        """Whether the hostile tenant causes a request: a list of all namespaces, or the Event that tells of its forgeries."""
+        if self.mallory is None:
+            return False
+        told = any(
+            (name, reason) == (STACK.name, "UnprovenObjects") for name, _, reason, _ in self.world.traffic.events
+        )
+        is_list = request.verb == "list" and not request.namespace
+        return is_list or (told and (request.verb, request.name) == ("event", STACK.name))
+
+    def _check_silence(self) -> None:
+        """Nothing is sent any more, however long nobody does anything; not even by another operator."""
+        stack = self.find_stack()
+        if self.world.traffic.troubles or stack is None:
+            return
+        self.run(asyncio.sleep(LONG))
+        sent = len(self.world.traffic.requests)
+        self.run(asyncio.sleep(LONG))
+        later = self.world.traffic.requests[sent:]
+        if self.is_deleting:
+            # What is held back looks now and then whether its whole namespace goes.
+            later = [each for each in later if (each.verb, each.kind) != ("get", fake_kinds.NAMESPACE.kind)]
+        if later:
+            self.fail([f"at rest, and these were sent: {[str(each) for each in later[:10]]}"])
+
+    def _conclude(self) -> None:
+        """Know what the Stack follows now."""
+        stack = self.find_stack()
+        is_clean = False
+        if stack is None:
+            self.uid = ""
+        elif not self.is_deleting:
+            possible = target_model.rest(self.minds, self.circumstances())
+            self.minds = model_comparison.choose(stack, possible, self.revisions())
+            is_clean = str(stack["status"]["phase"]).endswith("Complete")
+        self.world.traffic.troubles.clear()
+        self.world.traffic.interruption = None
+        self.since = Since(is_clean=is_clean, requests=len(self.world.traffic.requests))

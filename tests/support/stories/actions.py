@@ -1,0 +1,233 @@
+"""What the words of a story's steps do to a world. One function a word.
+
+Must not look at what comes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hearth.model.child import Object
+from support.server import fake_kinds, fake_objects, request_faults
+from support.stories import probe_controller, story
+from support.stories.story import Step
+from support.stories.world import Address
+
+if TYPE_CHECKING:
+    from support.stories.story_runner import Play, StackPlayed
+
+BETWEEN_TAKINGS = 0.1
+REAL_CONTEST = 10.0
+"""Seconds; how long a contest lasts on a real server, where nobody waits for the slow answers of a long one."""
+Act: TypeAlias = "Callable[[Any, StackPlayed, Play], Awaitable[None]]"
+
+
+async def act(step: Step, stack: StackPlayed, play: Play) -> None:
+    """Do what the step says."""
+    await ACTIONS[step.action](step.what, stack, play)
+
+
+async def apply(what: Object, stack: StackPlayed, play: Play) -> None:
+    """Create the Stack, or replace its spec."""
+    stack.spec = what
+    address = play.address_of(stack.name)
+    spec = story.expand(what)
+    if await play.world.user.find(address) is not None:
+        await play.world.user.replace_spec(address, spec)
+        return
+    metadata = {"name": address.name, "namespace": address.namespace}
+    stack.uids = {}
+    await play.world.user.create(
+        {"apiVersion": address.api_version, "kind": address.kind, "metadata": metadata, "spec": spec}
+    )
+
+
+async def edit(what: Object, stack: StackPlayed, play: Play) -> None:
+    """Merge a change into the spec, in the story's short form."""
+    await apply(story.edit(stack.spec, what), stack, play)
+
+
+async def remove(what: list[str], stack: StackPlayed, play: Play) -> None:
+    """Take resources out of the template."""
+    await edit({"template": {"resources": dict.fromkeys(what)}}, stack, play)
+
+
+async def tamper(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Change fields of a child behind the operator's back."""
+    found = await play.get_child(stack, what["object"])
+    patch: Object = {}
+    for path, value in [*what.get("set", {}).items(), *((path, None) for path in what.get("unset", ()))]:
+        put(patch, path, value)
+    await play.world.user.patch(Address.of(found), patch)
+
+
+async def scale(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Set the replica count of a child by way of its scale subresource."""
+    found = await play.get_child(stack, what["object"])
+    await play.world.user.scale(Address.of(found), what["replicas"], manager=what.get("as", "keda"))
+
+
+async def contend(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Take fields of a child ten times a second, as often as somebody took them back; on a real server for a moment."""
+    address = Address.of(await play.get_child(stack, what["object"]))
+    patch: Object = {}
+    for path, value in what["set"].items():
+        put(patch, path, value)
+    seconds = story.parse_duration(what["for"])
+    for _ in range(int((seconds if play.world.has_virtual_time else min(seconds, REAL_CONTEST)) / BETWEEN_TAKINGS)):
+        live = await play.world.user.find(address) or {}
+        if fake_objects.merge_patch(live, patch) != live:
+            await play.world.user.patch(address, patch)
+        await asyncio.sleep(BETWEEN_TAKINGS)
+
+
+async def delete_object(what: str, stack: StackPlayed, play: Play) -> None:
+    """Delete a child behind the operator's back."""
+    await play.world.user.delete(Address.of(await play.get_child(stack, what)))
+
+
+async def delete_stack(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Delete the Stack."""
+    await play.world.user.delete(play.address_of(stack.name))
+
+
+async def fail(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Let the operator's next writes of a resource be refused."""
+    play.world.traffic.troubles.append(
+        request_faults.Trouble(
+            refusal=request_faults.REFUSALS[what["with"]],
+            resource=what.get("resource"),
+            kind=what.get("kind"),
+            times=what.get("times"),
+            verbs=frozenset(what.get("verbs", request_faults.CHILD_WRITES)),
+        )
+    )
+
+
+async def recover(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Refuse nothing any more."""
+    play.world.traffic.troubles.clear()
+
+
+async def deny(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Take rights away from the operator's account."""
+    play.world.traffic.denied.update((verb, what["kind"]) for verb in what["verbs"])
+
+
+async def grant(what: str, stack: StackPlayed, play: Play) -> None:
+    """Give it all rights again, by a RoleBinding of that name."""
+    play.world.traffic.denied.clear()
+    role = {"apiGroup": fake_kinds.ROLE_BINDING.kind.group, "kind": "ClusterRole", "name": "admin"}
+    manifest = {"apiVersion": fake_kinds.ROLE_BINDING.kind.api_version, "kind": "RoleBinding", "roleRef": role}
+    await create_object({**manifest, "metadata": {"name": what}}, stack, play)
+
+
+async def restart_controller(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Kill the operator and start it again."""
+    await play.world.kill_controller()
+    await play.world.start_controller()
+
+
+async def stop_controller(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Kill the operator."""
+    await play.world.kill_controller()
+
+
+async def start_controller(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Start it."""
+    await play.world.start_controller()
+
+
+async def wait(what: str, stack: StackPlayed, play: Play) -> None:
+    """Let time pass: `30s`, `5m`."""
+    await play.world.wait(story.parse_duration(what))
+
+
+async def create_kind(what: str, stack: StackPlayed, play: Play) -> None:
+    """Install the CustomResourceDefinition of a kind that is a Probe by another name."""
+    made = await play.world.user.create(probe_controller.definition(what))
+    play.others.append(Address.of(made))
+
+
+async def delete_kind(what: str, stack: StackPlayed, play: Play) -> None:
+    """Take it away again, with all its objects."""
+    await play.world.user.delete(Address.of(probe_controller.definition(what)))
+
+
+async def create_object(what: Object, stack: StackPlayed, play: Play) -> None:
+    """Create an object that belongs to somebody else."""
+    made = await play.world.user.create({**what, "metadata": {"namespace": play.world.namespace, **what["metadata"]}})
+    play.others.append(Address.of(made))
+
+
+async def delete_other(what: str, stack: StackPlayed, play: Play) -> None:
+    """Delete an object that is nobody's child: `v1/ConfigMap/name`."""
+    await play.world.user.delete(play.parse_address(what))
+
+
+async def change_other(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Change fields of an object that is nobody's child."""
+    patch: Object = {}
+    for path, value in what["set"].items():
+        put(patch, path, value)
+    await play.world.user.patch(play.parse_address(what["object"]), patch)
+
+
+async def delete_revisions(what: Any, stack: StackPlayed, play: Play) -> None:
+    """Delete everything that is kept of the Stack's definitions."""
+    for raw in await play.world.user.find_revisions(stack.uid):
+        await play.world.user.delete(Address.of({"apiVersion": "apps/v1", "kind": "ControllerRevision", **raw}))
+
+
+async def annotate(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Annotate the Stack, as kubectl annotate does; null takes away."""
+    await play.world.user.patch(play.address_of(stack.name), {"metadata": {"annotations": dict(what)}})
+
+
+async def hold_events(what: str, stack: StackPlayed, play: Play) -> None:
+    """Let the operator hear nothing about objects of a kind."""
+    play.world.hold_events(what)
+
+
+async def release_events(what: str, stack: StackPlayed, play: Play) -> None:
+    """Let it hear all of that now."""
+    play.world.release_events(what)
+
+
+ACTIONS: Mapping[str, Act] = {
+    "apply": apply,
+    "edit": edit,
+    "remove": remove,
+    "tamper": tamper,
+    "scale": scale,
+    "contend": contend,
+    "delete-object": delete_object,
+    "delete-stack": delete_stack,
+    "fail": fail,
+    "recover": recover,
+    "deny": deny,
+    "grant": grant,
+    "restart-controller": restart_controller,
+    "stop-controller": stop_controller,
+    "start-controller": start_controller,
+    "wait": wait,
+    "create-kind": create_kind,
+    "delete-kind": delete_kind,
+    "create-object": create_object,
+    "delete-other": delete_other,
+    "change-other": change_other,
+    "delete-revisions": delete_revisions,
+    "annotate": annotate,
+    "hold-events": hold_events,
+    "release-events": release_events,
+}
+
+
+def put(patch: Object, path: str, value: Any) -> None:
+    r"""Put a value at a dotted path; a dot within a key is written as `\.`."""
+    *way, last = [key.replace("\0", ".") for key in path.replace("\\.", "\0").split(".")]
+    for key in way:
+        patch = patch.setdefault(key, {})
+    patch[last] = value

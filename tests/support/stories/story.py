@@ -1,0 +1,181 @@
+"""A story as a value: the format of tests/stories/*.yaml, read and checked. tests/stories/README.md describes it.
+
+Must not know of any world.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hearth.model.child import Object
+from support.stories import deployment_controller, probe_controller
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""In C where it was built so: every process of a test run reads all stories."""
+FOLDER = Path(__file__).parents[2] / "stories"
+STACK_NAME = "shop"
+EXPECTATIONS = frozenset(
+    {"phase", "ready", "reconciling", "stalled", "reason", "message", "problems", "summary", "revision", "outputs"}
+    | {"exist", "objects", "same", "new", "gone", "others", "requests", "events", "stack", "nothing-left", "conditions"}
+    | {"counts"}
+)
+ACTIONS = frozenset(
+    {"apply", "edit", "remove", "tamper", "delete-object", "delete-stack", "fail", "recover", "restart-controller"}
+    | {
+        "scale",
+        "contend",
+        "deny",
+        "grant",
+        "stop-controller",
+        "start-controller",
+        "wait",
+        "create-kind",
+        "delete-kind",
+        "create-object",
+        "delete-other",
+        "change-other",
+        "delete-revisions",
+        "annotate",
+        "hold-events",
+        "release-events",
+    }
+)
+WORDS = frozenset({"stack", "expect", "until", "patience"})
+DURATION = re.compile(r"(\d+)(s|m)")
+KIND = re.compile(r"\b[A-Z][A-Za-z]+\b")
+SHORT_FORMS = {"probe": "Probe", "latecomer": "Latecomer", "config": "ConfigMap", "deployment": "Deployment"}
+SECONDS = {"s": 1, "m": 60}
+
+
+class BadStory(ValueError):
+    """A story file says something that the format does not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a user does, and what is seen then."""
+
+    action: str
+    what: Any
+    """What the file says of the action."""
+    stack: str
+    """The name of the Stack that it is about."""
+    until: Mapping[str, Any] | None = None
+    """Go on as soon as this is seen, in the middle of whatever is going on; None: when nothing moves any more."""
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    patience: float = 0.0
+    """Seconds that it may take beyond the moment when nothing moves any more: where a retry has to come round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """One file."""
+
+    title: str
+    slug: str
+    """The file's name."""
+    steps: tuple[Step, ...]
+    kinds: frozenset[str] = frozenset()
+    """The names of all kinds whose objects can come into it, and maybe others."""
+    needs: frozenset[str] = frozenset()
+    """`fake`: played on the fake cluster alone, `whole`: by one operator for all Stacks, as the file says why."""
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The names of all Stacks in it, in order."""
+        return tuple(dict.fromkeys(step.stack for step in self.steps))
+
+
+@functools.cache
+def load_all(folder: Path = FOLDER) -> tuple[Story, ...]:
+    """Every story, by the names of the files."""
+    return tuple(load(path) for path in sorted(folder.glob("*.yaml")))
+
+
+def load(path: Path) -> Story:
+    """One story. Raises BadStory."""
+    text = path.read_text()
+    raw = yaml.load(text, Loader=LOADER)  # noqa: S506 -- it is the safe one
+    unknown = raw.keys() - {"story", "steps", "why", "only"}
+    if unknown or not raw.get("steps"):
+        raise BadStory(f"{path.name}: unknown keys {sorted(unknown)}, or no steps")
+    steps = tuple(parse_step(step, where=f"{path.name}, step {number}") for number, step in enumerate(raw["steps"], 1))
+    return Story(
+        title=raw["story"], slug=path.stem, steps=steps, kinds=find_kinds(text), needs=frozenset(raw.get("only", ()))
+    )
+
+
+def find_kinds(text: str) -> frozenset[str]:
+    """Every word of a story that may be a kind, and the kinds of its short forms."""
+    return frozenset(KIND.findall(text)) | {kind for word, kind in SHORT_FORMS.items() if word in text}
+
+
+def parse_step(raw: Mapping[str, Any], *, where: str) -> Step:
+    """One step. Raises BadStory."""
+    actions = raw.keys() - WORDS
+    if len(actions) != 1 or not actions <= ACTIONS:
+        raise BadStory(f"{where}: needs exactly one action of {sorted(ACTIONS)}, found {sorted(actions)}")
+    for part in ("expect", "until"):
+        unknown = (raw.get(part) or {}).keys() - EXPECTATIONS
+        if unknown:
+            raise BadStory(f"{where}: unknown expectations {sorted(unknown)}; known are {sorted(EXPECTATIONS)}")
+    action = actions.pop()
+    return Step(
+        action=action,
+        what=raw[action],
+        stack=raw.get("stack", STACK_NAME),
+        until=raw.get("until"),
+        expect=raw.get("expect") or {},
+        patience=parse_duration(raw.get("patience", "0s")),
+    )
+
+
+def parse_duration(text: str) -> float:
+    """The seconds that `30s` or `5m` means. Raises BadStory."""
+    found = DURATION.fullmatch(text)
+    if found is None:
+        raise BadStory(f"{text!r} is no duration such as 30s or 5m")
+    return int(found[1]) * SECONDS[found[2]]
+
+
+def expand(spec: Mapping[str, Any]) -> Object:
+    """A Stack's spec with the short forms of manifests written out."""
+    if "template" not in spec:
+        return dict(spec)
+    resources = spec["template"].get("resources") or {}
+    expanded = {name: expand_resource(name, resource) for name, resource in resources.items()}
+    return {**spec, "template": {**spec["template"], "resources": expanded}}
+
+
+def expand_resource(name: str, resource: Mapping[str, Any]) -> Object:
+    """A resource with `probe:`, `latecomer:`, `config:` or `deployment:` written out as its manifest."""
+    rest = {key: value for key, value in resource.items() if key not in SHORT_FORMS}
+    if "deployment" in resource:
+        return {"manifest": deployment_controller.manifest(name, resource["deployment"] or {}), **rest}
+    if "probe" in resource:
+        return {"manifest": probe_controller.manifest(resource["probe"]), **rest}
+    if "latecomer" in resource:
+        return {"manifest": probe_controller.manifest(resource["latecomer"], kind="Latecomer"), **rest}
+    if "config" in resource:
+        return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": resource["config"]}, **rest}
+    return rest
+
+
+def edit(spec: Any, change: Any) -> Any:
+    """`spec` with a change merged into it: maps are merged, null takes away, all else replaces."""
+    if not isinstance(change, dict):
+        return change
+    edited = dict(spec) if isinstance(spec, dict) else {}
+    for key, inner in change.items():
+        if inner is None:
+            edited.pop(key, None)
+        else:
+            edited[key] = edit(edited.get(key), inner)
+    return edited

@@ -1,0 +1,216 @@
+"""Plays a story in a world, step by step, and says what was not as expected.
+
+Knows no world but by its protocol, so that one story is played in all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import names, phases
+from hearth.model.child import Object
+from support.checks import expectations, secret_leaks, template_verification
+from support.checks.expectations import Seen
+from support.stories import actions, story
+from support.stories.story import Step, Story
+from support.stories.world import Address, World
+
+DISTURBED_PATIENCE = 600.0
+"""Seconds; the longest backoff twice over."""
+
+
+class StoryFailed(AssertionError):
+    """Something was not as the story says; the message lists everything."""
+
+
+@dataclass(slots=True)
+class StackPlayed:
+    """What the runner knows of one Stack of the story."""
+
+    name: str
+    spec: Object = field(default_factory=dict)
+    """As last applied, in the story's short form."""
+    revisions: dict[int, Object] = field(default_factory=dict)
+    """By number the specs that were accepted."""
+    uid: str = ""
+    uids: dict[str, str] = field(default_factory=dict)
+    """By resource the UID of its child after the last step."""
+    phase: phases.Phase | None = None
+    is_retried: bool = False
+    """Whether something of it was waiting for its next try after the last step, which may come at any moment since."""
+
+    def note(self, found: Object) -> None:
+        """Remember which spec a revision came from."""
+        wish = expectations.status_of(found).get("wish") or {}
+        is_present = expectations.status_of(found).get("observedGeneration") == found["metadata"]["generation"]
+        if wish.get("cause") == "Spec" and is_present:
+            self.revisions.setdefault(wish["revision"], self.spec)
+
+    def find_wanted(self, found: Object) -> Object:
+        """The spec that the Stack says it follows."""
+        wish = expectations.status_of(found).get("wish") or {}
+        if wish.get("cause", "Spec") == "Spec":
+            return self.spec
+        nothing: Object = {"template": {"resources": {}}}
+        return self.revisions[wish["revision"]] if wish["revision"] else nothing
+
+
+class Play:
+    """One performance of one story."""
+
+    def __init__(self, played: Story, world: World, *, is_strict: bool = True) -> None:
+        """is_strict: also what is only so in an undisturbed performance, such as the number of requests."""
+        self._story = played
+        self._world = world
+        self._is_strict = is_strict
+        self._is_late = False
+        self.stacks = {name: StackPlayed(name=name) for name in played.stacks}
+        self.others: list[Address] = []
+        """What the story itself has created."""
+
+    async def perform(self) -> None:
+        """Play all steps, then delete every Stack; nothing may be left. Raises StoryFailed."""
+        await self._world.start_controller()
+        for number, step in enumerate(self._story.steps, 1):
+            await self._play_step(step, where=f"{self._story.slug}, step {number} ({step.action})")
+        await self._end()
+
+    async def _play_step(self, step: Step, *, where: str) -> None:
+        stack = self.stacks[step.stack]
+        requests, events = len(self._world.traffic.requests), len(self._world.traffic.events)
+        await actions.act(step, stack, self)
+
+        async def look(wanted: Mapping[str, Any]) -> list[str]:
+            return await self._compare(wanted, stack, requests=requests, events=events)
+
+        # A disturbed retry may come round later than an undisturbed one.
+        patience = step.patience if self._is_strict else max(step.patience, DISTURBED_PATIENCE)
+        if step.until is not None:
+            until = self._strictness(step.until, stack)
+            wrong = await self._world.wait_until(lambda: look(until))
+            if wrong and not self._is_strict:
+                # Disturbed, the middle may look otherwise; then nobody knows either which objects the next step will meet.
+                self._is_late, wrong = True, []
+        else:
+            wrong = await self._world.wait_rest(lambda: look(self._strictness(step.expect, stack)), patience=patience)
+        if wrong:
+            raise StoryFailed("\n  ".join([f"{where}:", *wrong]))
+        seen = await self._look(stack, requests=requests, events=events, others=())
+        if leaks := await self._find_leaks(stack, seen):
+            raise StoryFailed("\n  ".join([f"{where}:", *leaks]))
+        stack.uids = {name: found[0]["metadata"]["uid"] for name, found in seen.children.items() if len(found) == 1}
+        problems = expectations.status_of(seen.stack).get("problems") or ()
+        stack.is_retried = any("nextTry" in each for each in problems)
+
+    async def _find_leaks(self, stack: StackPlayed, seen: Seen) -> list[str]:
+        """Where anybody can read a sensitive value."""
+        kept = [raw.get("data") for raw in await self._world.user.find_revisions(stack.uid)] if stack.uid else []
+        return [
+            *secret_leaks.find_leaks("the status", expectations.status_of(seen.stack)),
+            *secret_leaks.find_leaks("a revision", kept),
+            *secret_leaks.find_leaks("an Event", self._world.traffic.events),
+        ]
+
+    def _strictness(self, expected: Mapping[str, Any], stack: StackPlayed) -> Mapping[str, Any]:
+        """What is to be expected of this performance."""
+        if not self._is_strict:
+            skipped = {"requests", "events"} | ({"same", "new"} if self._is_late else set())
+            return {word: wanted for word, wanted in expected.items() if word not in skipped}
+        if self._world.has_virtual_time or "requests" not in expected:
+            return expected
+        if stack.is_retried:
+            # One try more or less of what was refused before is nobody's waste where time passes by itself.
+            return {word: wanted for word, wanted in expected.items() if word != "requests"}
+        exact = {verb: count for verb, count in expected["requests"].items() if isinstance(count, int)}
+        return {**expected, "requests": exact}
+
+    async def _compare(self, wanted: Mapping[str, Any], stack: StackPlayed, *, requests: int, events: int) -> list[str]:
+        """What is not as expected now; while the phase is another one, the server is asked for nothing else."""
+        if "phase" in wanted:
+            found = await self._world.user.find(self.address_of(stack.name))
+            if found is not None and (wrong := list(expectations.judge_phase(wanted["phase"], found))):
+                return wrong
+        seen = await self._look(stack, requests=requests, events=events, others=tuple(wanted.get("others", ())))
+        wrong = expectations.find_wrong(wanted, seen)
+        phase = str(wanted.get("phase", ""))
+        # A suspended Stack is as it was, less what runs; only its own story can tell.
+        is_whole = phase.endswith("Complete") and phase != "SuspendComplete"
+        if is_whole and seen.stack is not None and not wrong:
+            wrong = template_verification.find_wrong(
+                story.expand(stack.find_wanted(seen.stack)), seen.stack, seen.children
+            )
+        return wrong
+
+    async def _look(self, stack: StackPlayed, *, requests: int, events: int, others: tuple[str, ...]) -> Seen:
+        """What is there now."""
+        found = await self._world.user.find(self.address_of(stack.name))
+        if found is not None:
+            stack.uid = found["metadata"]["uid"]
+            stack.note(found)
+        children = await self._world.user.find_children(stack.uid, self._story.kinds) if stack.uid else []
+        return Seen(
+            stack=found,
+            children=expectations.by_resource(children),
+            before=stack.uids,
+            requests=Counter(request.verb for request in self._world.traffic.requests[requests:]),
+            events=[reason for name, _, reason, _ in self._world.traffic.events[events:] if name == stack.name],
+            others={text: await self._world.user.find(self.parse_address(text)) for text in others},
+        )
+
+    async def _end(self) -> None:
+        """Delete what is left of the story and see that nothing remains."""
+        self._world.traffic.troubles.clear()
+        left = []
+        for stack in self.stacks.values():
+            address = self.address_of(stack.name)
+            if await self._world.user.find(address) is not None:
+                await self._world.user.delete(address)
+        for stack in self.stacks.values():
+
+            async def look(stack: StackPlayed = stack) -> list[str]:
+                return await self._compare(
+                    {"stack": "gone", "nothing-left": True}, stack, requests=0, events=0
+                ) + await self._find_revisions(stack)
+
+            left += [f"{stack.name}: {text}" for text in await self._world.wait_rest(look)]
+        for address in self.others:
+            if await self._world.user.find(address) is not None:
+                await self._world.user.delete(address)
+        if left:
+            raise StoryFailed("\n  ".join([f"{self._story.slug}, after the end:", *left]))
+
+    async def _find_revisions(self, stack: StackPlayed) -> list[str]:
+        """The revisions that outlived their Stack."""
+        left = await self._world.user.find_revisions(stack.uid) if stack.uid else []
+        return [f"the revision {raw['metadata']['name']} is left" for raw in left]
+
+    # ------------------------------------------------------------ for actions
+
+    @property
+    def world(self) -> World:
+        """Where it is played."""
+        return self._world
+
+    def address_of(self, stack: str) -> Address:
+        """Where that Stack is."""
+        return Address(
+            api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=self._world.namespace, name=stack
+        )
+
+    def parse_address(self, text: str) -> Address:
+        """The object that a story calls `v1/ConfigMap/name`."""
+        api_version, kind, name = text.rsplit("/", 2)
+        return Address(api_version=api_version, kind=kind, namespace=self._world.namespace, name=name)
+
+    async def get_child(self, stack: StackPlayed, resource: str) -> Object:
+        """The one child of a resource."""
+        if not stack.uid:
+            raise StoryFailed(f"{self._story.slug}: the stack {stack.name} was never seen")
+        children = await self._world.user.find_children(stack.uid, self._story.kinds)
+        found = expectations.by_resource(children).get(resource, [])
+        if len(found) != 1:
+            raise StoryFailed(f"{self._story.slug}: {resource} has {len(found)} objects, so none can be meant")
+        return found[0]

@@ -1,0 +1,111 @@
+"""What a story needs of the place where it is played: a fake cluster in virtual time, or a real API server.
+
+Both do what a user does with kubectl, and run the operator. Must not know of steps or expectations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from hearth.model.child import Object
+from support.server.request_faults import Traffic
+
+Check: TypeAlias = Callable[[], Awaitable[list[str]]]
+"""What does not hold yet; empty when everything does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where one object is, as kubectl would be told."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()}/{self.name}"
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Address:
+        """Where an object is."""
+        metadata = raw["metadata"]
+        return cls(
+            api_version=raw["apiVersion"],
+            kind=raw["kind"],
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+        )
+
+
+class User(Protocol):
+    """Somebody with kubectl and all rights."""
+
+    async def find(self, address: Address) -> Object | None:
+        """The object, or None."""
+
+    async def find_children(self, stack_uid: str, kinds: Collection[str]) -> list[Object]:
+        """Every object with that Stack's label except revisions, at least those of the kinds of these names."""
+
+    async def find_revisions(self, stack_uid: str) -> list[Object]:
+        """The ControllerRevisions that this Stack owns."""
+
+    async def create(self, manifest: Object) -> Object:
+        """As `kubectl create`."""
+
+    async def replace_spec(self, address: Address, spec: Object) -> None:
+        """As `kubectl replace`, of the spec alone."""
+
+    async def patch(self, address: Address, patch: Object) -> Object:
+        """As `kubectl patch --type=merge`."""
+
+    async def patch_status(self, address: Address, status: Object) -> Object:
+        """The same of the subresource `status`."""
+
+    async def scale(self, address: Address, replicas: int, *, manager: str) -> Object:
+        """As `kubectl scale`, or an autoscaler: by way of the subresource `scale`."""
+
+    async def delete(self, address: Address) -> None:
+        """As `kubectl delete --wait=false`."""
+
+
+class World(Protocol):
+    """A cluster, an operator, and time."""
+
+    namespace: str
+    """Where the stories' Stacks live."""
+    traffic: Traffic
+    """What the operator sends, and what is to fail of it."""
+
+    has_virtual_time: bool
+    """Whether time passes only for what the story tells, so that even the number of retries is known."""
+
+    @property
+    def user(self) -> User:
+        """Whoever does what the story tells."""
+
+    async def start_controller(self) -> None:
+        """Start the operator; it knows nothing but what the cluster holds."""
+
+    async def kill_controller(self) -> None:
+        """End it as SIGKILL would."""
+
+    def hold_events(self, kind: str) -> None:
+        """Let the operator hear nothing about objects of that kind."""
+
+    def release_events(self, kind: str) -> None:
+        """Let it hear all of that now."""
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass."""
+
+    async def wait_until(self, check: Check) -> list[str]:
+        """Go on until everything holds, or nothing moves any more; what does not hold then."""
+
+    async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
+        """Go on until nothing moves any more; what does not hold then.
+
+        patience: seconds to go on nevertheless while something does not hold.
+        """

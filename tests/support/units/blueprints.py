@@ -1,0 +1,190 @@
+"""Blueprints, children and boards made by hand, for tests of what is decided about them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import names
+from hearth.model.child import Child, Object, Path, parse_child
+from hearth.model.kinds import Kind
+from hearth.plan.health import health_rules
+from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.stack.stack_planner import Board
+from hearth.plan.state.memory import Memory
+from hearth.plan.state.steps import Apply
+from hearth.template.blueprint import (
+    Blueprint,
+    Evaluable,
+    Known,
+    Outcome,
+    Pending,
+    ResourceBlueprint,
+    StackIdentity,
+    Values,
+)
+
+STACK = StackIdentity(name="shop", namespace="default", uid="stack-1")
+HASHER = Hasher(b"a key for tests, long enough")
+MANAGER = names.manager(STACK.namespace, STACK.name)
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+GADGET = Kind(group="example.org", version="v1", name="Gadget", plural="gadgets", namespaced=True)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value that reads nothing."""
+
+    value: Any
+    reads: Mapping[str, frozenset[Path]] = field(default_factory=dict)
+
+    def evaluate(self, values: Values) -> Outcome:
+        """Always the same, always fresh."""
+        return Known(copy.deepcopy(self.value))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value made of what other resources show."""
+
+    make: Callable[[Values], Any]
+    reads: Mapping[str, frozenset[Path]]
+
+    def evaluate(self, values: Values) -> Outcome:
+        """Waits while `make` finds a key missing."""
+        try:
+            return Known(self.make(values))
+        except (KeyError, TypeError) as error:
+            return Pending(missing=(str(error),))
+
+
+class ServedKinds:
+    """The port `Kinds` over a handful."""
+
+    def __init__(self, *kinds: Kind) -> None:
+        self.served = {(kind.api_version, kind.name): kind for kind in kinds}
+        self.generation = 1
+
+    def find(self, api_version: str, kind: str) -> Kind | None:
+        """As the protocol says."""
+        return self.served.get((api_version, kind))
+
+    def all(self) -> Collection[Kind]:
+        """As the protocol says."""
+        return list(self.served.values())
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        """None is known."""
+        return None
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
+        """None is known."""
+        return None
+
+
+def make_blueprint(
+    requires: Mapping[str, Iterable[str]],
+    *,
+    kind: Kind = CONFIG_MAP,
+    manifests: Mapping[str, Evaluable] | None = None,
+    outputs: Mapping[str, Evaluable] | None = None,
+    ready_when: Mapping[str, tuple[Evaluable, ...]] | None = None,
+) -> Blueprint:
+    """Resources by name with what each requires, in an order that is one already."""
+    resources = {
+        name: ResourceBlueprint(
+            name=name,
+            index=index,
+            path=f"spec.template.resources.{name}",
+            api_version=kind.api_version,
+            kind=kind.name,
+            manifest=(manifests or {}).get(name, Constant({"apiVersion": kind.api_version, "kind": kind.name})),
+            is_constant=name not in (manifests or {}),
+            is_name_pinned=False,
+            requires=tuple(sorted(needed)),
+            dependents=tuple(other for other, theirs in requires.items() if name in tuple(theirs)),
+            ready_when=(ready_when or {}).get(name, ()),
+        )
+        for index, (name, needed) in enumerate(requires.items())
+    }
+    return Blueprint(resources=resources, outputs=outputs or {}, reads={})
+
+
+@dataclass
+class World:
+    """The children of one Stack, changed by hand, and the board on them."""
+
+    children: dict[str, list[Child]] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
+    now: float = 0.0
+    count: int = 0
+
+    def of(self, resource: str) -> tuple[Child, ...]:
+        """As `hearth.plan.state.memory.Children` says."""
+        return tuple(self.children.get(resource, ()))
+
+    def resources(self) -> Iterable[str]:
+        """As `hearth.plan.state.memory.Children` says."""
+        return [name for name, children in self.children.items() if children]
+
+    def refresh(self, board: Board, *dirty: str) -> list[str]:
+        """One pass; over everything where nothing is named. The keys of the steps that were planned."""
+        return board.refresh(set(dirty) or board.names(self), children=self, memory=self.memory, now=self.now)
+
+    def carry_out(self, step: Apply, *, status: Object | None = None) -> Child:
+        """Do what an apply asks for; the child that is there since."""
+        self.count += 1
+        old = [child for child in self.of(step.resource) if child.ref == step.ref]
+        uid = old[0].uid if old else f"uid-{self.count}"
+        child = make_child(step.manifest, kind=step.kind, uid=uid, version=self.count, status=status)
+        self.memory.whole[uid] = (step.hash, child.ownership)
+        others = [each for each in self.of(step.resource) if each.ref != step.ref]
+        self.children[step.resource] = [*others, child]
+        return child
+
+    def settle(self, board: Board) -> int:
+        """Passes and applies until nothing is left to apply; how many applies that took."""
+        applies, planned = 0, self.refresh(board)
+        while planned:
+            steps = [(key, board.take(key)) for key in planned]
+            for _, step in steps:
+                if isinstance(step, Apply):
+                    self.carry_out(step)
+                    applies += 1
+            planned = self.refresh(board, *(key for key, _ in steps))
+        return applies
+
+
+def make_child(
+    manifest: Object, *, kind: Kind = CONFIG_MAP, uid: str, version: int = 1, status: Object | None = None, **extra: Any
+) -> Child:
+    """What the cache would hold of an object that was applied as `manifest`. extra: more metadata."""
+    metadata = {**manifest["metadata"], "uid": uid, "resourceVersion": str(version), "generation": 1, **extra}
+    fields: Object = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in metadata["labels"]}}}
+    fields["f:metadata"]["f:annotations"] = {f"f:{key}": {} for key in metadata["annotations"]}
+    entry = {"manager": MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    raw = {**manifest, "metadata": {**metadata, "managedFields": [entry]}}
+    if status is not None:
+        raw["status"] = status
+    return parse_child(raw, kind=kind, paths=[("status",), ("data",)], signatures=HASHER)
+
+
+def make_board(
+    blueprint: Blueprint,
+    *,
+    kinds: ServedKinds | None = None,
+    unwatched: Collection[Kind] = (),
+    only_namespace: str = "",
+) -> Board:
+    """A board that has not looked at anything."""
+    return Board(
+        blueprint=blueprint,
+        stack=STACK,
+        kinds=kinds or ServedKinds(CONFIG_MAP, GADGET),
+        hashes=HASHER,
+        unwatched=unwatched,
+        rules=health_rules.USUAL,
+        only_namespace=only_namespace,
+    )

@@ -1,0 +1,136 @@
+"""One Lease on a server in memory, as several candidates see it: each may be cut off, or held up.
+
+Knows the Lease alone; every change is refused that does not state the version the Lease has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from hearth.model import errors
+from hearth.model.child import Object
+from support.server import api_errors
+from support.units.scripted_connection import conflict, exists, missing
+
+LATENCY = 0.005
+"""Seconds for an answer."""
+
+
+@dataclass(slots=True)
+class LeaseServer:
+    """Keeps the Lease, tells its watchers, and remembers who held it when."""
+
+    lease: Object | None = None
+    has_namespace: bool = True
+    version: int = 100
+    held: list[str] = field(default_factory=list)
+    """Each holder in turn, "" for nobody."""
+    rivals: list[Object] = field(default_factory=list)
+    """Other Leases of the same group."""
+    watchers: set[asyncio.Queue[bytes]] = field(default_factory=set)
+
+    def write(self, spec: Object) -> Object:
+        """Store that; the Lease as it is then."""
+        self.version += 1
+        metadata = {"name": "hearth", "namespace": "ops", "uid": "u1", "resourceVersion": str(self.version)}
+        spec = {key: value for key, value in spec.items() if value is not None}
+        kind = "MODIFIED" if self.lease is not None else "ADDED"
+        self.lease = {"metadata": metadata, "spec": spec}
+        holder = spec.get("holderIdentity", "")
+        if not self.held or self.held[-1] != holder:
+            self.held.append(holder)
+        self._tell(kind, self.lease)
+        return self.lease
+
+    def delete(self) -> None:
+        """Somebody deletes the Lease."""
+        assert self.lease is not None
+        self.version += 1
+        gone = {**self.lease, "metadata": {**self.lease["metadata"], "resourceVersion": str(self.version)}}
+        self.lease = None
+        self._tell("DELETED", gone)
+
+    def show(self) -> None:
+        """Tell the Lease as it is once more, as a stream does that begins anew."""
+        assert self.lease is not None
+        self._tell("ADDED", self.lease)
+
+    def _tell(self, kind: str, shown: Object) -> None:
+        for each in self.watchers:
+            each.put_nowait(orjson.dumps({"type": kind, "object": shown}) + b"\n")
+
+
+@dataclass(slots=True, eq=False)
+class LeaseConnection:
+    """One candidate's way to the server."""
+
+    server: LeaseServer
+    is_cut: bool = False
+    """Whether nothing comes through: every answer and every event fails to come."""
+    is_refused: bool = False
+    loses_answers: int = 0
+    """How many of the next changes take effect although their answers are lost."""
+    asked: list[str] = field(default_factory=list)
+
+    async def request(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Object | None = None, **_: object
+    ) -> Object:
+        """The server's answer."""
+        self.asked.append("LIST" if method == "GET" and path.endswith("/leases") else method)
+        await asyncio.sleep(LATENCY)
+        if self.is_cut:
+            await asyncio.get_running_loop().create_future()
+        if self.is_refused:
+            raise api_errors.refuse(403, "Forbidden", "leases is forbidden")
+        answer = self._answer(method, path, body or {})
+        if self.loses_answers and method == "PATCH":
+            self.loses_answers -= 1
+            raise errors.Unreachable("the answer was lost")
+        return answer
+
+    def _answer(self, method: str, path: str, body: Object) -> Object:
+        server = self.server
+        if path == "/api/v1/namespaces":
+            server.has_namespace = True
+            return body
+        if method == "POST":
+            if not server.has_namespace:
+                raise api_errors.namespace_missing("ops")
+            if server.lease is not None:
+                raise exists()
+            return server.write(body["spec"])
+        if method == "GET" and path.endswith("/leases"):
+            return {"items": [*server.rivals, *([server.lease] if server.lease is not None else [])]}
+        if server.lease is None:
+            raise missing()
+        if method == "GET":
+            return server.lease
+        if body["metadata"]["resourceVersion"] != server.lease["metadata"]["resourceVersion"]:
+            raise conflict()
+        return server.write({**server.lease["spec"], **body["spec"]})
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, **_: object) -> AsyncIterator[AsyncIterator[bytes]]:
+        """What happens from now on, after what is there."""
+        self.asked.append("WATCH")
+        events: asyncio.Queue[bytes] = asyncio.Queue()
+        if self.server.lease is not None:
+            events.put_nowait(orjson.dumps({"type": "ADDED", "object": self.server.lease}) + b"\n")
+        end = {"resourceVersion": str(self.server.version), "annotations": {"k8s.io/initial-events-end": "true"}}
+        events.put_nowait(orjson.dumps({"type": "BOOKMARK", "object": {"metadata": end}}) + b"\n")
+        self.server.watchers.add(events)
+        try:
+            yield self._read(events)
+        finally:
+            self.server.watchers.discard(events)
+
+    async def _read(self, events: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
+        while True:
+            event = await events.get()
+            if not self.is_cut:
+                yield event

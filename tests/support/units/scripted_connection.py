@@ -1,0 +1,85 @@
+"""A connection whose answers a test writes down: for what is asked, how often, and what is made of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hearth.model import errors
+from hearth.model.child import Object
+from support.server import api_errors
+
+Answer: TypeAlias = Object | Exception | Callable[["Sent"], Object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One request as it was made."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Object | None
+    content_type: str
+    at: float
+    """The loop's time."""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(slots=True)
+class ScriptedConnection:
+    """Answers by `METHOD /path`; a list is used up from its front, its last entry stays. 404 for all else."""
+
+    script: dict[str, Answer | list[Answer]] = field(default_factory=dict)
+    sent: list[Sent] = field(default_factory=list)
+
+    @property
+    def asked(self) -> list[str]:
+        """What was asked, in order."""
+        return [str(sent) for sent in self.sent]
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        content_type: str = "application/json",
+        **rest: object,
+    ) -> Object:
+        """What the script says; one turn of the loop later, as from a server."""
+        now = asyncio.get_running_loop().time()
+        sent = Sent(method=method, path=path, query=query or {}, body=body, content_type=content_type, at=now)
+        self.sent.append(sent)
+        await asyncio.sleep(0)
+        answer = self.script.get(str(sent), errors.Refused(code=404, status=None))
+        if isinstance(answer, list):
+            answer = answer.pop(0) if len(answer) > 1 else answer[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(sent) if callable(answer) else answer
+
+    def stream(self, path: str, **rest: object) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Never there: whoever watches goes on trying, and tells nothing."""
+        raise errors.Unreachable(f"nothing streams from {path}")
+
+
+def conflict() -> errors.Refused:
+    """Somebody else was quicker."""
+    return api_errors.refuse(409, "Conflict", "the object has been modified")
+
+
+def exists() -> errors.Refused:
+    """There is one of that name."""
+    return api_errors.refuse(409, "AlreadyExists", "already exists")
+
+
+def missing() -> errors.Refused:
+    """There is none of that name."""
+    return api_errors.refuse(404, "NotFound", "not found")

@@ -1,0 +1,210 @@
+"""A connection whose answers a test writes down beforehand, and the objects and events to write them with.
+
+Plays `hearth.kube.watch.reflector.Connection` without any network, so that watches run in virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import orjson
+
+from hearth.kube.watch.reflector import Rules
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support import virtual_time
+from support.units import signing
+
+Piece: TypeAlias = bytes | Exception
+"""What a stream brings next: bytes, or the end by an error."""
+
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+RULES = Rules(uniform=lambda low, high: high)
+"""No chance: each pause is the longest that may be drawn."""
+
+
+class Stream:
+    """One stream: its pieces as they are said, open until `end`."""
+
+    def __init__(self, *pieces: Piece) -> None:
+        self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+        self.is_open = False
+        self.say(*pieces)
+
+    def say(self, *pieces: Piece) -> None:
+        """Bring these next."""
+        for piece in pieces:
+            self._pieces.put_nowait(piece)
+
+    def end(self) -> Stream:
+        """Close it from the server's side once all was said."""
+        self._pieces.put_nowait(None)
+        return self
+
+    async def read(self) -> AsyncIterator[bytes]:
+        """The pieces."""
+        while True:
+            piece = await self._pieces.get()
+            if piece is None:
+                return
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What was asked."""
+
+    path: str
+    query: Mapping[str, str]
+    accept: str
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it asks for everything, not for changes alone."""
+        return "resourceVersion" not in self.query and "continue" not in self.query
+
+
+@dataclass(slots=True)
+class ScriptedConnection:
+    """Answers in the order written; once they are used up, every stream is silent and every list is refused."""
+
+    streams: list[Stream | Exception] = field(default_factory=list)
+    pages: list[Object | Exception] = field(default_factory=list)
+    asked: list[Question] = field(default_factory=list)
+
+    async def request(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, accept: str = "application/json"
+    ) -> Object:
+        """The next page."""
+        self.asked.append(Question(path=path, query=dict(query or {}), accept=accept))
+        page = self.pages.pop(0)
+        if isinstance(page, Exception):
+            raise page
+        return page
+
+    def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, accept: str = "application/json"
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The next stream."""
+        self.asked.append(Question(path=path, query=dict(query or {}), accept=accept))
+        return self._open()
+
+    @contextlib.asynccontextmanager
+    async def _open(self) -> AsyncIterator[AsyncIterator[bytes]]:
+        stream = self.streams.pop(0) if self.streams else Stream()
+        if isinstance(stream, Exception):
+            raise stream
+        stream.is_open = True
+        try:
+            yield stream.read()
+        finally:
+            stream.is_open = False
+
+
+@dataclass
+class ServedKinds:
+    """The kinds that a test lets the server have."""
+
+    served: set[Kind] = field(default_factory=lambda: {CONFIG_MAP})
+    generation: int = 0
+
+    def find(self, api_version: str, kind: str) -> Kind | None:
+        """One of them."""
+        return next((each for each in self.served if (each.api_version, each.name) == (api_version, kind)), None)
+
+    def all(self) -> set[Kind]:
+        """All of them."""
+        return self.served
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        """None is known."""
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
+        """None is known."""
+
+    def serve(self, *kinds: Kind) -> None:
+        """Serve these and no others."""
+        self.served = set(kinds)
+        self.generation += 1
+
+
+def make_object(name: str, version: int, **parts: object) -> Object:
+    """A ConfigMap called `name` of stack `s1`, whose uid and resource are its name too.
+
+    parts: `data`, or anything that goes into its metadata; signed for whoever trusts, unless annotations are given.
+    """
+    data = parts.pop("data", None)
+    labels = {names.LABEL_STACK_UID: "s1", names.LABEL_RESOURCE: name}
+    metadata = {"name": name, "namespace": "default", "uid": name, "labels": labels, **parts}
+    raw: Object = {"metadata": {**metadata, "resourceVersion": str(version)}}
+    whole = raw if data is None else {**raw, "data": data}
+    return whole if "annotations" in parts else signing.sign(whole)
+
+
+def event(event_type: str, raw: Object) -> bytes:
+    """One line of a watch."""
+    return orjson.dumps({"type": event_type, "object": raw}) + b"\n"
+
+
+def added(name: str, version: int, **parts: object) -> bytes:
+    """The line that shows an object for the first time."""
+    return event("ADDED", make_object(name, version, **parts))
+
+
+def modified(name: str, version: int, **parts: object) -> bytes:
+    """The line that shows it changed."""
+    return event("MODIFIED", make_object(name, version, **parts))
+
+
+def deleted(name: str, version: int, **parts: object) -> bytes:
+    """The line that shows it gone."""
+    return event("DELETED", make_object(name, version, **parts))
+
+
+def bookmark(version: int) -> bytes:
+    """The line that says how far the stream is."""
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+def list_end(version: int) -> bytes:
+    """The bookmark that ends the initial set."""
+    annotations = {"k8s.io/initial-events-end": "true"}
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": annotations}})
+
+
+def error(code: int, message: str = "") -> bytes:
+    """The line that ends a stream with a Status."""
+    return event("ERROR", {"kind": "Status", "code": code, "message": message})
+
+
+def page(version: int, *items: Object, token: str = "") -> Object:
+    """One page of a list; `token` leads to the next."""
+    metadata = {"resourceVersion": str(version)}
+    return {"metadata": {**metadata, "continue": token} if token else metadata, "items": list(items)}
+
+
+async def elapse(seconds: float) -> None:
+    """Let so many seconds of virtual time go by, and all that is due in them happen."""
+    loop = virtual_time.get_loop()
+    over = loop.create_future()
+    loop.call_later(seconds, over.set_result, None)
+    await over
+
+
+def in_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """The test as an ordinary one, run in a virtual loop."""
+
+    def run() -> None:
+        virtual_time.run(test)
+
+    # Not by functools.wraps, through which the runner would see the coroutine.
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run

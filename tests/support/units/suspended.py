@@ -1,0 +1,30 @@
+"""Records on suspended objects as this operator writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.plan.health import health_rules
+from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.state import suspend_record
+from hearth.plan.state.suspend_record import SuspendRecords
+
+RECORDS = SuspendRecords(hashes=Hasher(b"k" * 32), rules=health_rules.USUAL)
+OWNED: Object = {
+    "manager": names.SUSPENDER,
+    "operation": "Apply",
+    "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{names.ANNOTATION_SUSPENDED}": {}}}},
+}
+"""What `managedFields` says of it."""
+
+
+def sign(said: Object, *, uid: str, kind: Kind, stack_uid: str = "") -> str:
+    """The annotation's text, signed for that object."""
+    about: list[Any] = [uid, stack_uid, kind.group, kind.name, said]
+    signature = RECORDS.hashes.sign(suspend_record.PURPOSE, about)
+    return orjson.dumps({**said, "signature": signature}, option=orjson.OPT_SORT_KEYS).decode()
