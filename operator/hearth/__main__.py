@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def run(settings: Settings) -> int:
     """Run the operator until it is told to end; the exit code."""
     # Imported late, so that `hearth --help` does not pay for the whole operator.
-    with imports.for_good():
-        with imports.without("rich"):
+    with imports.freeze_garbage_collector():
+        with imports.hide_package("rich"):
             # It would take that along to show tracebacks, which is not our way to (see `hearth.serve.logs`).
             importlib.import_module("structlog")
         from hearth import app

@@ -32,14 +32,14 @@ from hearth.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-GARBAGE_AFTER = 10_000
+GC_THRESHOLD = 10_000
 """Objects made and not freed since, after which Python looks for garbage. Its usual 700 are but those of the requests in
 flight, which are looked through again and again and never are any; what these are made of leaves no cycles behind."""
-GRACE = 4.5
+SHUTDOWN_TIMEOUT = 4.5
 """Seconds from the first signal to the end of the process, whatever hangs; five are promised."""
 
 
-class Machine(Protocol):
+class Runtime(Protocol):
     """What the process needs of the engine and the caches below it."""
 
     async def start(self) -> None:
@@ -51,10 +51,10 @@ class Machine(Protocol):
     def on_kinds(self) -> None:
         """Kinds may have come, gone or changed."""
 
-    def find_deaf(self) -> Sequence[str]:
+    def find_dead_watches(self) -> Sequence[str]:
         """What has stopped working for good, a sentence each: a restart of the process is called for."""
 
-    def find_unready(self) -> Sequence[str]:
+    def find_not_ready(self) -> Sequence[str]:
         """What is not synced yet, a sentence each."""
 
     def count_cached_objects(self) -> Mapping[str, float]:
@@ -67,22 +67,22 @@ class Machine(Protocol):
         """Of children, by what becomes of them."""
 
 
-Build: TypeAlias = Callable[[Settings, CredentialSource, Metrics], Machine]
+BuildRuntime: TypeAlias = Callable[[Settings, CredentialSource, Metrics], Runtime]
 
 
-def build_machine(settings: Settings, source: CredentialSource, observer: Metrics) -> Machine:
+def build_runtime(settings: Settings, source: CredentialSource, observer: Metrics) -> Runtime:
     """The engine on a real cluster."""
-    return runtime.KubeMachine(settings, source, observer)
+    return runtime.KubeRuntime(settings, source, observer)
 
 
-def run(settings: Settings, *, build: Build = build_machine, grace: float = GRACE) -> int:
+def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float = SHUTDOWN_TIMEOUT) -> int:
     """Run the operator until a signal ends it; the exit code. grace: seconds that the end may take."""
     logs.configure(format_=settings.log_format, level=settings.log_level)
-    gc.set_threshold(GARBAGE_AFTER, *gc.get_threshold()[1:])
+    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
     try:
         with profiling.profiled(settings.profile), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(operate(settings, build, grace))
-    except leader_elector.LostLease as error:
+            runner.run(run_operator(settings, build, grace))
+    except leader_elector.LeadershipLost as error:
         log.error("ended, since another may work now", reason=str(error))  # noqa: TRY400 -- as below
         return 1
     except (errors.HearthError, http_server.CannotListen) as error:
@@ -91,9 +91,9 @@ def run(settings: Settings, *, build: Build = build_machine, grace: float = GRAC
     return 0
 
 
-async def operate(settings: Settings, build: Build, grace: float) -> None:
+async def run_operator(settings: Settings, build: BuildRuntime, grace: float) -> None:
     """Everything from start to end, in the order in which it is to be read; each part ends in the reverse order."""
-    stopping = catch_signals(grace)
+    stopping = handle_signals(grace)
     source = credentials.find_source(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
     # Read once before anything else begins: a mistake in them is told in one sentence, and ends the start.
     await asyncio.to_thread(source.load)
@@ -103,48 +103,48 @@ async def operate(settings: Settings, build: Build, grace: float) -> None:
     asyncio.get_running_loop().set_exception_handler(supervision.handle_loop_error)
     engine = build(settings, source, observer)
     observer.sample(cached_objects=engine.count_cached_objects, stacks=engine.count_stacks, writes=engine.count_writes)
-    leader = leadership.make(settings, source, observer, grace=grace)
+    leader = leadership.make_leadership(settings, source, observer, grace=grace)
 
     lateness = event_loop_lag.Lateness()
     async with contextlib.AsyncExitStack() as parts:
-        http = http_server.Server(make_pages(engine, leader, observer, lateness), on_limit=observer.on_limit)
+        http = http_server.HttpServer(make_endpoints(engine, leader, observer, lateness), on_limit=observer.on_limit)
         address = await http.start(settings.http_address)
         parts.push_async_callback(http.stop)
 
         leader.start()
         parts.push_async_callback(leader.stop)
-        await wait_first(leader.won, leader.lost, stopping)
+        await wait_any(leader.acquired, leader.lost, stopping)
 
-        if leader.won.is_set():
-            await parts.enter_async_context(working(engine, source, observer, lateness))
+        if leader.acquired.is_set():
+            await parts.enter_async_context(run_active(engine, source, observer, lateness))
             log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
-            await wait_first(leader.lost, stopping)
+            await wait_any(leader.lost, stopping)
         log.info("ending")
     if leader.lost.is_set():
-        raise leader_elector.LostLease(leader.reason)
+        raise leader_elector.LeadershipLost(leader.reason)
     log.info("ended")
 
 
-def make_pages(
-    engine: Machine, leader: Leadership, observer: Metrics, lateness: event_loop_lag.Lateness
-) -> http_server.Pages:
+def make_endpoints(
+    engine: Runtime, leader: Leadership, observer: Metrics, lateness: event_loop_lag.Lateness
+) -> http_server.Endpoints:
     """What is served; whoever stands by is ready when it knows for whom."""
-    return http_server.Pages(
-        alive=lambda: [*engine.find_deaf(), *lateness.find_trouble()],
-        ready=lambda: engine.find_unready() if leader.won.is_set() else leader.find_unready(),
+    return http_server.Endpoints(
+        alive=lambda: [*engine.find_dead_watches(), *lateness.find_trouble()],
+        ready=lambda: engine.find_not_ready() if leader.acquired.is_set() else leader.find_not_ready(),
         metrics=observer.render,
     )
 
 
 @contextlib.asynccontextmanager
-async def working(
-    engine: Machine, source: CredentialSource, observer: Metrics, lateness: event_loop_lag.Lateness
+async def run_active(
+    engine: Runtime, source: CredentialSource, observer: Metrics, lateness: event_loop_lag.Lateness
 ) -> AsyncIterator[None]:
     """All that only the one process has that works."""
     observer.on_leading()
     await engine.start()
-    kopf = kopf_supervisor.make(
-        source, kopf_supervisor.Ears(on_kinds=engine.on_kinds, on_restart=observer.on_frame_restart)
+    kopf = kopf_supervisor.make_supervisor(
+        source, kopf_supervisor.KopfCallbacks(on_kinds=engine.on_kinds, on_restart=observer.on_kopf_restart)
     )
     kopf.start()
 
@@ -161,7 +161,7 @@ async def working(
         await asyncio.gather(engine.stop(), kopf.stop())
 
 
-async def wait_first(*events: asyncio.Event) -> None:
+async def wait_any(*events: asyncio.Event) -> None:
     """Returns once one of them is set."""
     waiting = [supervision.start(event.wait(), name="wait for an event") for event in events]
     try:
@@ -171,7 +171,7 @@ async def wait_first(*events: asyncio.Event) -> None:
             each.cancel()
 
 
-def catch_signals(grace: float) -> asyncio.Event:
+def handle_signals(grace: float) -> asyncio.Event:
     """Is set by the first SIGTERM or SIGINT; a second one ends the process at once, and so do `grace` seconds."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -182,7 +182,7 @@ def catch_signals(grace: float) -> asyncio.Event:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
         # A thread that hangs (an exec plugin, say) would otherwise keep the interpreter from ending.
-        end = threading.Timer(grace, os._exit, args=(leadership.ENDED_BY_FORCE,))
+        end = threading.Timer(grace, os._exit, args=(leadership.FORCED_EXIT_CODE,))
         end.daemon = True
         end.start()
 

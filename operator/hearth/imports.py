@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def without(name: str) -> Iterator[None]:
+def hide_package(name: str) -> Iterator[None]:
     """Within, the top-level package of that name counts as not installed, unless it is loaded already."""
     if name in sys.modules:
         yield
@@ -22,7 +22,7 @@ def without(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def for_good() -> Iterator[None]:
+def freeze_garbage_collector() -> Iterator[None]:
     """What is imported within stays: nobody looks for garbage meanwhile, nor ever again in what is there then.
 
     A tenth of the import, and afterwards some ten milliseconds of each full collection, in which nothing else happens.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth import supervision
 from hearth.kube.client.connection import Connection
-from hearth.kube.leader_election.leader_elector import Election, Terms
+from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector
 from hearth.model import errors
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 RELEASE_TIMEOUT = 1.0
 """Seconds for giving the lease back; where that takes longer it runs out."""
 JOIN_TIMEOUT = 1.5
-ENDED_BY_FORCE = 1
+FORCED_EXIT_CODE = 1
 
 
 class Leadership(Protocol):
     """Whether to work."""
 
-    won: asyncio.Event
+    acquired: asyncio.Event
     """This process is to work."""
     lost: asyncio.Event
     """It must stop at once."""
@@ -47,44 +47,44 @@ class Leadership(Protocol):
     async def stop(self) -> None:
         """Give it back; the work must have ended."""
 
-    def find_unready(self) -> Sequence[str]:
+    def find_not_ready(self) -> Sequence[str]:
         """Why it cannot be said who works, a sentence each."""
 
 
-class Sole:
+class AlwaysLeader:
     """There is nobody else."""
 
     def __init__(self) -> None:
-        self.won = asyncio.Event()
+        self.acquired = asyncio.Event()
         self.lost = asyncio.Event()
         self.reason = ""
 
     def start(self) -> None:
         """Won at once."""
-        self.won.set()
+        self.acquired.set()
 
     async def stop(self) -> None:
         """There is nothing to give back."""
 
-    def find_unready(self) -> Sequence[str]:
+    def find_not_ready(self) -> Sequence[str]:
         """That is always known."""
         return ()
 
 
-class Elected:
+class LeaseLeadership:
     """Stands for a Lease."""
 
     def __init__(
         self,
         source: CredentialSource,
-        terms: Terms,
+        terms: LeaderElectionConfig,
         observer: Metrics,
         *,
         grace: float,
         end_by_force: Callable[[int], object] = os._exit,
     ) -> None:
         """grace: seconds after a loss in which the work must have ended; then the process is ended by force."""
-        self.won = asyncio.Event()
+        self.acquired = asyncio.Event()
         self.lost = asyncio.Event()
         self.reason = ""
         self._source = source
@@ -93,7 +93,7 @@ class Elected:
         self._grace = grace
         self._end_by_force = end_by_force
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._election: Election | None = None
+        self._election: LeaderElector | None = None
         self._inner: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -113,9 +113,9 @@ class Elected:
                 loop.call_soon_threadsafe(task.cancel)
         await asyncio.to_thread(self._thread.join, JOIN_TIMEOUT)
 
-    def find_unready(self) -> Sequence[str]:
+    def find_not_ready(self) -> Sequence[str]:
         """Why it cannot be said whose the lease is."""
-        trouble = self._election.trouble if self._election is not None else "has not asked for its lease yet"
+        trouble = self._election.error if self._election is not None else "has not asked for its lease yet"
         return [trouble] if trouble else []
 
     def _run(self) -> None:
@@ -134,7 +134,7 @@ class Elected:
         if self._stopping.is_set():
             return
         self.reason = reason
-        end = threading.Timer(self._grace, self._end_by_force, args=(ENDED_BY_FORCE,))
+        end = threading.Timer(self._grace, self._end_by_force, args=(FORCED_EXIT_CODE,))
         end.daemon = True
         end.start()
         self._call(self.lost.set)
@@ -148,17 +148,17 @@ class Elected:
             self._inner = (asyncio.get_running_loop(), task)
         try:
             async with Connection(self._source) as connection:
-                await self._stand(Election(connection, self._terms, observer=self._observer))
+                await self._stand(LeaderElector(connection, self._terms, observer=self._observer))
         finally:
             with self._lock:
                 self._inner = None
 
-    async def _stand(self, election: Election) -> None:
+    async def _stand(self, election: LeaderElector) -> None:
         self._election = election
         try:
-            await election.win()
-            self._call(self.won.set)
-            await election.hold()
+            await election.acquire()
+            self._call(self.acquired.set)
+            await election.renew_forever()
         except asyncio.CancelledError:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RELEASE_TIMEOUT):
@@ -171,17 +171,17 @@ class Elected:
             self._loop.call_soon_threadsafe(action)
 
 
-def make(settings: Settings, source: CredentialSource, observer: Metrics, *, grace: float) -> Leadership:
+def make_leadership(settings: Settings, source: CredentialSource, observer: Metrics, *, grace: float) -> Leadership:
     """What the settings ask for. grace: seconds that the end of the work may take."""
     if not settings.leader_election:
-        return Sole()
+        return AlwaysLeader()
     spare = (settings.lease_duration - settings.renew_deadline).total_seconds()
-    return Elected(source, make_terms(settings), observer, grace=min(grace, spare))
+    return LeaseLeadership(source, make_election_config(settings), observer, grace=min(grace, spare))
 
 
-def make_terms(settings: Settings) -> Terms:
+def make_election_config(settings: Settings) -> LeaderElectionConfig:
     """Under which this process stands, by a name that no other has."""
-    return Terms(
+    return LeaderElectionConfig(
         name=settings.find_lease_name(),
         group=settings.find_lease_group(),
         share=settings.share,

@@ -17,30 +17,30 @@ import structlog
 from hearth import supervision
 from hearth.engine.ports import Observer
 from hearth.engine.services import Services
-from hearth.engine.stack_controller import Engine
-from hearth.engine.work_queue import EVALUATED, Inbox
+from hearth.engine.stack_controller import StackController
+from hearth.engine.work_queue import EVALUATED, WorkQueue
 from hearth.kube.auth.credentials import CredentialSource
-from hearth.kube.cache.child_cache import Health
-from hearth.kube.cache.health_mark_cache import MarkCache
+from hearth.kube.cache.child_cache import WatchStatus
+from hearth.kube.cache.health_mark_cache import HealthMarkCache
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client.connection import Connection
-from hearth.kube.health_mark_client import KubeMarks
-from hearth.kube.management_cluster import KubeHome
-from hearth.kube.workload_cluster import KubeCluster
+from hearth.kube.health_mark_client import KubeHealthMarkClient
+from hearth.kube.management_cluster import KubeManagementCluster
+from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors
-from hearth.plan.health.health_rules import Rulebook
-from hearth.plan.ownership.keyed_hash import Hasher
-from hearth.plan.retry.backoff import Patience
+from hearth.plan.health.health_rules import HealthRules
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.sandbox.pool import Pool
 from hearth.settings import Settings
 
 logger = structlog.get_logger(__name__)
 
-BEGIN_RETRY = 2.0
+START_RETRY = 2.0
 """Seconds until the start is tried again where the API server is not there yet."""
-DEAF_AFTER = 300.0
+WATCH_DEAD_AFTER = 300.0
 """Seconds of silence that no living watch keeps: bookmarks come every minute, a stalled one begins anew before, and one
 whose server is away, or no longer serves its kind, goes on asking: a restart of the process would help nobody."""
 
@@ -61,7 +61,7 @@ class LoopClock:
         return supervision.call_later(delay, action)
 
 
-class KubeMachine:
+class KubeRuntime:
     """Everything between a connection and the engine, for one home cluster whose children live in it too."""
 
     def __init__(self, settings: Settings, source: CredentialSource, observer: Observer) -> None:
@@ -69,30 +69,32 @@ class KubeMachine:
         namespace, share = settings.namespace or "", settings.share
         self._settings = settings
         self._observer = observer
-        self._inbox = Inbox()
+        self._inbox = WorkQueue()
         self._connection = Connection(source)
-        self._cluster = KubeCluster(self._connection, self._inbox, namespace=namespace, share=share, observer=observer)
+        self._cluster = KubeWorkloadCluster(
+            self._connection, self._inbox, namespace=namespace, share=share, observer=observer
+        )
         self._stacks = StackCache(self._connection, self._inbox, namespace=namespace, share=share, observer=observer)
         self._revisions = RevisionCache(self._connection, namespace=namespace, share=share, observer=observer)
-        self._marks = MarkCache(self._connection, self._inbox, namespace=namespace, observer=observer)
+        self._marks = HealthMarkCache(self._connection, self._inbox, namespace=namespace, observer=observer)
         self._sources = SourceCache(self._connection, self._inbox, namespace=namespace, observer=observer)
-        self._home = KubeHome(
+        self._home = KubeManagementCluster(
             self._connection,
             stacks=self._stacks,
             revisions=self._revisions,
             sources=self._sources,
             observer=observer,
         )
-        self._health_marks = KubeMarks(self._connection, cache=self._marks, observer=observer)
-        self._evaluations = Pool(tell=lambda uid: self._inbox.mark(uid, EVALUATED), on_limit=observer.on_limit)
-        self._engine: Engine | None = None
+        self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
+        self._evaluations = Pool(tell=lambda uid: self._inbox.enqueue(uid, EVALUATED), on_limit=observer.on_limit)
+        self._engine: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._unready = "has not begun"
         self._refreshing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin; what is not there yet (the API server, the CRDs) is waited for."""
-        self._beginning = supervision.spawn_until_done("begin", self._begin)
+        self._beginning = supervision.spawn_until_done("begin", self._start_up)
 
     async def stop(self) -> None:
         """End: whatever is on its way may be cut off, since the next start finishes it."""
@@ -113,7 +115,7 @@ class KubeMachine:
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = supervision.spawn("discovery", self._refresh, name="refresh kinds")
 
-    def find_deaf(self) -> Sequence[str]:
+    def find_dead_watches(self) -> Sequence[str]:
         """The watches that have been silent for longer than any living one is."""
         return [
             *(f"the task {name} has ended" for name in supervision.current().find_dead()),
@@ -125,10 +127,10 @@ class KubeMachine:
         return [
             f"the watch of {each.kind} has been silent for {each.silence:.0f} s"
             for each in self._watches()
-            if each.silence is not None and each.silence > DEAF_AFTER
+            if each.silence is not None and each.silence > WATCH_DEAD_AFTER
         ]
 
-    def find_unready(self) -> Sequence[str]:
+    def find_not_ready(self) -> Sequence[str]:
         """What is not synced yet."""
         if self._unready:
             return [self._unready]
@@ -153,7 +155,7 @@ class KubeMachine:
         """Of children, by what becomes of them."""
         return self._engine.count_writes() if self._engine is not None else {}
 
-    def _watches(self) -> Iterable[Health]:
+    def _watches(self) -> Iterable[WatchStatus]:
         # Without the marks: where their kind is not installed, or may not be read, Stacks converge all the same.
         # Without the sources: one that may not be read is told by the Stacks that name it, and hinders nobody else.
         yield from self._stacks.health()
@@ -163,10 +165,10 @@ class KubeMachine:
     async def _refresh(self) -> None:
         try:
             await self._cluster.refresh_kinds()
-        except (errors.Refused, errors.Unreachable) as error:
+        except (errors.ApiStatusError, errors.Unreachable) as error:
             logger.warning("cannot ask which kinds are served", error=str(error))
 
-    async def _begin(self) -> None:
+    async def _start_up(self) -> None:
         hasher = await self._prepare()
         self._cluster.trust(hasher)
         self._unready = "waits for a first look at all Stacks"
@@ -181,35 +183,35 @@ class KubeMachine:
         await self._engine.start()
         self._unready = ""
 
-    async def _prepare(self) -> Hasher:
+    async def _prepare(self) -> KeyedHasher:
         """Reach the server and learn what it serves, as often as it takes."""
         while True:
             try:
                 await self._connection.open()
                 await self._cluster.open()
-                return Hasher(await self._home.get_hash_key(self._settings.operator_namespace))
+                return KeyedHasher(await self._home.get_hash_key(self._settings.operator_namespace))
             except errors.HearthError as error:
                 self._unready = f"cannot begin: {error}"
                 logger.warning("cannot begin; it is tried again", error=str(error))
-                await asyncio.sleep(BEGIN_RETRY)
+                await asyncio.sleep(START_RETRY)
 
-    def _build(self, hasher: Hasher) -> Engine:
+    def _build(self, hasher: KeyedHasher) -> StackController:
         services = Services(
-            home=self._home,
-            marks=self._health_marks,
-            cluster=self._cluster,
+            management_cluster=self._home,
+            health_marks=self._health_marks,
+            workload_cluster=self._cluster,
             clock=LoopClock(),
             hashes=hasher,
-            inbox=self._inbox,
+            queue=self._inbox,
             only_namespace=self._settings.namespace or "",
             share=self._settings.share,
-            rules=Rulebook(),
+            health_rules=HealthRules(),
             evaluations=self._evaluations,
             own_namespace=self._settings.operator_namespace,
-            patience=self._make_patience(),
+            backoff=self._make_backoff(),
         )
-        return Engine(services=services, observer=self._observer, concurrency=self._settings.concurrency)
+        return StackController(services=services, observer=self._observer, concurrency=self._settings.concurrency)
 
-    def _make_patience(self) -> Patience:
+    def _make_backoff(self) -> BackoffPolicy:
         """How retries are spread."""
-        return Patience(max_backoff=self._settings.max_backoff.total_seconds(), chance=random.random)
+        return BackoffPolicy(max_backoff=self._settings.max_backoff.total_seconds(), jitter=random.random)

@@ -21,7 +21,7 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_OPERATOR_NAMESPACE = "hearth-system"
 DEFAULT_LEASE = "hearth"
 HIGHEST_PORT = 65_535
-MOST_SHARDS = BUCKETS
+MAX_SHARDS = BUCKETS
 ORDINAL = re.compile(r"-(\d+)$")
 """At the end of the name of a StatefulSet's pod."""
 DURATION = re.compile(r"(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?")
@@ -82,7 +82,7 @@ class Settings:
         """Of the Lease that this process stands for: each share of the Stacks has its own."""
         return self.find_lease_group() if self.share.is_whole else f"{self.find_lease_group()}-{self.share}"
 
-    def find_mistake(self) -> str:
+    def validate(self) -> str:
         """What does not fit together, in a sentence; empty where all does."""
         if not self.leader_election or self.retry_period < self.renew_deadline < self.lease_duration:
             return ""

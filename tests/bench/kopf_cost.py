@@ -21,8 +21,8 @@ import workload
 from bare_api import BareApi
 from workload import Workload
 
-from hearth.kube.cache.stack_cache import STACK
 from hearth.kube.client import api_requests
+from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
 
 VARIABLE = "HEARTH_TEST_KUBECONFIG"

@@ -14,9 +14,9 @@ import yaml
 from bare_api import BareApi
 
 from hearth.cli.demo.demo_cluster import DEFINITION
-from hearth.kube.cache.stack_cache import STACK
 from hearth.kube.client import api_requests
 from hearth.kube.objects.hash_key import NAMESPACES
+from hearth.kube.well_known_kinds import STACK
 from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

@@ -22,11 +22,10 @@ from workload import Target, Workload
 
 from hearth.engine.ports import Revision
 from hearth.kube.cache import stack_cache
-from hearth.kube.cache.revision_cache import CONTROLLER_REVISION
-from hearth.kube.cache.stack_cache import STACK
 from hearth.kube.client import api_requests
 from hearth.kube.objects import controller_revision, event_recorder
-from hearth.kube.objects.event_recorder import Occurrence
+from hearth.kube.objects.event_recorder import EventContent
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK
 from hearth.model import names
 from hearth.model.child import Object
 
@@ -168,7 +167,7 @@ def make_condition(name: str, generation: int, *, is_ready: bool) -> Object:
 def make_event(answer: bytes) -> Object:
     """The Event that says so."""
     stack = stack_cache.parse_stack(orjson.loads(answer))
-    said = Occurrence(type_="Normal", reason="Complete", message="all 4 resources are ready")
+    said = EventContent(type_="Normal", reason="Complete", message="all 4 resources are ready")
     return event_recorder.make_event(
         event_recorder.about_stack(stack), event_recorder.event_name(stack, said), said, TIMESTAMP
     )

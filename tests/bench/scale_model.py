@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scale_costs import GIB, MIB, Costs
 
-from hearth.engine.status.status_rate_limiter import TURNS
+from hearth.engine.status.status_rate_limiter import PROGRESS_WRITES_PER_SECOND
 
 STATUSES = 2
 """Of a Stack that is created in less than a second: the wish, and the end."""
@@ -160,7 +160,7 @@ def count_statuses(tree: Tree, *, shards: int, costs: Costs) -> int:
     basic = tree.children + (OTHER_WRITES + STATUSES) * tree.stacks
     seconds = max(basic * costs.write, (tree.children * costs.apply + tree.stacks * costs.stack) / shards)
     wanted = tree.stacks * max(0.0, seconds - 1)
-    return round(STATUSES * tree.stacks + min(wanted, TURNS * seconds))
+    return round(STATUSES * tree.stacks + min(wanted, PROGRESS_WRITES_PER_SECOND * seconds))
 
 
 def find_watch_seconds(tree: Tree, stack_events: int, *, shards: int, costs: Costs) -> float:

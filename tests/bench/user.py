@@ -7,8 +7,8 @@ import workload as workload_module
 from lab import Lab
 from workload import Workload
 
-from hearth.kube.cache.stack_cache import STACK
 from hearth.kube.client import api_requests
+from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
 
 

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import bare_api
 from bare_api import BareApi
 
-from hearth.kube.cache.stack_cache import STACK
 from hearth.kube.client import api_requests
+from hearth.kube.well_known_kinds import STACK
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

@@ -14,9 +14,9 @@ from hearth.kube.client import api_requests
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.state import desired
-from hearth.plan.state.desired import Standpoint
+from hearth.plan.state.desired import ChildOwner
 from hearth.template.blueprint import Definition, Known, ResourceBlueprint, StackIdentity
 from hearth.template.compiler import compiler
 
@@ -26,7 +26,7 @@ ROLE = Kind(group="rbac.authorization.k8s.io", version="v1", name="Role", plural
 ROLE_BINDING = Kind(
     group="rbac.authorization.k8s.io", version="v1", name="RoleBinding", plural="rolebindings", namespaced=True
 )
-HASHES = Hasher(b"only as long as any other key")
+HASHES = KeyedHasher(b"only as long as any other key")
 NOTE = "example.com/value"
 """An annotation, where a kind has no field of its own that may change."""
 
@@ -193,6 +193,6 @@ def write_out(resource: ResourceBlueprint, stack: StackIdentity, written: Mappin
     assert kind is not None
     assert isinstance(outcome, Known), outcome
     requires = tuple(f"{name}/1" for name in resource.requires)
-    whose = Standpoint(stack=stack, resource=resource.name, requires=requires, signer=HASHES)
-    child = desired.want(outcome.value, kind=kind, hash_=HASHES.hash(outcome.value), whose=whose).at(1)
+    whose = ChildOwner(stack=stack, resource=resource.name, requires=requires, signer=HASHES)
+    child = desired.make_desired(outcome.value, kind=kind, hash_=HASHES.hash(outcome.value), whose=whose).at(1)
     return Target(path=api_requests.object_path(kind, child.ref.namespace, child.ref.name), manifest=child.manifest)

@@ -26,9 +26,9 @@ from import_world import World
 from hearth.cli.demo import operator_process
 from hearth.cli.demo.demo_cluster import Cluster
 from hearth.kube.auth import credentials
-from hearth.kube.cache.stack_cache import STACK
 from hearth.kube.client.connection import Connection
 from hearth.kube.objects.hash_key import NAMESPACES
+from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors
 from hearth.template.text import kubectl_yaml
 

@@ -59,7 +59,7 @@ class World:
         """Ask for the deletion; what is gone is fine."""
         try:
             await self._connection.request("DELETE", api_requests.object_path(kind, namespace, name))
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != 404:
                 raise
 
@@ -70,7 +70,7 @@ class World:
                 answer = await self._connection.request(
                     "GET", api_requests.collection_path(kind, namespace), query=query
                 )
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if refused.code in (404, 405):
                     return []
                 if refused.code != 429:
@@ -136,7 +136,7 @@ async def give_addresses(world: World, namespace: str) -> None:
             is_balanced = service["spec"].get("type") == "LoadBalancer"
             if is_balanced and not service["status"].get("loadBalancer", {}).get("ingress"):
                 # It may be gone since it was listed.
-                with contextlib.suppress(errors.Refused):
+                with contextlib.suppress(errors.ApiStatusError):
                     await world.give_address(service)
         await asyncio.sleep(LOOK)
 

@@ -19,7 +19,7 @@ from hearth.kube.client.connection import Connection
 from hearth.model import names
 from hearth.model.api import crd
 from hearth.model.child import Object
-from hearth.plan.retry.backoff import Patience
+from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.settings import Settings
 from support.change_signal import Pulse
 from support.real import admission_webhook, fault_proxy, real_user
@@ -42,8 +42,8 @@ READ = ["get", "list", "watch"]
 class PatientMachine(RecordedMachine):
     """An operator whose backoff stands at minutes from the first failure on."""
 
-    def _make_patience(self) -> Patience:
-        return Patience(first_delay=FIRST_DELAY, max_backoff=600.0, chance=lambda: 0.0)
+    def _make_patience(self) -> BackoffPolicy:
+        return BackoffPolicy(first_delay=FIRST_DELAY, max_backoff=600.0, jitter=lambda: 0.0)
 
 
 @dataclass

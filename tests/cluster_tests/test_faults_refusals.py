@@ -48,7 +48,7 @@ async def guard(site: Site) -> AsyncIterator[Webhook]:
         try:
             yield made
         finally:
-            with contextlib.suppress(errors.Refused):
+            with contextlib.suppress(errors.ApiStatusError):
                 await site.user.connection.request("DELETE", f"{admission_webhook.CONFIGURATIONS}/{site.namespace}")
 
 
@@ -199,7 +199,7 @@ async def test_a_kind_that_goes_and_comes_back(site: Site) -> None:
         assert [raw["spec"] for raw in found["items"]] == [{"value": 1}]
         await site.finish()
     finally:
-        with contextlib.suppress(errors.Refused):
+        with contextlib.suppress(errors.ApiStatusError):
             await site.user.connection.request("DELETE", path)
 
 
@@ -236,7 +236,7 @@ async def is_there(site: Site, path: str) -> bool:
     """Whether the object exists."""
     try:
         await site.user.connection.request("GET", path)
-    except errors.Refused as refused:
+    except errors.ApiStatusError as refused:
         if refused.code != 404:
             raise
         return False

@@ -56,7 +56,7 @@ async def bound(world: RealWorld) -> AsyncIterator[RealUser]:
         for kind, raw in made:
             try:
                 await user.connection.request("POST", api_requests.collection_path(kind), body=raw)
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if refused.code != 404:
                     raise
                 pytest.fail("this API server has no MutatingAdmissionPolicy v1; use one of Kubernetes 1.36 or later")
@@ -69,7 +69,7 @@ async def bound(world: RealWorld) -> AsyncIterator[RealUser]:
             path = api_requests.object_path(kind, "", name)
             try:
                 await user.connection.request("DELETE", path)
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if refused.code != 404:
                     raise
 
@@ -84,7 +84,7 @@ async def wait_effective(user: RealUser) -> None:
                 shown = await user.connection.request("POST", path, query={"dryRun": "All"}, body=copy.deepcopy(probe))
                 if finalizers_of(shown):
                     return
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 # What judges by policies hears of a new kind later than what serves it.
                 if refused.code != 503:
                     raise

@@ -10,7 +10,7 @@ from typing import Any
 import kubernetes.client
 
 from hearth.handlers import kopf_supervisor
-from hearth.handlers.kopf_supervisor import Ears
+from hearth.handlers.kopf_supervisor import KopfCallbacks
 from hearth.kube.auth import credentials
 
 PATIENCE = 30.0
@@ -38,7 +38,7 @@ async def test_a_new_kind_wakes_discovery(kubeconfig: Path, api_client: Any) -> 
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     extensions = kubernetes.client.ApiextensionsV1Api(api_client)
     woken, restarted = asyncio.Event(), asyncio.Event()
-    kopf = kopf_supervisor.make(source, Ears(on_kinds=woken.set, on_restart=restarted.set))
+    kopf = kopf_supervisor.make_supervisor(source, KopfCallbacks(on_kinds=woken.set, on_restart=restarted.set))
 
     kopf.start()
     definition = make_definition(f"frame-{uuid.uuid4().hex[:8]}.hearth.dev")

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from hearth.kube.auth import credentials
-from hearth.kube.cache.health_mark_cache import HEALTH_MARK
-from hearth.kube.cache.stack_cache import STACK
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
+from hearth.kube.well_known_kinds import HEALTH_MARK, STACK
 from hearth.model import errors
 from hearth.model.api import crd
 from hearth.model.child import Object
@@ -71,7 +70,7 @@ async def test_what_makes_sense_is_taken(user: RealUser, spec: Object) -> None:
 )
 async def test_what_makes_none_is_refused(user: RealUser, spec: Object, words: str) -> None:
     """By the server itself."""
-    with pytest.raises(errors.Refused) as refused:
+    with pytest.raises(errors.ApiStatusError) as refused:
         await send(user, HEALTH_MARK, spec)
     assert refused.value.code in (400, 422)
     assert words in str(refused.value)
@@ -89,7 +88,7 @@ async def test_a_mark_goes_on_speaking_of_the_same(user: RealUser, change: Objec
             "spec": {**RESOURCE, "markUnhealthy": True},
         }
     )
-    with pytest.raises(errors.Refused) as refused:
+    with pytest.raises(errors.ApiStatusError) as refused:
         await user.patch(Address.of(made), {"spec": change})
     assert "a mark speaks of one thing for good" in str(refused.value)
     changed = await user.patch(Address.of(made), {"spec": {"markUnhealthy": False, "reason": "x"}})
@@ -106,6 +105,6 @@ async def test_the_limit_is_a_number_or_a_share(user: RealUser, limit: int | str
     if is_taken:
         assert (await send(user, STACK, spec))["spec"] == spec
         return
-    with pytest.raises(errors.Refused) as refused:
+    with pytest.raises(errors.ApiStatusError) as refused:
         await send(user, STACK, spec)
     assert "spec.healing.maxUnhealthy" in str(refused.value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.cache.revision_cache import CONTROLLER_REVISION
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import names
 from support.real import operator_fleet
 from support.real.operator_fleet import Crew, Watcher

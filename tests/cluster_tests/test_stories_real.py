@@ -48,5 +48,5 @@ async def forget(world: RealWorld, kinds: list[str]) -> None:
         address = Address.of(probe_controller.definition(kind))
         async with asyncio.timeout(60):
             while await world.user.find(address) is not None:
-                with contextlib.suppress(errors.Refused):
+                with contextlib.suppress(errors.ApiStatusError):
                     await world.user.delete(address)

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from hearth.kube.client import api_requests
-from hearth.kube.objects.lease import LEASE
+from hearth.kube.well_known_kinds import LEASE
 from support.real import operator_fleet
 from support.real.operator_fleet import Crew, Watcher
 from support.real.operator_process import OperatorProcess

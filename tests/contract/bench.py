@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.engine.ports import Cluster, Home, Marks
+from hearth.engine.ports import HealthMarkClient, ManagementCluster, WorkloadCluster
 from hearth.model import errors, names, signatures
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.retry.retry_triggers import Cause
+from hearth.plan.retry.retry_triggers import RetryTrigger
 from support.server import fake_kinds
 from support.stories import probe_controller
 from support.stories.world import Address, User
@@ -39,7 +39,7 @@ class Ears:
     stacks: list[str] = field(default_factory=list)
     synced: list[Kind] = field(default_factory=list)
     sources: list[ObjectRef] = field(default_factory=list)
-    causes: list[Cause] = field(default_factory=list)
+    causes: list[RetryTrigger] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
     kinds: int = 0
 
@@ -63,11 +63,11 @@ class Ears:
         """As the port says."""
         self.sources.append(ref)
 
-    def on_mark(self, uid: str) -> None:
+    def on_health_mark(self, uid: str) -> None:
         """As the port says."""
         self.marks.append(uid)
 
-    def on_cause(self, cause: Cause) -> None:
+    def on_retry_trigger(self, cause: RetryTrigger) -> None:
         """As the port says."""
         self.causes.append(cause)
 
@@ -88,9 +88,9 @@ class Refusal:
 class Bench:
     """One world."""
 
-    cluster: Cluster
-    home: Home
-    marks: Marks
+    cluster: WorkloadCluster
+    home: ManagementCluster
+    marks: HealthMarkClient
     ears: Ears
     user: User
     namespace: str
@@ -186,12 +186,12 @@ async def refused(request: Awaitable[Any]) -> Refusal:
     """How a request is refused. Raises AssertionError where it is not."""
     try:
         answer = await request
-    except errors.Refused as error:
+    except errors.ApiStatusError as error:
         return read_refusal(error)
     raise AssertionError(f"expected a refusal, found {answer}")
 
 
-def read_refusal(error: errors.Refused) -> Refusal:
+def read_refusal(error: errors.ApiStatusError) -> Refusal:
     """What the engine reads off a refusal."""
     if error.status is None:
         return Refusal(error.code, None, None, ())

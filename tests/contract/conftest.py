@@ -11,20 +11,20 @@ import pytest
 
 from contract.bench import Bench, Ears
 from hearth.kube.auth import credentials
-from hearth.kube.cache.health_mark_cache import MarkCache
+from hearth.kube.cache.health_mark_cache import HealthMarkCache
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client.connection import Connection
-from hearth.kube.health_mark_client import KubeMarks
-from hearth.kube.management_cluster import KubeHome
-from hearth.kube.workload_cluster import KubeCluster
+from hearth.kube.health_mark_client import KubeHealthMarkClient
+from hearth.kube.management_cluster import KubeManagementCluster
+from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model.api import crd
 from support.fake_world.fake_user import FakeUser
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_health_mark_client import FakeMarks
-from support.ports.fake_management_cluster import FakeHome
-from support.ports.fake_workload_cluster import FakeCluster
+from support.ports.fake_management_cluster import FakeManagementCluster
+from support.ports.fake_workload_cluster import FakeWorkloadCluster
 from support.real import real_user
 from support.real.real_user import RealUser
 from support.server.fake_server import FakeServer
@@ -55,8 +55,8 @@ async def make_fake(wire: FakeWire) -> Bench:
     await user.create(probe_controller.definition())
     ears = Ears()
     return Bench(
-        cluster=FakeCluster(wire, ears, signatures=HASHER),
-        home=FakeHome(wire, ears),
+        cluster=FakeWorkloadCluster(wire, ears, signatures=HASHER),
+        home=FakeManagementCluster(wire, ears),
         marks=FakeMarks(wire, ears),
         ears=ears,
         user=user,
@@ -71,15 +71,15 @@ async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Ben
     stacks = StackCache(connection, ears, namespace=user.namespace)
     revisions = RevisionCache(connection, namespace=user.namespace)
     sources = SourceCache(connection, ears)
-    cluster = KubeCluster(connection, ears, namespace=user.namespace)
+    cluster = KubeWorkloadCluster(connection, ears, namespace=user.namespace)
     cluster.trust(HASHER)
     await cluster.open()
-    cached = MarkCache(connection, ears, namespace=user.namespace)
+    cached = HealthMarkCache(connection, ears, namespace=user.namespace)
     cached.start()
     for cache in (stacks, revisions):
         cache.start()
         await cache.wait_synced()
-    home = KubeHome(connection, stacks=stacks, revisions=revisions, sources=sources)
-    marks = KubeMarks(connection, cache=cached)
+    home = KubeManagementCluster(connection, stacks=stacks, revisions=revisions, sources=sources)
+    marks = KubeHealthMarkClient(connection, cache=cached)
     yield Bench(cluster=cluster, home=home, marks=marks, ears=ears, user=user, namespace=user.namespace)
     await asyncio.gather(cluster.close(), stacks.close(), revisions.close(), sources.close(), cached.close())

@@ -158,10 +158,10 @@ async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
     """And shows that it came by the subresource, until somebody sets it otherwise or we take it back."""
     manifest = bench.probe(value=1, replicas=2)
     child = await bench.apply(manifest)
-    assert (scaled(child), field_ownership.find_lost(manifest, child.ownership)) == (False, None)
+    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, None)
     await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
     child = await bench.apply({**manifest, "spec": {"value": 1}})
-    assert (scaled(child), field_ownership.find_lost(manifest, child.ownership)) == (True, "spec.replicas")
+    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (True, "spec.replicas")
     live = await bench.live(manifest)
     assert live["spec"] == {"value": 1, "replicas": 5}
     [entry] = [each for each in live["metadata"]["managedFields"] if each.get("subresource") == "scale"]
@@ -172,7 +172,7 @@ async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
     )
     await bench.user.patch(Address.of(manifest), {"spec": {"replicas": 6}})
     child = await bench.apply({**manifest, "spec": {"value": 1}})
-    assert (scaled(child), field_ownership.find_lost(manifest, child.ownership)) == (False, "spec.replicas")
+    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, "spec.replicas")
 
 
 async def test_taking_the_replica_count_back(bench: Bench) -> None:
@@ -181,7 +181,7 @@ async def test_taking_the_replica_count_back(bench: Bench) -> None:
     await bench.apply(manifest)
     await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
     child = await bench.apply(manifest)
-    assert (scaled(child), field_ownership.find_lost(manifest, child.ownership)) == (False, None)
+    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, None)
 
 
 async def test_what_others_took_outlives_an_apply_without_it(bench: Bench) -> None:

@@ -260,4 +260,4 @@ async def test_schemas(bench: Bench) -> None:
 
 async def test_access(bench: Bench) -> None:
     """An administrator may."""
-    assert await bench.cluster.can("patch", kind=CONFIG_MAP, namespace=bench.namespace) is True
+    assert await bench.cluster.is_allowed("patch", kind=CONFIG_MAP, namespace=bench.namespace) is True

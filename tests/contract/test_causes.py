@@ -11,7 +11,7 @@ from hearth.kube.watch import retry_trigger_watches
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan.retry import retry_triggers
-from hearth.plan.retry.retry_triggers import Cause, What
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from support.stories.world import Address
 
 QUIET = retry_trigger_watches.INTERVAL + 0.2
@@ -24,9 +24,9 @@ def quota(bench: Bench) -> Object:
     return {**QUOTA, "metadata": {"name": "small", "namespace": bench.namespace}}
 
 
-async def begin(bench: Bench, cause: Cause) -> None:
+async def begin(bench: Bench, cause: RetryTrigger) -> None:
     """Watch it, until each of its watches has told that it is there, and forget what was told."""
-    bench.cluster.watch_cause(cause)
+    bench.cluster.watch_trigger(cause)
     await bench.until(lambda: bool(bench.ears.causes))
     while bench.ears.causes:
         bench.ears.causes.clear()
@@ -36,7 +36,7 @@ async def begin(bench: Bench, cause: Cause) -> None:
 
 async def test_a_quota_that_comes_changes_or_goes_is_told(bench: Bench) -> None:
     """Each of them by the name of the cause, and nothing else."""
-    limits = Cause(what=What.LIMITS, namespace=bench.namespace)
+    limits = RetryTrigger(type=TriggerType.LIMITS, namespace=bench.namespace)
     await begin(bench, limits)
     made = await bench.user.create(quota(bench))
     await bench.until(lambda: limits in bench.ears.causes)
@@ -53,7 +53,7 @@ async def test_an_object_in_the_way_is_watched_without_any_label(bench: Bench) -
     """It alone: others of its kind are no news."""
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": bench.namespace}}
     await bench.user.create(theirs)
-    taken = retry_triggers.of_object(
+    taken = retry_triggers.object_trigger(
         CONFIG_MAP, ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="theirs")
     )
     await begin(bench, taken)
@@ -64,10 +64,12 @@ async def test_an_object_in_the_way_is_watched_without_any_label(bench: Bench) -
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "let go"])
 async def test_only_what_is_kept_is_told_of(bench: Bench, kept: bool) -> None:
     """A cause that nobody waits for any more costs nothing more."""
-    limits, rights = (Cause(what=what, namespace=bench.namespace) for what in (What.LIMITS, What.RIGHTS))
+    limits, rights = (
+        RetryTrigger(type=what, namespace=bench.namespace) for what in (TriggerType.LIMITS, TriggerType.RIGHTS)
+    )
     for cause in (rights, limits):
         await begin(bench, cause)
-    bench.cluster.keep_causes({limits, rights} if kept else {rights})
+    bench.cluster.retain_triggers({limits, rights} if kept else {rights})
     await bench.user.create(quota(bench))
     binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
@@ -77,7 +79,7 @@ async def test_only_what_is_kept_is_told_of(bench: Bench, kept: bool) -> None:
     assert kept or limits not in bench.ears.causes
 
 
-async def waited(bench: Bench, cause: Cause) -> bool:
+async def waited(bench: Bench, cause: RetryTrigger) -> bool:
     """True, once it was told."""
     await bench.until(lambda: cause in bench.ears.causes)
     return True

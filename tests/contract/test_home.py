@@ -89,7 +89,7 @@ async def test_status_of_a_stack_that_is_gone(bench: Bench) -> None:
 async def test_finalizer_comes_and_goes(bench: Bench) -> None:
     """A deleted Stack goes with it, and is forgotten at once."""
     made = await bench.create_stack()
-    await bench.home.put_finalizer(find(bench, made))
+    await bench.home.add_finalizer(find(bench, made))
     assert find(bench, made).finalizers == (names.FINALIZER,)
     await bench.user.delete(Address.of(made))
     await bench.until(lambda: find(bench, made).deleting)
@@ -103,7 +103,7 @@ async def test_finalizer_on_what_has_changed_since(bench: Bench) -> None:
     made = await bench.create_stack()
     stale = find(bench, made)
     await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["somebody.example.com/else"]}})
-    found = await benches.refused(bench.home.put_finalizer(stale))
+    found = await benches.refused(bench.home.add_finalizer(stale))
     assert found == Refusal(409, "Conflict", "stacks", ())
 
 
@@ -112,7 +112,7 @@ async def test_finalizers_of_others_are_kept(bench: Bench) -> None:
     made = await bench.create_stack()
     await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["somebody.example.com/else"]}})
     await bench.until(lambda: bool(find(bench, made).finalizers))
-    await bench.home.put_finalizer(find(bench, made))
+    await bench.home.add_finalizer(find(bench, made))
     assert find(bench, made).finalizers == ("somebody.example.com/else", names.FINALIZER)
     await bench.home.remove_finalizer(find(bench, made))
     assert find(bench, made).finalizers == ("somebody.example.com/else",)
@@ -121,7 +121,7 @@ async def test_finalizers_of_others_are_kept(bench: Bench) -> None:
 async def test_finalizer_of_a_stack_that_is_gone(bench: Bench) -> None:
     """To remove it is no trouble."""
     made = await bench.create_stack()
-    await bench.home.put_finalizer(find(bench, made))
+    await bench.home.add_finalizer(find(bench, made))
     stack = find(bench, made)
     await bench.user.patch(Address.of(made), {"metadata": {"finalizers": None}})
     await bench.user.delete(Address.of(made))

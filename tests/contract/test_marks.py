@@ -6,7 +6,7 @@ import pytest
 
 from contract import bench as benches
 from contract.bench import CONFIG_MAP, Bench
-from hearth.engine.ports import MarkObject
+from hearth.engine.ports import HealthMarkObject
 from hearth.model import names
 from hearth.model.child import Object
 from support.stories.world import Address
@@ -23,12 +23,14 @@ async def test_a_mark_is_written_and_seen_at_once(bench: Bench) -> None:
     child = await bench.apply(bench.config(a="1"))
     marked = await bench.cluster.mark(child, "bad")
     cached = bench.cached("web")
-    assert (marked and marked.mark, cached and cached.mark, annotation(await bench.live(bench.config()))) == (
-        "bad",
-    ) * 3
+    assert (
+        marked and marked.unhealthy_reason,
+        cached and cached.unhealthy_reason,
+        annotation(await bench.live(bench.config())),
+    ) == ("bad",) * 3
     assert marked is not None
     healthy = await bench.cluster.mark(marked, None)
-    assert (healthy and healthy.mark, annotation(await bench.live(bench.config()))) == (None, None)
+    assert (healthy and healthy.unhealthy_reason, annotation(await bench.live(bench.config()))) == (None, None)
 
 
 async def test_an_apply_leaves_a_mark_alone(bench: Bench) -> None:
@@ -36,7 +38,7 @@ async def test_an_apply_leaves_a_mark_alone(bench: Bench) -> None:
     child = await bench.apply(bench.config(a="1"))
     marked = await bench.cluster.mark(child, "bad")
     applied = await bench.apply(bench.config(a="2"))
-    assert applied.mark == "bad"
+    assert applied.unhealthy_reason == "bad"
     assert marked is not None
     assert marked.ownership == child.ownership
 
@@ -84,7 +86,7 @@ async def made(bench: Bench) -> Object:
     return raw
 
 
-def find(bench: Bench, made: Object) -> MarkObject:
+def find(bench: Bench, made: Object) -> HealthMarkObject:
     """The mark as the cache shows it."""
     mark = bench.marks.find_mark(made["metadata"]["uid"])
     assert mark is not None

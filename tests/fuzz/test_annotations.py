@@ -14,9 +14,9 @@ from hearth.model import child, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
-from hearth.plan.ownership.field_ownership import Finding
+from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import suspend_object
-from hearth.plan.state.suspend_record import Record
+from hearth.plan.state.suspend_record import SuspendRecord
 from support.units import suspended
 from support.units.suspended import RECORDS
 
@@ -78,8 +78,8 @@ def look(said: Any, kind: Kind, *, is_signed: bool, is_owned: bool) -> None:
     text = suspended.sign(said, uid="u", kind=kind) if is_signed and isinstance(said, dict) else None
     found = make(text or orjson.dumps(said).decode(), kind, is_owned=is_owned)
     if text is None or not is_owned:
-        assert RECORDS.read(found) == Record()
-    rule = health_rules.USUAL.find_suspension(kind)
+        assert RECORDS.read(found) == SuspendRecord()
+    rule = health_rules.DEFAULT_RULES.find_suspension(kind)
     assert rule is not None
     steps = [suspend_object.suspend(found, rule, RECORDS), suspend_object.resume(found, RECORDS)]
     steps.append(suspend_object.restore(found, RECORDS))
@@ -93,8 +93,8 @@ def look(said: Any, kind: Kind, *, is_signed: bool, is_owned: bool) -> None:
         allowed = {names.ANNOTATION_SUSPENDED, *(path[2] for path in rule.sets if path[0] == "metadata")}
         assert set(metadata.get("annotations", {})) <= allowed
     RECORDS.tell(found)
-    suspend_object.reclaim(found, Finding(), RECORDS)
-    suspend_object.awaken({"metadata": {"annotations": {}}, "spec": {}}, found, Finding(), RECORDS)
+    suspend_object.without_suspend_fields(found, DriftFinding(), RECORDS)
+    suspend_object.mark_resumed({"metadata": {"annotations": {}}, "spec": {}}, found, DriftFinding(), RECORDS)
 
 
 @hypothesis.given(said=SAID | VALUES, kind=KINDS, is_signed=st.booleans(), is_owned=st.booleans())

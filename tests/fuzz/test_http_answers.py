@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hearth.kube.auth.credentials import Credentials
 from hearth.kube.client import salvage
 from hearth.kube.client.connection import Connection
-from hearth.kube.client.http_response import Malformed, Reader
+from hearth.kube.client.http_response import HttpResponseParser, MalformedResponse
 from hearth.model import errors
 from support.units import fuzzing
 from support.units.fuzzing import JSON, LONG, QUICK
@@ -64,8 +64,8 @@ def read(raw: bytes, pieces: list[bytes]) -> None:
     """Only `Malformed` comes out, and pieces make no difference."""
     outcomes = []
     for each in ([raw], pieces):
-        reader = Reader()
-        with contextlib.suppress(Malformed):
+        reader = HttpResponseParser()
+        with contextlib.suppress(MalformedResponse):
             found = next(filter(None, map(reader.feed, each)), None)
             found = found or reader.finish()
             outcomes.append((found.code, found.body))
@@ -87,7 +87,7 @@ async def ask(raw: bytes, *, through_proxy: bool, as_stream: bool) -> None:
     stated = Credentials(server="http://elsewhere.invalid", proxy=url) if through_proxy else Credentials(server=url)
     try:
         async with Connection(FixedSource(stated)) as connection:
-            with contextlib.suppress(errors.Refused, errors.Unreachable):
+            with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
                 if as_stream:
                     async with connection.stream("/x", idle_timeout=2.0) as chunks:
                         assert all([isinstance(chunk, bytes) async for chunk in chunks])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hearth.kube.auth import kubeconfig
 from hearth.kube.auth.credentials import KubeconfigSource, NoCredentials
-from hearth.kube.auth.kubeconfig import Unusable
+from hearth.kube.auth.kubeconfig import InvalidKubeconfig
 from hearth.kube.client import http_transport
 from support.units import fuzzing
 from support.units.fuzzing import JSON, LONG, QUICK
@@ -47,7 +47,7 @@ def load(raw: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config"
         file.write_bytes(raw)
-        with contextlib.suppress(Unusable, OSError):
+        with contextlib.suppress(InvalidKubeconfig, OSError):
             kubeconfig.find_context([str(file)], None)
         with contextlib.suppress(NoCredentials):
             credentials = KubeconfigSource(paths=(str(file),), context=None, environ={}).load()

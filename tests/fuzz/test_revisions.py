@@ -20,9 +20,9 @@ from hearth.kube.cache import revision_cache
 from hearth.kube.objects import controller_revision, hash_key, lease
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
-from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 
-HASHES = Hasher(b"k" * 32)
+HASHES = KeyedHasher(b"k" * 32)
 QUICK = settings(
     max_examples=200, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
@@ -157,7 +157,7 @@ def test_any_lease_is_read(spec: Any) -> None:
 @QUICK
 def test_any_key_secret_is_read_or_told(data: Any) -> None:
     """By an error that says what to do."""
-    with pytest.raises(hash_key.BrokenHashKey, match="restore it, or delete the Secret"):
+    with pytest.raises(hash_key.InvalidHashKey, match="restore it, or delete the Secret"):
         hash_key.parse_key({"data": data}, "hearth-system")
 
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from hearth.engine.definition.target_tracker import Wishes
+from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.kube.cache import stack_cache
 from hearth.model import status_fields, times
 from hearth.model.child import Object
-from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.status import check_result, conditions, status_builder
 from hearth.plan.target import status_signature, target_status
 
-HASHES = Hasher(b"k" * 32)
+HASHES = KeyedHasher(b"k" * 32)
 QUICK = settings(
     max_examples=100, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
@@ -103,15 +103,15 @@ def look(status: Any, *, is_signed: bool) -> None:
         except TypeError:
             return
     stack = stack_cache.parse_stack(raw)
-    wishes = Wishes()
-    wishes.recall(stack, hashes=HASHES, count_revisions=lambda: 1)
-    wish = wishes.wish
+    wishes = TargetTracker()
+    wishes.load(stack, hashes=HASHES, count_revisions=lambda: 1)
+    wish = wishes.current
     written: Object = target_status.write_completed(wishes.completed)
     if wish is not None:
         assert is_signed
-        written["wish"] = target_status.write(wish)
-        assert target_status.read(written["wish"]) == wish
-    written.update(check_result.write(wishes.check))
+        written["wish"] = target_status.encode(wish)
+        assert target_status.decode(written["wish"]) == wish
+    written.update(check_result.encode(wishes.check))
     written.update({"handled": wishes.handled, "lastFailedRevision": wishes.last_failed})
     assert status_signature.read_memory(
         status_signature.sign(written, uid="u", hashes=HASHES), uid="u", hashes=HASHES
@@ -119,10 +119,10 @@ def look(status: Any, *, is_signed: bool) -> None:
     orjson.dumps(written)
     before = stack.status
     after: Object = {**written, "phase": "UpdateComplete", "conditions": []}
-    status_builder.is_progress(before, after)
-    status_builder.is_setback(before, after)
+    status_builder.is_progress_only(before, after)
+    status_builder.is_repair_only(before, after)
     status_builder.find_changes(before, after)
-    check_result.announce(before, after)
+    check_result.make_event(before, after)
     conditions.find(before, "Ready")
 
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hearth.engine.definition import revision_builder
-from hearth.model.errors import InvalidDefinition, MissingSource
-from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.model.errors import InvalidDefinition, SourceNotFound
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.template.compiler import compiler
 from support.units import blueprints
 
@@ -115,12 +115,12 @@ class NoSources:
 
 def check(template: Any, given_: Any) -> None:
     """As an operator does it: read, hash, find the kinds, compile, evaluate."""
-    acceptor = revision_builder.Acceptor(home=NoSources(), cluster=None, hashes=Hasher(b"k" * 32))  # type: ignore[arg-type]
+    acceptor = revision_builder.RevisionBuilder(home=NoSources(), cluster=None, hashes=KeyedHasher(b"k" * 32))  # type: ignore[arg-type]
     try:
-        definition = asyncio.run(acceptor.get_definition("shop", {"template": template, "parameters": given_}))
+        definition = asyncio.run(acceptor.read_spec("shop", {"template": template, "parameters": given_}))
         compiler.find_kinds(definition)
         blueprint = compiler.compile_template(definition, stack=blueprints.STACK, kinds=KINDS)
-    except (InvalidDefinition, MissingSource):
+    except (InvalidDefinition, SourceNotFound):
         return
     for resource in blueprint.resources.values():
         resource.manifest.evaluate(dict.fromkeys(resource.manifest.reads, CHILD))

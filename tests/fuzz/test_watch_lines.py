@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearth.kube.cache.child_cache import Caches
+from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.model import names
 from hearth.model.kinds import Kind
@@ -69,7 +69,9 @@ def survive(pieces: list[bytes]) -> None:
     script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
 
     async def test() -> None:
-        children = Caches(ScriptedConnection(streams=list(script)), ServedKinds(), Deaf(), rules=scripted_watch.RULES)
+        children = ChildCache(
+            ScriptedConnection(streams=list(script)), ServedKinds(), Deaf(), rules=scripted_watch.RULES
+        )
         children.follow(CONFIG_MAP, [("data",), ("status", "phase")])
         await scripted_watch.elapse(100.0)
         known = {child.name for resource in children.children("s1").values() for child in resource}

@@ -7,12 +7,12 @@ import threading
 
 from hearth import leadership
 from hearth.kube.auth.credentials import Credentials, NoCredentials
-from hearth.kube.leader_election.leader_elector import Terms
-from hearth.leadership import Elected, Sole
+from hearth.kube.leader_election.leader_elector import LeaderElectionConfig
+from hearth.leadership import AlwaysLeader, LeaseLeadership
 from hearth.serve.metrics import Metrics
 from hearth.settings import Settings
 
-TERMS = Terms(name="hearth", namespace="ops", identity="me")
+TERMS = LeaderElectionConfig(name="hearth", namespace="ops", identity="me")
 GRACE = 0.05
 
 
@@ -31,24 +31,24 @@ class Source:
 
 async def test_whoever_is_alone_works_at_once() -> None:
     """Nothing is asked, and nothing can be lost."""
-    leader = leadership.make(Settings(), Source(is_broken=True), Metrics(), grace=GRACE)
+    leader = leadership.make_leadership(Settings(), Source(is_broken=True), Metrics(), grace=GRACE)
     leader.start()
 
-    assert isinstance(leader, Sole)
-    assert leader.won.is_set()
+    assert isinstance(leader, AlwaysLeader)
+    assert leader.acquired.is_set()
     assert not leader.lost.is_set()
-    assert leader.find_unready() == ()
+    assert leader.find_not_ready() == ()
     await leader.stop()
 
 
 async def test_a_candidate_that_reaches_nobody_says_so_and_ends_when_told() -> None:
     """Not ready, yet alive: it goes on trying."""
-    leader = leadership.make(Settings(leader_election=True), Source(), Metrics(), grace=GRACE)
+    leader = leadership.make_leadership(Settings(leader_election=True), Source(), Metrics(), grace=GRACE)
     leader.start()
     async with asyncio.timeout(10):
-        while not any("cannot look at lease/hearth" in each for each in leader.find_unready()):  # noqa: ASYNC110 -- it runs in another thread
+        while not any("cannot look at lease/hearth" in each for each in leader.find_not_ready()):  # noqa: ASYNC110 -- it runs in another thread
             await asyncio.sleep(0.01)
-    assert not leader.won.is_set()
+    assert not leader.acquired.is_set()
     await leader.stop()
 
     assert not leader.lost.is_set()
@@ -64,7 +64,7 @@ async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> Non
         codes.append(code)
         forced.set()
 
-    leader = Elected(Source(is_broken=True), TERMS, Metrics(), grace=GRACE, end_by_force=end_by_force)
+    leader = LeaseLeadership(Source(is_broken=True), TERMS, Metrics(), grace=GRACE, end_by_force=end_by_force)
     leader.start()
     async with asyncio.timeout(10):
         await leader.lost.wait()
@@ -77,7 +77,7 @@ async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> Non
 
 def test_no_two_processes_stand_under_one_name() -> None:
     """Two on one machine are two; the time that is left to a leader that lost is shorter than its successor waits."""
-    first, second = (leadership.make_terms(Settings(leader_election=True)) for _ in range(2))
+    first, second = (leadership.make_election_config(Settings(leader_election=True)) for _ in range(2))
 
     assert first.identity != second.identity
     assert (first.duration, first.deadline, first.retry) == (15, 10, 2)

@@ -6,15 +6,15 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from hearth.template.chunked_work import Pieces, Result
+from hearth.template.chunked_work import ChunkedWork, Result
 
-PIECES_IN_A_ROW = 32
+CHUNKS_PER_YIELD = 32
 """Before others get a turn: some ten milliseconds."""
 SECONDS_IN_A_ROW = 0.02
 """After which others get a turn earlier, where pieces take longer than usual."""
 
 
-async def share(pieces: Pieces[Result], *, begin: Callable[[], None] = lambda: None) -> Result:
+async def share(pieces: ChunkedWork[Result], *, begin: Callable[[], None] = lambda: None) -> Result:
     """The result of the work, done while others have their turns. begin: called before each piece."""
     done, begun = 0, time.perf_counter()
     while True:
@@ -25,6 +25,6 @@ async def share(pieces: Pieces[Result], *, begin: Callable[[], None] = lambda: N
             result: Result = end.value
             return result
         done += 1
-        if done == PIECES_IN_A_ROW or time.perf_counter() - begun > SECONDS_IN_A_ROW:
+        if done == CHUNKS_PER_YIELD or time.perf_counter() - begun > SECONDS_IN_A_ROW:
             await asyncio.sleep(0)
             done, begun = 0, time.perf_counter()

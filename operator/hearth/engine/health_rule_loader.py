@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from hearth.engine.named_tasks import Tasks
+from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
-from hearth.model.errors import Refused, Unreachable
+from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
 from hearth.model.mistakes import Mistake
 from hearth.plan.health import rule_parser
@@ -24,18 +24,18 @@ READER = "@user-rules"
 RETRY = 30.0
 """Seconds until it is read again after it could not be."""
 NOT_FOUND = 404
-TOLD_AT_MOST = 10
+MAX_REPORTED = 10
 """Mistakes in one Event, which holds 1024 bytes."""
 
 
-class UserRules:
+class HealthRuleLoader:
     """The health rules of one operator's users."""
 
     def __init__(self, services: Services) -> None:
         """Nothing is read before `start`."""
         self._services = services
         self._ref = ObjectRef(group="", kind="ConfigMap", namespace=services.own_namespace, name=CONFIG_MAP)
-        self._tasks = Tasks(self._on_error)
+        self._tasks = NamedTasks(self._on_error)
         self._is_outdated = False
         self._documents: Mapping[str, str] = {}
         """As they were read last."""
@@ -46,7 +46,7 @@ class UserRules:
     async def start(self) -> None:
         """Read them for the first time; that they cannot be read keeps nothing from beginning."""
         if self._ref.namespace:
-            self._services.home.follow_sources(READER, [self._ref])
+            self._services.management_cluster.follow_sources(READER, [self._ref])
             await self._read()
 
     def stop(self) -> None:
@@ -55,9 +55,9 @@ class UserRules:
         if self._cancel_retry is not None:
             self._cancel_retry()
         if self._ref.namespace:
-            self._services.home.follow_sources(READER, ())
+            self._services.management_cluster.follow_sources(READER, ())
 
-    def hear(self, what: object) -> None:
+    def on_broadcast(self, what: object) -> None:
         """Something happened that no single Stack is named by."""
         if what == self._ref:
             self._is_outdated = True
@@ -70,9 +70,9 @@ class UserRules:
 
     async def _read(self) -> None:
         try:
-            documents = await self._services.home.get_source(self._ref)
-        except (Refused, Unreachable) as error:
-            if not isinstance(error, Refused) or error.code != NOT_FOUND:
+            documents = await self._services.management_cluster.get_source(self._ref)
+        except (ApiStatusError, Unreachable) as error:
+            if not isinstance(error, ApiStatusError) or error.code != NOT_FOUND:
                 self._retry_later(str(error))
                 return
             documents = {}
@@ -86,17 +86,17 @@ class UserRules:
         if trouble != self._trouble:
             self._trouble = trouble
             logger.warning("health rules cannot be read; it is tried again", configmap=self._name, error=trouble)
-        self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.hear(self._ref))
+        self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.on_broadcast(self._ref))
 
     async def _take_up(self, documents: Mapping[str, str]) -> None:
         """Judge by these from now on, and tell what is wrong with them."""
         table, mistakes = rule_parser.read({key: documents[key] for key in sorted(documents)})
-        self._services.inbox.on_rules(self._services.rules.replace(table))
+        self._services.queue.on_rules(self._services.health_rules.replace(table))
         logger.info("health rules taken up", configmap=self._name, mistakes=len(mistakes))
         if mistakes:
             message = describe(mistakes)
             logger.warning("health rules with mistakes are left out", configmap=self._name, mistakes=message)
-            await self._services.home.emit_source_event(
+            await self._services.management_cluster.emit_source_event(
                 self._ref, type_="Warning", reason="InvalidHealthRules", message=message
             )
 
@@ -110,7 +110,7 @@ class UserRules:
 
 def describe(mistakes: tuple[Mistake, ...]) -> str:
     """The first mistakes in one message, a line each."""
-    lines = [f"- {mistake}" for mistake in mistakes[:TOLD_AT_MOST]]
-    if len(mistakes) > TOLD_AT_MOST:
-        lines.append(f"and {len(mistakes) - TOLD_AT_MOST} more")
+    lines = [f"- {mistake}" for mistake in mistakes[:MAX_REPORTED]]
+    if len(mistakes) > MAX_REPORTED:
+        lines.append(f"and {len(mistakes) - MAX_REPORTED} more")
     return "\n".join(["rules with mistakes are left out, the others hold:", *lines])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hearth import supervision
 
 
-class Tasks:
+class NamedTasks:
     """Runs actions beside the passes; tells of those that raised an exception that no code expects."""
 
     def __init__(

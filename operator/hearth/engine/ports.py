@@ -16,11 +16,11 @@ import orjson
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.stack_tree import StackTree
-from hearth.plan.retry.retry_triggers import Cause
+from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.template.cel.evaluation import Evaluator
 
 
-class Listener(Protocol):
+class CacheListener(Protocol):
     """Whom the caches tell of changes. Called in the engine's event loop, never from another thread; must not block."""
 
     def on_child(self, stack_uid: str, resource: str) -> None:
@@ -38,14 +38,14 @@ class Listener(Protocol):
     def on_source(self, ref: ObjectRef) -> None:
         """A ConfigMap or Secret that a definition is read from came, changed or went."""
 
-    def on_mark(self, uid: str) -> None:
+    def on_health_mark(self, uid: str) -> None:
         """A HealthMark came, changed or went."""
 
-    def on_cause(self, cause: Cause) -> None:
+    def on_retry_trigger(self, cause: RetryTrigger) -> None:
         """What was handed to `watch_cause` changed, or may have before it could be watched."""
 
 
-class Cluster(Protocol):
+class WorkloadCluster(Protocol):
     """The cluster that children live in: one per credentials, never a module's state."""
 
     @property
@@ -118,13 +118,13 @@ class Cluster(Protocol):
         whole: with all fields of each but its status, which the cache does not keep.
         """
 
-    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """Whether our account may do that (SelfSubjectAccessReview)."""
 
-    def watch_cause(self, cause: Cause) -> None:
+    def watch_trigger(self, cause: RetryTrigger) -> None:
         """From now on tell `on_cause` of its changes, as far as our account may see them; cheap where that is done already."""
 
-    def keep_causes(self, causes: Collection[Cause]) -> None:
+    def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """Go on with these, and end the watches that only others needed."""
 
 
@@ -166,7 +166,7 @@ class StackObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkObject:
+class HealthMarkObject:
     """A HealthMark as the home cluster's cache holds it."""
 
     name: str
@@ -197,7 +197,7 @@ class Revision:
     """See `hearth.engine.verified_revisions`."""
 
 
-class Home(Protocol):
+class ManagementCluster(Protocol):
     """The cluster that the Stacks themselves live in."""
 
     def find_stack(self, uid: str) -> StackObject | None:
@@ -210,10 +210,10 @@ class Home(Protocol):
     def tree(self) -> StackTree:
         """Which Stack is nested in which, of all that are known, other processes' too."""
 
-    def has_other_uid(self, uid: str) -> bool:
+    def is_other_shard_uid(self, uid: str) -> bool:
         """Whether another process works on a Stack of this UID."""
 
-    def has_other_name(self, namespace: str, name: str) -> bool:
+    def is_other_shard_name(self, namespace: str, name: str) -> bool:
         """Whether another process works on a Stack of this name."""
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
@@ -228,7 +228,7 @@ class Home(Protocol):
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
         """Forget it; one that is gone is fine."""
 
-    async def put_finalizer(self, stack: StackObject) -> None:
+    async def add_finalizer(self, stack: StackObject) -> None:
         """Add ours. `Refused` with 409 where the Stack changed meanwhile: look again."""
 
     async def remove_finalizer(self, stack: StackObject) -> None:
@@ -256,16 +256,16 @@ class Home(Protocol):
         """The same about a source that is followed."""
 
 
-class Marks(Protocol):
+class HealthMarkClient(Protocol):
     """The HealthMarks of the cluster that Stacks live in."""
 
-    def find_mark(self, uid: str) -> MarkObject | None:
+    def find_mark(self, uid: str) -> HealthMarkObject | None:
         """The HealthMark, or None once it is gone."""
 
     def marks(self) -> Collection[str]:
         """The UIDs of all HealthMarks."""
 
-    async def write_mark_status(self, mark: MarkObject, status: Object) -> None:
+    async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """Merge-patch the status of a HealthMark; one that is gone is fine. `Refused` with 409 where it changed meanwhile."""
 
 
@@ -298,13 +298,13 @@ class Evaluations(Evaluator, Protocol):
 class Observer(Protocol):
     """Whom the layers tell what they did, for metrics; must be quick and never raises."""
 
-    def on_pass(self, *, result: str, seconds: float) -> None:
+    def on_reconcile(self, *, result: str, seconds: float) -> None:
         """A pass ended. result: one word, of a handful that there are (`idle`, `changed`, `error` …)."""
 
-    def on_start(self, seconds: float) -> None:
+    def on_dequeue(self, seconds: float) -> None:
         """A write of a child was begun after so long in the queue."""
 
-    def on_reaction(self, seconds: float) -> None:
+    def on_event_to_write(self, seconds: float) -> None:
         """A write of a child is sent now, so long after what led to it was heard of."""
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:

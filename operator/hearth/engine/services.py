@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hearth.engine.ports import Clock, Cluster, Evaluations, Home, Marks
+from hearth.engine.ports import Clock, Evaluations, HealthMarkClient, ManagementCluster, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
-from hearth.engine.work_queue import Inbox
+from hearth.engine.work_queue import WorkQueue
 from hearth.model.child import Child
 from hearth.model.sharding import WHOLE, Share
-from hearth.plan.health.health_rules import Rulebook
-from hearth.plan.retry.backoff import Patience
-from hearth.plan.state.desired import Hashes
+from hearth.plan.health.health_rules import HealthRules
+from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.retry.backoff import BackoffPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The ports, and the few settings that go with them."""
 
-    home: Home
-    marks: Marks
-    cluster: Cluster
+    management_cluster: ManagementCluster
+    health_marks: HealthMarkClient
+    workload_cluster: WorkloadCluster
     clock: Clock
-    hashes: Hashes
-    inbox: Inbox
-    patience: Patience
-    rules: Rulebook
+    hashes: HashFunction
+    queue: WorkQueue
+    backoff: BackoffPolicy
+    health_rules: HealthRules
     """How objects do, by kind."""
     evaluations: Evaluations = field(default_factory=Unassisted)
     """Of expressions that may take long."""
@@ -37,21 +37,25 @@ class Services:
     share: Share = WHOLE
     """Of all Stacks, the part that this process works on."""
 
-    def may_exist(self, stack_uid: str, namespace: str) -> bool:
+    def stack_may_exist(self, stack_uid: str, namespace: str) -> bool:
         """Whether there is a Stack of that UID. One that is not served here may always be there, for all we know."""
         is_seen = self.only_namespace in ("", namespace)
-        return not is_seen or self.home.find_stack(stack_uid) is not None or self.home.has_other_uid(stack_uid)
+        return (
+            not is_seen
+            or self.management_cluster.find_stack(stack_uid) is not None
+            or self.management_cluster.is_other_shard_uid(stack_uid)
+        )
 
-    def mark_later(self, delay: float, stack_uid: str, what: str) -> None:
+    def enqueue_after(self, delay: float, stack_uid: str, what: str) -> None:
         """Have a Stack looked at after `delay` seconds."""
-        self.clock.call_later(delay, lambda: self.inbox.mark(stack_uid, what))
+        self.clock.call_later(delay, lambda: self.queue.enqueue(stack_uid, what))
 
 
 @dataclass(frozen=True, slots=True)
-class ChildrenOf:
+class StackChildren:
     """The observed children of one Stack, as the board asks for them."""
 
-    cluster: Cluster
+    cluster: WorkloadCluster
     stack_uid: str
 
     def of(self, resource: str) -> tuple[Child, ...]:

@@ -9,23 +9,23 @@ from collections.abc import Mapping
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
-from hearth.engine.definition.revision_builder import Acceptor
-from hearth.engine.health_marks.health_mark_controller import HealthMarks
-from hearth.engine.health_rule_loader import UserRules
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.health_marks.health_mark_controller import HealthMarkController
+from hearth.engine.health_rule_loader import HealthRuleLoader
 from hearth.engine.ports import Observer, StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.nesting import Nesting
-from hearth.engine.stack.stack_reconciler import Runner
-from hearth.engine.status.status_writer import Recorder
-from hearth.engine.work_queue import EVERYTHING, STACK
+from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.status.status_writer import StatusWriter
+from hearth.engine.work_queue import ALL_RESOURCES, STACK_SELF
 from hearth.engine.writes import step_execution
-from hearth.engine.writes.fair_executor import Executor
-from hearth.engine.writes.step_execution import Result
-from hearth.engine.writes.write_latency import Reactions
-from hearth.engine.writes.write_throttle import Throttle
+from hearth.engine.writes.fair_executor import FairExecutor
+from hearth.engine.writes.step_execution import StepResult
+from hearth.engine.writes.write_latency import WriteLatency
+from hearth.engine.writes.write_throttle import WriteThrottle
 from hearth.model import names
-from hearth.model.errors import Refused, Unreachable
-from hearth.plan.retry.retry_triggers import Cause
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.plan.state.steps import Step
 
 CONCURRENCY = 32
@@ -34,17 +34,17 @@ STATUS_INTERVAL = 1.0
 """Seconds between two writes of one Stack's status."""
 RETRY_UNKNOWN = 5.0
 """Seconds until a Stack is looked at again of which nothing could be remembered."""
-PASSES_IN_A_ROW = 16
+RECONCILES_PER_YIELD = 16
 """Passes before whatever else waits in the event loop gets a turn."""
-SECONDS_IN_A_ROW = 0.01
+SECONDS_PER_YIELD = 0.01
 """After which it gets one all the same: the first look at thousands of resources takes longer than a thousand small passes."""
-LOOK_FOR_KINDS = 10.0
+KIND_POLL_INTERVAL = 10.0
 """Seconds between two looks for a kind that somebody waits for, where no watch told of it."""
-CAUSES_KEPT = 30.0
+TRIGGER_RETENTION = 30.0
 """Seconds, and at most twice as many, for which the causes of refusals are watched after the last that hung on them."""
 
 
-class Engine:
+class StackController:
     """Converges every Stack of one home cluster."""
 
     def __init__(
@@ -60,29 +60,32 @@ class Engine:
         concurrency: writes of children in flight at most; status_interval: seconds.
         """
         self._services = services
-        self._acceptor = Acceptor(
-            home=services.home, cluster=services.cluster, hashes=services.hashes, evaluations=services.evaluations
+        self._acceptor = RevisionBuilder(
+            home=services.management_cluster,
+            cluster=services.workload_cluster,
+            hashes=services.hashes,
+            evaluations=services.evaluations,
         )
         self._observer = observer
-        self._reactions = Reactions(now=services.clock.monotonic, tell=observer.on_reaction)
-        self._runners: dict[str, Runner] = {}
-        self._throttle = Throttle(most=concurrency, clock=services.clock)
-        self._executor = Executor(
+        self._reactions = WriteLatency(now=services.clock.monotonic, tell=observer.on_event_to_write)
+        self._runners: dict[str, StackReconciler] = {}
+        self._throttle = WriteThrottle(most=concurrency, clock=services.clock)
+        self._executor = FairExecutor(
             workers=concurrency,
-            take_step=self._take_step,
+            take_step=self._execute_step,
             clock=services.clock,
-            find_room=self._throttle.find_room,
-            on_start=observer.on_start,
+            find_room=self._throttle.find_limit,
+            on_start=observer.on_dequeue,
             on_error=self._note_broken_step,
         )
-        self._recorder = Recorder(services, find_runner=self._runners.get, interval=status_interval)
-        self._health_marks = HealthMarks(services, find_runner=self._runners.get, on_limit=observer.on_limit)
+        self._recorder = StatusWriter(services, find_runner=self._runners.get, interval=status_interval)
+        self._health_marks = HealthMarkController(services, find_runner=self._runners.get, on_limit=observer.on_limit)
         self._nesting = Nesting(services=services, on_limit=observer.on_limit)
-        self._user_rules = UserRules(services)
+        self._user_rules = HealthRuleLoader(services)
         self._loop: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._awaited: set[Cause] = set()
-        self._unsettled: dict[str, Runner] = {}
+        self._awaited: set[RetryTrigger] = set()
+        self._unsettled: dict[str, StackReconciler] = {}
         """Those that may wait for a kind or a cause, so that nobody else need be asked: a thousand others are at rest."""
 
     async def start(self) -> None:
@@ -91,8 +94,8 @@ class Engine:
         self._executor.start()
         self._recorder.start()
         self._health_marks.start()
-        for uid in self._services.home.stacks():
-            self._services.inbox.mark(uid, EVERYTHING)
+        for uid in self._services.management_cluster.stacks():
+            self._services.queue.enqueue(uid, ALL_RESOURCES)
         self._loop = supervision.spawn_forever("passes", self._run)
         self._look_for_kinds()
         self._look_at_causes()
@@ -113,46 +116,46 @@ class Engine:
         self._unsettled.clear()
 
     async def _run(self) -> None:
-        inbox, passes, seconds = self._services.inbox, 0, 0.0
+        inbox, passes, seconds = self._services.queue, 0, 0.0
         while True:
             for what in inbox.take_broadcasts():
                 self._broadcast(what)
-            supervision.guard("health_mark", self._health_marks.take)(inbox.take_health_marks())
-            taken = inbox.take()
+            supervision.guard("health_mark", self._health_marks.enqueue)(inbox.take_health_marks())
+            taken = inbox.get()
             if taken is None:
-                await inbox.wait_arrival()
+                await inbox.wait()
                 continue
-            seconds += self._pass(*taken)
+            seconds += self._reconcile(*taken)
             passes += 1
-            if passes >= PASSES_IN_A_ROW or seconds >= SECONDS_IN_A_ROW:
+            if passes >= RECONCILES_PER_YIELD or seconds >= SECONDS_PER_YIELD:
                 await asyncio.sleep(0)
                 passes, seconds = 0, 0.0
 
     def _broadcast(self, what: object) -> None:
         """Tell everybody what no single Stack is named by."""
-        supervision.guard("broadcast", self._user_rules.hear)(what)
+        supervision.guard("broadcast", self._user_rules.on_broadcast)(what)
         for uid, each in list(self._runners.items()):
             supervision.attempt(
                 "broadcast",
-                functools.partial(each.hear, what),
+                functools.partial(each.on_broadcast, what),
                 functools.partial(self._note_lost_broadcast, uid, each),
                 stack=uid,
             )
 
-    def _note_lost_broadcast(self, uid: str, each: Runner) -> None:
+    def _note_lost_broadcast(self, uid: str, each: StackReconciler) -> None:
         # Whatever it was: it may have been about the definition.
-        each.intake.is_outdated = True
+        each.definition.resync_requested = True
         each.note_fault("broadcast")
-        self._services.inbox.mark(uid, STACK)
+        self._services.queue.enqueue(uid, STACK_SELF)
 
-    def _pass(self, uid: str, marks: set[str], since: float) -> float:
+    def _reconcile(self, uid: str, marks: set[str], since: float) -> float:
         """One pass, and its seconds, over what was marked since then; an error in it stops no other Stack."""
         return supervision.attempt(
             "pass", lambda: self._look(uid, marks, since), lambda: self._note_broken_pass(uid), stack=uid
         )
 
     def _look(self, uid: str, marks: set[str], since: float) -> float:
-        stack = self._services.home.find_stack(uid)
+        stack = self._services.management_cluster.find_stack(uid)
         if stack is None:
             self._forget(uid)
             return 0.0
@@ -162,41 +165,41 @@ class Engine:
             return 0.0
         each = self._runners.get(uid)
         if each is None:
-            each = self._runners[uid] = Runner(uid, services=self._services, acceptor=self._acceptor)
-        self._health_marks.hear(stack, marks)
+            each = self._runners[uid] = StackReconciler(uid, services=self._services, acceptor=self._acceptor)
+        self._health_marks.on_reconcile(stack, marks)
         self._services.evaluations.begin(uid)
         started = self._services.clock.monotonic()
-        planned = each.run_pass(stack, marks)
-        self._reactions.plan(uid, planned, since=since)
-        self._executor.offer(uid, planned)
+        planned = each.reconcile(stack, marks)
+        self._reactions.on_planned(uid, planned, since=since)
+        self._executor.enqueue(uid, planned)
         if each.is_unsettled:
             self._unsettled[uid] = each
         else:
             self._unsettled.pop(uid, None)
         seconds = self._services.clock.monotonic() - started
-        self._observer.on_pass(result="done", seconds=seconds)
-        self._recorder.touch(uid, is_urgent=each.is_urgent)
+        self._observer.on_reconcile(result="done", seconds=seconds)
+        self._recorder.request(uid, is_urgent=each.is_status_urgent)
         return seconds
 
     def _note_broken_pass(self, uid: str) -> float:
         """Have the Stack say so, and looked at again. Others get their turn before: its seconds count as many."""
-        self._observer.on_pass(result="error", seconds=0.0)
+        self._observer.on_reconcile(result="error", seconds=0.0)
         each = self._runners.get(uid)
         if each is None:
-            self._services.mark_later(RETRY_UNKNOWN, uid, EVERYTHING)
+            self._services.enqueue_after(RETRY_UNKNOWN, uid, ALL_RESOURCES)
         else:
             self._unsettled[uid] = each
             each.note_fault(internal_error_backoff.PASS)
-            self._recorder.touch(uid)
-        return SECONDS_IN_A_ROW
+            self._recorder.request(uid)
+        return SECONDS_PER_YIELD
 
     def _note_broken_step(self, uid: str, key: str) -> None:
         """What came of a step could not be noted: the Stack is looked at again in full."""
         each = self._runners.get(uid)
         if each is not None:
-            each.memory.land(key)
+            each.memory.finish(key)
             each.note_fault("step")
-            self._services.inbox.mark(uid, STACK)
+            self._services.queue.enqueue(uid, STACK_SELF)
 
     def _forget(self, uid: str) -> None:
         self._unsettled.pop(uid, None)
@@ -207,10 +210,10 @@ class Engine:
         self._services.evaluations.forget(uid)
         self._health_marks.forget(uid)
 
-    async def _take_step(self, stack_uid: str, key: str) -> None:
-        each, stack = self._runners.get(stack_uid), self._services.home.find_stack(stack_uid)
-        step = each.take(key) if each is not None and stack is not None else None
-        self._reactions.begin(stack_uid, key, is_wanted=step is not None)
+    async def _execute_step(self, stack_uid: str, key: str) -> None:
+        each, stack = self._runners.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
+        step = each.take_step(key) if each is not None and stack is not None else None
+        self._reactions.on_started(stack_uid, key, is_wanted=step is not None)
         if each is None or stack is None or step is None:
             return
         begun = self._services.clock.monotonic()
@@ -221,18 +224,18 @@ class Engine:
             stack=f"{stack.namespace}/{stack.name}",
             resource=key,
         )
-        each.finish(key, step, result)
+        each.finish_step(key, step, result)
         in_flight = self._executor.in_flight
-        self._throttle.hear(step, result, begun=begun, in_flight=in_flight, wake=self._executor.wake)
+        self._throttle.on_result(step, result, begun=begun, in_flight=in_flight, wake=self._executor.wake)
 
-    async def _execute(self, stack: StackObject, step: Step) -> Result:
+    async def _execute(self, stack: StackObject, step: Step) -> StepResult:
         """What came of a step."""
-        manager = names.manager(stack.namespace, stack.name)
-        return self._nesting.refuse(stack, step) or await step_execution.take(
+        manager = names.field_manager(stack.namespace, stack.name)
+        return self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
-            cluster=self._services.cluster,
+            cluster=self._services.workload_cluster,
             manager=manager,
-            may_exist=self._services.may_exist,
+            may_exist=self._services.stack_may_exist,
             ours=self._services.hashes,
         )
 
@@ -248,18 +251,18 @@ class Engine:
 
     def _look_for_kinds(self) -> None:
         """Ask for new kinds from time to time while somebody waits for one."""
-        self._services.clock.call_later(LOOK_FOR_KINDS, self._look_for_kinds)
-        if any(each.misses_kinds for each in self._unsettled.values()):
+        self._services.clock.call_later(KIND_POLL_INTERVAL, self._look_for_kinds)
+        if any(each.is_waiting_for_kinds for each in self._unsettled.values()):
             self._refreshing = supervision.spawn("discovery", self._refresh_kinds, name="look for kinds")
 
     async def _refresh_kinds(self) -> None:
         # Where the server cannot say, the next look asks again.
-        with contextlib.suppress(Refused, Unreachable):
-            await self._services.cluster.refresh_kinds()
+        with contextlib.suppress(ApiStatusError, Unreachable):
+            await self._services.workload_cluster.refresh_kinds()
 
     def _look_at_causes(self) -> None:
         """Let go, once in a while, of the causes that nobody has waited for since the last look."""
-        self._services.clock.call_later(CAUSES_KEPT, self._look_at_causes)
-        awaited = {cause for each in self._unsettled.values() for cause in each.awaited()}
-        self._services.cluster.keep_causes(awaited | self._awaited)
+        self._services.clock.call_later(TRIGGER_RETENTION, self._look_at_causes)
+        awaited = {cause for each in self._unsettled.values() for cause in each.awaited_triggers()}
+        self._services.workload_cluster.retain_triggers(awaited | self._awaited)
         self._awaited = awaited

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.engine.ports import Home, Revision, StackObject
+from hearth.engine.ports import ManagementCluster, Revision, StackObject
 from hearth.model import limits
-from hearth.plan.state.desired import Hashes
+from hearth.plan.ownership.keyed_hash import HashFunction
 
 PURPOSE = "revision"
 NAMED = 5
@@ -36,7 +36,7 @@ class RevisionSet:
         """Every kind that any of them may have applied. An unverified revision can only add kinds to look at."""
         unverified = (each for each in (*self.tampered, *self.unsigned) if len(each.kinds) <= limits.REVISION_KINDS)
         hints = frozenset[str]().union(*(each.kinds for each in list(unverified)[: limits.REVISION_HINTS]))
-        return unite(self.verified) | hints
+        return merge_kinds(self.verified) | hints
 
     @property
     def last_number(self) -> int:
@@ -64,7 +64,7 @@ class RevisionSet:
         return bool(numbers) and not self.tampered and numbers.issuperset(needed)
 
 
-def load(home: Home, hashes: Hashes, stack: StackObject) -> RevisionSet:
+def load(home: ManagementCluster, hashes: HashFunction, stack: StackObject) -> RevisionSet:
     """All revisions of a Stack. One in another namespace is ignored: no revision of the Stack can be there."""
     verified: list[Revision] = []
     tampered: list[Revision] = []
@@ -81,12 +81,12 @@ def load(home: Home, hashes: Hashes, stack: StackObject) -> RevisionSet:
     return RevisionSet(verified=tuple(verified), tampered=tuple(tampered), unsigned=tuple(unsigned))
 
 
-def sign(revision: Revision, stack: StackObject, hashes: Hashes) -> Revision:
+def sign(revision: Revision, stack: StackObject, hashes: HashFunction) -> Revision:
     """The revision with this operator's signature."""
     return dataclasses.replace(revision, signature=hashes.sign(PURPOSE, describe(revision, stack)))
 
 
-def is_verified(revision: Revision, stack: StackObject, hashes: Hashes) -> bool:
+def is_verified(revision: Revision, stack: StackObject, hashes: HashFunction) -> bool:
     """Whether this operator stored the revision for that Stack, with this number, these kinds and this definition."""
     is_owned = revision.owner == stack.uid and revision.namespace == stack.namespace
     # The comparison of the prefix spares what is obviously not signed the cost of a digest.
@@ -123,6 +123,6 @@ def explain_all(revisions: Collection[Revision]) -> str:
     )
 
 
-def unite(revisions: Iterable[Revision]) -> frozenset[str]:
+def merge_kinds(revisions: Iterable[Revision]) -> frozenset[str]:
     """Every kind that any of them may have applied."""
     return frozenset[str]().union(*(revision.kinds for revision in revisions))

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.health.health_rules import Change
-from hearth.plan.retry.retry_triggers import Cause
+from hearth.plan.health.health_rules import RuleChange
+from hearth.plan.retry.retry_triggers import RetryTrigger
 
-EVERYTHING = "*"
+ALL_RESOURCES = "*"
 """Not a resource name: all resources of the Stack."""
-STACK = "@stack"
+STACK_SELF = "@stack"
 """Not a resource name: the Stack object itself, or something that its definition is read from."""
 EVALUATED = "@evaluated"
 """Not a resource name: whichever resources wait for an evaluation."""
@@ -20,7 +20,7 @@ KINDS = "kinds"
 """What is broadcast when the set of served kinds changed."""
 
 
-class Inbox:
+class WorkQueue:
     """The Listener that the caches call; hands out Stacks in the order in which they were first marked."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -36,7 +36,7 @@ class Inbox:
         """How many Stacks wait for a pass."""
         return len(self._marks)
 
-    def mark(self, stack_uid: str, what: str) -> None:
+    def enqueue(self, stack_uid: str, what: str) -> None:
         """Have that Stack looked at, at least as to `what`."""
         marks = self._marks.get(stack_uid)
         if marks is None:
@@ -48,11 +48,11 @@ class Inbox:
 
     def on_child(self, stack_uid: str, resource: str) -> None:
         """A child with these labels came, changed or went."""
-        self.mark(stack_uid, resource)
+        self.enqueue(stack_uid, resource)
 
     def on_stack(self, uid: str) -> None:
         """A Stack came, changed or went."""
-        self.mark(uid, STACK)
+        self.enqueue(uid, STACK_SELF)
 
     def on_kinds(self) -> None:
         """The set of served kinds changed: whoever waits for one is told."""
@@ -62,7 +62,7 @@ class Inbox:
         """A cache holds what was asked of it: whoever waits for it is told."""
         self._broadcast(kind)
 
-    def on_rules(self, change: Change) -> None:
+    def on_rules(self, change: RuleChange) -> None:
         """Objects of some kinds are judged otherwise since: whoever has any is told."""
         self._broadcast(change)
 
@@ -70,11 +70,11 @@ class Inbox:
         """A source of definitions changed: whoever reads it is told."""
         self._broadcast(ref)
 
-    def on_cause(self, cause: Cause) -> None:
+    def on_retry_trigger(self, cause: RetryTrigger) -> None:
         """Something that refusals hang on changed: whoever was refused for it is told."""
         self._broadcast(cause)
 
-    def on_mark(self, uid: str) -> None:
+    def on_health_mark(self, uid: str) -> None:
         """A HealthMark came, changed or went."""
         self._health_marks.add(uid)
         self._arrived.set()
@@ -93,7 +93,7 @@ class Inbox:
         taken, self._broadcasts = self._broadcasts, set()
         return taken
 
-    def take(self) -> tuple[str, set[str], float] | None:
+    def get(self) -> tuple[str, set[str], float] | None:
         """The Stack that waits longest, what was marked of it, and when that began; None where nobody waits."""
         uid = next(iter(self._marks), None)
         if uid is None:
@@ -102,6 +102,6 @@ class Inbox:
             return None
         return uid, self._marks.pop(uid), self._since.pop(uid)
 
-    async def wait_arrival(self) -> None:
+    async def wait(self) -> None:
         """Returns once somebody is marked, or something was broadcast."""
         await self._arrived.wait()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from hearth.model import work
-from hearth.model.work import Pieces
+from hearth.model.work import ChunkedWork
 
 NAMES_IN_A_PIECE = 50
 """Each has a hundred edges at worst, but few do."""
@@ -26,7 +26,7 @@ def sort(edges: Edges) -> list[str]:
     return work.finish(sort_in_pieces(edges))
 
 
-def sort_in_pieces(edges: Edges) -> Pieces[list[str]]:
+def sort_in_pieces(edges: Edges) -> ChunkedWork[list[str]]:
     """The same, with a pause now and then."""
     waiting: dict[str, int] = {}
     for name, requires in edges.items():
@@ -53,7 +53,7 @@ def invert(edges: Edges) -> dict[str, list[str]]:
     return work.finish(invert_in_pieces(edges))
 
 
-def invert_in_pieces(edges: Edges) -> Pieces[dict[str, list[str]]]:
+def invert_in_pieces(edges: Edges) -> ChunkedWork[dict[str, list[str]]]:
     """The same, with a pause now and then."""
     dependents: dict[str, list[str]] = {name: [] for name in edges}
     for number, (name, requires) in enumerate(edges.items()):
@@ -73,7 +73,7 @@ def find_cycles(edges: Edges) -> list[tuple[str, ...]]:
     return work.finish(find_cycles_in_pieces(edges))
 
 
-def find_cycles_in_pieces(edges: Edges, *, most: int | None = None) -> Pieces[list[tuple[str, ...]]]:
+def find_cycles_in_pieces(edges: Edges, *, most: int | None = None) -> ChunkedWork[list[tuple[str, ...]]]:
     """The same, with a pause now and then; no more than `most`."""
     cycles: list[tuple[str, ...]] = []
     for knot in (yield from find_knots(edges)):
@@ -117,7 +117,7 @@ def trace(last: str, start: str, came_from: Mapping[str, str]) -> tuple[str, ...
     return tuple(reversed(way))
 
 
-def find_knots(edges: Edges) -> Pieces[list[dict[str, None]]]:
+def find_knots(edges: Edges) -> ChunkedWork[list[dict[str, None]]]:
     """The strongly connected sets that hold a cycle, names in the order of the mapping (Tarjan, without recursion)."""
     search = _Search(edges)
     for name in edges:
@@ -139,7 +139,7 @@ class _Search:
         self.on_path: set[str] = set()
         self.knots: list[list[str]] = []
 
-    def run(self, start: str) -> Pieces[None]:
+    def run(self, start: str) -> ChunkedWork[None]:
         """Visit everything that `start` reaches."""
         calls: list[tuple[str, Iterator[str]]] = [(start, self.enter(start))]
         while calls:

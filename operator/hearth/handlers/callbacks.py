@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wakes:
+class HandlerCallbacks:
     """Safe to be called from kopf's thread."""
 
     on_kinds: Callable[[], None]

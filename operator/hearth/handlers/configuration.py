@@ -24,7 +24,7 @@ EXIT_TIMEOUT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Forever:
+class EndlessBackoff:
     """Pauses in seconds between attempts, without an end; each loop over them begins anew.
 
     kopf's own list ends after 54 seconds, and then so does kopf.
@@ -47,7 +47,7 @@ def make_settings() -> kopf.OperatorSettings:
     settings.peering.standalone = True
     settings.posting.enabled = False
     settings.posting.level = logging.ERROR
-    settings.networking.error_backoffs = Forever()
+    settings.networking.error_backoffs = EndlessBackoff()
     settings.networking.request_timeout = REQUEST_TIMEOUT
     settings.networking.connect_timeout = CONNECT_TIMEOUT
     settings.watching.server_timeout = SERVER_TIMEOUT

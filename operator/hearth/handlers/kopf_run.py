@@ -9,11 +9,11 @@ import kopf
 from hearth.handlers import configuration, registry
 
 if TYPE_CHECKING:
-    from hearth.handlers.callbacks import Wakes
+    from hearth.handlers.callbacks import HandlerCallbacks
     from hearth.kube.auth.credentials import CredentialSource
 
 
-async def live(source: CredentialSource, wakes: Wakes) -> None:
+async def run_kopf(source: CredentialSource, wakes: HandlerCallbacks) -> None:
     """Run until cancelled, or until some fault of the API server ends it."""
     await kopf.operator(
         registry=registry.make_registry(source, wakes),

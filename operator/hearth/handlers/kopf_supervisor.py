@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import structlog
 
 from hearth import imports, supervision
-from hearth.handlers.callbacks import Wakes
+from hearth.handlers.callbacks import HandlerCallbacks
 
 if TYPE_CHECKING:
     from hearth.kube.auth.credentials import CredentialSource
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class SupervisorTimeouts:
     """How long to wait for what, in seconds."""
 
     first_pause: float = 1.0
@@ -35,22 +35,28 @@ class Patience:
     """kopf may wait five seconds for handlers that hang; the whole process must have ended by then."""
 
 
-Life: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+RunKopf: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 """Runs kopf until it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ears:
+class KopfCallbacks:
     """What the rest of the process wants to hear; called in the loop that the frame was started in."""
 
     on_kinds: Callable[[], None]
     on_restart: Callable[[], None] = lambda: None
 
 
-class KopfFrame:
+class KopfSupervisor:
     """One kopf, begun anew whenever it ends although nobody asked."""
 
-    def __init__(self, live: Callable[[Wakes], Life], ears: Ears, *, patience: Patience = Patience()) -> None:
+    def __init__(
+        self,
+        live: Callable[[HandlerCallbacks], RunKopf],
+        ears: KopfCallbacks,
+        *,
+        patience: SupervisorTimeouts = SupervisorTimeouts(),
+    ) -> None:
         """Use `make`, except in tests.
 
         live: makes, of what its handlers may call, something that runs for one life.
@@ -58,7 +64,7 @@ class KopfFrame:
         self._ears = ears
         self._patience = patience
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._life = live(Wakes(on_kinds=self._hear_kinds, on_started=self._started, on_ended=self._ended))
+        self._life = live(HandlerCallbacks(on_kinds=self._hear_kinds, on_started=self._started, on_ended=self._ended))
         self._stopping = threading.Event()
         self._is_up = False
         self._inner: tuple[asyncio.AbstractEventLoop, Callable[[], bool]] | None = None
@@ -96,7 +102,7 @@ class KopfFrame:
             lasted = self._live_once()
             if self._stopping.is_set():
                 return
-            pause = find_pause(pause, lasted=lasted, patience=self._patience)
+            pause = find_restart_delay(pause, lasted=lasted, patience=self._patience)
             self._call(self._ears.on_restart)
             self._stopping.wait(pause)
 
@@ -144,26 +150,26 @@ class KopfFrame:
             self._loop.call_soon_threadsafe(action)
 
 
-def find_pause(before: float | None, *, lasted: float, patience: Patience) -> float:
+def find_restart_delay(before: float | None, *, lasted: float, patience: SupervisorTimeouts) -> float:
     """Seconds until the next life, after one that lasted so long and was begun after a pause of `before`."""
     if before is None or lasted > patience.settled_after:
         return patience.first_pause
     return min(2 * before, patience.longest_pause)
 
 
-def make(source: CredentialSource, ears: Ears) -> KopfFrame:
+def make_supervisor(source: CredentialSource, ears: KopfCallbacks) -> KopfSupervisor:
     """The frame as the operator uses it."""
-    return KopfFrame(lambda wakes: make_life(source, wakes), ears)
+    return KopfSupervisor(lambda wakes: make_run(source, wakes), ears)
 
 
-def make_life(source: CredentialSource, wakes: Wakes) -> Life:
+def make_run(source: CredentialSource, wakes: HandlerCallbacks) -> RunKopf:
     """What runs kopf once, with our handlers and settings."""
 
     async def live() -> None:
         # Here, in kopf's own thread: importing it takes its time, for which nobody else is to wait. It would take the
         # official client library along, to know its objects when it is handed one; nobody here hands it any.
-        with imports.without("kubernetes"):
+        with imports.hide_package("kubernetes"):
             from hearth.handlers import kopf_run
-        await kopf_run.live(source, wakes)
+        await kopf_run.run_kopf(source, wakes)
 
     return live

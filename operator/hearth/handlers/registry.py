@@ -14,7 +14,7 @@ import kopf
 from hearth.handlers import login
 
 if TYPE_CHECKING:
-    from hearth.handlers.callbacks import Wakes
+    from hearth.handlers.callbacks import HandlerCallbacks
     from hearth.kube.auth.credentials import CredentialSource
 
 CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
@@ -23,11 +23,11 @@ LOGIN_PAUSE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Handlers:
+class KopfHandlers:
     """All handlers; what kopf hands in beyond the call itself is of no interest to any of them."""
 
     source: CredentialSource
-    wakes: Wakes
+    wakes: HandlerCallbacks
 
     async def start(self, **_: Any) -> None:
         """Kopf is up."""
@@ -37,7 +37,7 @@ class Handlers:
         """Kopf is about to end."""
         self.wakes.on_ended()
 
-    async def log_in(self, **_: Any) -> kopf.ConnectionInfo:
+    async def authenticate(self, **_: Any) -> kopf.ConnectionInfo:
         """The credentials as they are now."""
         # Reading may run an exec plugin, which takes its time.
         return login.make_connection_info(await asyncio.to_thread(self.source.load))
@@ -47,12 +47,12 @@ class Handlers:
         self.wakes.on_kinds()
 
 
-def make_registry(source: CredentialSource, wakes: Wakes) -> kopf.OperatorRegistry:
+def make_registry(source: CredentialSource, wakes: HandlerCallbacks) -> kopf.OperatorRegistry:
     """The handlers, made known to kopf."""
-    handlers = Handlers(source, wakes)
+    handlers = KopfHandlers(source, wakes)
     registry = kopf.OperatorRegistry()
     kopf.on.startup(id="start", registry=registry)(handlers.start)
     kopf.on.cleanup(id="end", registry=registry)(handlers.end)
-    kopf.on.login(id="log-in", backoff=LOGIN_PAUSE, registry=registry)(handlers.log_in)
+    kopf.on.login(id="log-in", backoff=LOGIN_PAUSE, registry=registry)(handlers.authenticate)
     kopf.on.event(*CUSTOM_KINDS, id="wake-discovery", registry=registry)(handlers.wake_discovery)
     return registry

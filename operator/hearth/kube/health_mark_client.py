@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from hearth.kube.cache.health_mark_cache import HEALTH_MARK
 from hearth.kube.client import api_client, api_requests
+from hearth.kube.well_known_kinds import HEALTH_MARK
 from hearth.model import errors
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import MarkObject
-    from hearth.kube.cache.health_mark_cache import MarkCache
+    from hearth.engine.ports import HealthMarkObject
+    from hearth.kube.cache.health_mark_cache import HealthMarkCache
     from hearth.kube.client.api_client import RequestObserver
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
 
 
-class KubeMarks:
+class KubeHealthMarkClient:
     """What is known of HealthMarks by a cache that watches, and what is written of them."""
 
-    def __init__(self, connection: Connection, *, cache: MarkCache, observer: RequestObserver | None = None) -> None:
-        self._sender = api_client.Sender(connection, observer)
+    def __init__(
+        self, connection: Connection, *, cache: HealthMarkCache, observer: RequestObserver | None = None
+    ) -> None:
+        self._sender = api_client.ApiClient(connection, observer)
         self._cache = cache
 
-    def find_mark(self, uid: str) -> MarkObject | None:
+    def find_mark(self, uid: str) -> HealthMarkObject | None:
         """The HealthMark, or None once it is gone."""
         return self._cache.find_mark(uid)
 
@@ -32,12 +34,12 @@ class KubeMarks:
         """The UIDs of all HealthMarks."""
         return self._cache.marks()
 
-    async def write_mark_status(self, mark: MarkObject, status: Object) -> None:
+    async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """Merge-patch the status of a HealthMark; one that is gone is fine."""
         path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + "/status"
         body = {"metadata": {"resourceVersion": str(mark.resource_version)}, "status": status}
         try:
             self._cache.put(await self._sender.send("patch", HEALTH_MARK, path, body=body))
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != 404:
                 raise

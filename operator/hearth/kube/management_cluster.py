@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hearth.kube.cache.revision_cache import CONTROLLER_REVISION
-from hearth.kube.cache.stack_cache import STACK
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.objects import controller_revision, event_recorder, hash_key
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK
 from hearth.model import errors, names
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ NOT_FOUND = 404
 CONFLICT = 409
 
 
-class KubeHome:
+class KubeManagementCluster:
     """The cluster that Stacks live in."""
 
     def __init__(
@@ -46,7 +45,7 @@ class KubeHome:
         now: Callable[[], float] = time.time,
     ) -> None:
         """now: seconds since the epoch."""
-        self._sender = api_client.Sender(connection, observer)
+        self._sender = api_client.ApiClient(connection, observer)
         self._stacks = stacks
         self._revisions = revisions
         self._sources = sources
@@ -65,13 +64,13 @@ class KubeHome:
         """Which Stack is nested in which, of all that are known."""
         return self._stacks.tree
 
-    def has_other_uid(self, uid: str) -> bool:
+    def is_other_shard_uid(self, uid: str) -> bool:
         """Whether another process works on a Stack of this UID."""
-        return self._stacks.has_other_uid(uid)
+        return self._stacks.is_other_shard_uid(uid)
 
-    def has_other_name(self, namespace: str, name: str) -> bool:
+    def is_other_shard_name(self, namespace: str, name: str) -> bool:
         """Whether another process works on a Stack of this name."""
-        return self._stacks.has_other_name(namespace, name)
+        return self._stacks.is_other_shard_name(namespace, name)
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
         """Of that Stack, by rising number."""
@@ -83,7 +82,7 @@ class KubeHome:
         try:
             path = api_requests.collection_path(CONTROLLER_REVISION, stack.namespace)
             answer = await self._sender.send("create", CONTROLLER_REVISION, path, body=body)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != CONFLICT:
                 raise
             path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
@@ -100,12 +99,12 @@ class KubeHome:
         path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
         try:
             await self._sender.send("delete", CONTROLLER_REVISION, path)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != NOT_FOUND:
                 raise
         self._revisions.forget(stack.uid, revision.name)
 
-    async def put_finalizer(self, stack: StackObject) -> None:
+    async def add_finalizer(self, stack: StackObject) -> None:
         """Add ours; sends nothing where it is there."""
         if names.FINALIZER not in stack.finalizers:
             await self._write_finalizers(stack, [*stack.finalizers, names.FINALIZER])
@@ -118,7 +117,7 @@ class KubeHome:
                 return
             try:
                 await self._write_finalizers(seen, [name for name in seen.finalizers if name != names.FINALIZER])
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if refused.code == NOT_FOUND:
                     return
                 if refused.code != CONFLICT or is_last:
@@ -143,7 +142,7 @@ class KubeHome:
         for is_last in (False, False, True):
             try:
                 answer = await self._patch(stack, {"status": status}, "/status", version=version)
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if refused.code == NOT_FOUND:
                     return
                 if refused.code != CONFLICT or is_last:
@@ -162,7 +161,7 @@ class KubeHome:
         """That very Stack as it is on the server now, or None where it is gone."""
         try:
             live = await self._sender.send("get", STACK, api_requests.object_path(STACK, stack.namespace, stack.name))
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != NOT_FOUND:
                 raise
             return None
@@ -188,11 +187,11 @@ class KubeHome:
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post an Event about the Stack; never raises."""
-        await self._events.emit(stack, event_recorder.Occurrence(type_=type_, reason=reason, message=message))
+        await self._events.emit(stack, event_recorder.EventContent(type_=type_, reason=reason, message=message))
 
     async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
         """The same about a source that is followed."""
-        said = event_recorder.Occurrence(type_=type_, reason=reason, message=message)
+        said = event_recorder.EventContent(type_=type_, reason=reason, message=message)
         await self._events.emit_about_source(ref, uid=self._sources.find_uid(ref), occurrence=said)
 
     async def get_hash_key(self, namespace: str) -> bytes:

@@ -18,13 +18,13 @@ from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import Listener, Observer
+    from hearth.engine.ports import CacheListener, Observer
     from hearth.kube.client.connection import Connection
-    from hearth.kube.watch.reflector import Rules
+    from hearth.kube.watch.reflector import WatchOptions
     from hearth.model.child import Child, Object, Path
     from hearth.model.kinds import Kinds, ObjectRef
     from hearth.model.signatures import Signatures
-    from hearth.plan.retry.retry_triggers import Cause
+    from hearth.plan.retry.retry_triggers import RetryTrigger
 
 ACCESS_REVIEW = Kind(
     group="authorization.k8s.io",
@@ -35,30 +35,30 @@ ACCESS_REVIEW = Kind(
 )
 
 
-class KubeCluster:
+class KubeWorkloadCluster:
     """One cluster that children live in, under one set of credentials."""
 
     def __init__(
         self,
         connection: Connection,
-        listener: Listener,
+        listener: CacheListener,
         *,
         namespace: str = "",
         share: Share = WHOLE,
         observer: Observer | None = None,
-        rules: Rules | None = None,
+        rules: WatchOptions | None = None,
     ) -> None:
         """Prepare; nothing is sent before `open`.
 
         namespace: the only one that children may be in; "" for all, and for those of cluster scope;
         share: of the Stacks whose children are watched.
         """
-        self._sender = api_client.Sender(connection, observer)
+        self._sender = api_client.ApiClient(connection, observer)
         self._listener = listener
         self._namespace = namespace
         self._schemas = schemas.Schemas(connection, observer=observer)
         self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds, observer=observer)
-        self.caches = child_cache.Caches(
+        self.caches = child_cache.ChildCache(
             connection,
             self._discovery,
             listener,
@@ -67,7 +67,7 @@ class KubeCluster:
             rules=rules,
             observer=observer,
         )
-        self._causes = retry_trigger_watches.CauseWatches(self.caches.server, self._discovery, listener)
+        self._causes = retry_trigger_watches.TriggerWatches(self.caches.server, self._discovery, listener)
         self._signatures: Signatures | None = None
 
     def trust(self, signatures: Signatures) -> None:
@@ -151,13 +151,13 @@ class KubeCluster:
         """Delete that very object; whether it is gone now."""
         try:
             return await self._delete(child)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != 409:
                 raise
             live = await self._find_child(child)
             if live is None:
                 return True
-            if live.asks_to_stay and not child.asks_to_stay:
+            if live.must_not_delete and not child.must_not_delete:
                 # Since it was decided to delete it; whoever decided must look again.
                 raise
         return await self._delete(live)
@@ -167,7 +167,7 @@ class KubeCluster:
         body = api_requests.delete_options(child.uid, version=child.resource_version)
         try:
             answer = await self._sender.send("delete", child.kind, path, body=body)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != 404:
                 raise
             answer = {"kind": "Status"}
@@ -183,7 +183,7 @@ class KubeCluster:
         """Take all labels and annotations of ours off that very object."""
         try:
             await self._release(child)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code not in (404, 409):
                 raise
             # Where it changed a moment ago, that may have brought another annotation of ours, or made it somebody else's.
@@ -200,7 +200,7 @@ class KubeCluster:
         """Write onto that very object why it is unhealthy, or take that away."""
         try:
             return await self._mark(child, reason)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code not in (404, 409):
                 raise
             live = await self._find_child(child)
@@ -215,7 +215,7 @@ class KubeCluster:
         """That very object as it is on the server now, or None where it is gone or that Stack's no longer."""
         try:
             live = await self.get(child.ref, kind=child.kind)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != 404:
                 raise
             live = None
@@ -239,7 +239,7 @@ class KubeCluster:
                     raise
                 size = max(1, size // api_requests.SMALLER)
                 continue
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if refused.code == 404:
                     return []
                 if refused.code != 410 or not continued:
@@ -259,7 +259,7 @@ class KubeCluster:
             for raw in found
         ]
 
-    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """Whether our account may do that."""
         review = api_requests.access_review(verb, kind=kind, namespace=namespace)
         answer = await self._sender.send(
@@ -267,10 +267,10 @@ class KubeCluster:
         )
         return bool((answer.get("status") or {}).get("allowed"))
 
-    def watch_cause(self, cause: Cause) -> None:
+    def watch_trigger(self, cause: RetryTrigger) -> None:
         """From now on tell the listener of its changes."""
         self._causes.watch(cause)
 
-    def keep_causes(self, causes: Collection[Cause]) -> None:
+    def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """End the watches that only others needed."""
-        self._causes.keep(causes)
+        self._causes.retain(causes)

@@ -27,12 +27,12 @@ MEMBER = frozenset({"."})
 """The key with which `fieldsV1` marks a level that is itself owned, besides what is below it."""
 UNPROVEN = "?"
 """Stands for the resource of all objects that carry a Stack's label without its signature: no resource has such a name."""
-UNSAID = f"marked by the annotation {names.ANNOTATION_UNHEALTHY}, which gives no reason"
+UNHEALTHY_WITHOUT_REASON = f"marked by the annotation {names.ANNOTATION_UNHEALTHY}, which gives no reason"
 """The reason of a mark that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ownership:
+class FieldOwnership:
     """Our entry in `managedFields`, and what judging it will need (kept small; see `hearth.plan.ownership.field_ownership`)."""
 
     fields: bytes
@@ -82,7 +82,7 @@ class Child:
     """Whether the field manager of suspending owns the annotation `hearth.dev/suspended`."""
     fields: Mapping[str, Any]
     """The object cut down to what expressions and health rules read; always holds apiVersion, kind, metadata."""
-    ownership: Ownership | None
+    ownership: FieldOwnership | None
     """None where no entry of a Hearth manager is left."""
     defect: str = ""
     """Why parts of the object cannot be read, which are missing in `fields`; "" where all of it is there."""
@@ -102,17 +102,17 @@ class Child:
         return self.resource if self.is_identified else UNPROVEN
 
     @property
-    def asks_to_stay(self) -> bool:
+    def must_not_delete(self) -> bool:
         """Whether it says itself that it must not be deleted."""
         return self.is_retained or self.is_adopted
 
     @property
-    def mark(self) -> str | None:
+    def unhealthy_reason(self) -> str | None:
         """Why somebody calls it unhealthy; None where nobody does."""
         annotations = self.fields["metadata"].get("annotations") or {}
         if names.ANNOTATION_UNHEALTHY not in annotations:
             return None
-        return annotations[names.ANNOTATION_UNHEALTHY].strip() or UNSAID
+        return annotations[names.ANNOTATION_UNHEALTHY].strip() or UNHEALTHY_WITHOUT_REASON
 
     @property
     def ref(self) -> ObjectRef:
@@ -151,7 +151,7 @@ def parse_child(
         resource=sys.intern(facts.resource if facts is not None else labels.get(names.LABEL_RESOURCE, "")),
         incarnation=facts.incarnation
         if facts is not None
-        else parse_count(annotations.get(names.ANNOTATION_INCARNATION, "")),
+        else parse_incarnation(annotations.get(names.ANNOTATION_INCARNATION, "")),
         hash=annotations.get(names.ANNOTATION_HASH, ""),
         requires=read_requires(annotations, facts),
         is_identified=facts is not None,
@@ -162,7 +162,7 @@ def parse_child(
         is_held_down=any(map(is_held, metadata.get("managedFields") or ())),
         has_record=names.ANNOTATION_SUSPENDED in annotations,
         has_own_record=names.ANNOTATION_SUSPENDED in annotations and holds_record(metadata),
-        fields=cut(raw, kind=kind, paths=paths),
+        fields=project_fields(raw, kind=kind, paths=paths),
         ownership=find_ownership(raw),
     )
 
@@ -206,13 +206,13 @@ def read_requires(annotations: Mapping[str, str], facts: Facts | None) -> tuple[
     return tuple(text.split(","))
 
 
-def parse_count(text: str) -> int:
+def parse_incarnation(text: str) -> int:
     """The number that `text` states; 1 where somebody has spoilt it."""
     is_count = text.isascii() and text.isdigit() and len(text) <= limits.COUNT_DIGITS
     return int(text) if is_count else 1
 
 
-def cut(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) -> Object:
+def project_fields(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) -> Object:
     """`raw` with its identifying metadata and what lies under `paths`, nothing else."""
     metadata = raw["metadata"]
     kept: Object = {
@@ -246,7 +246,7 @@ def copy_path(source: Mapping[str, Any], target: Object, path: Path) -> None:
         target[path[-1]] = source[path[-1]]
 
 
-def find_ownership(raw: Mapping[str, Any]) -> Ownership | None:
+def find_ownership(raw: Mapping[str, Any]) -> FieldOwnership | None:
     """Our entry in the object's `managedFields`, if there is one."""
     entries = raw["metadata"].get("managedFields") or ()
     entry = find_entry(entries)
@@ -254,7 +254,7 @@ def find_ownership(raw: Mapping[str, Any]) -> Ownership | None:
         return None
     fields = entry.get("fieldsV1") or {}
     others = [other["fieldsV1"] for other in entries if other is not entry and other.get("fieldsV1")]
-    return Ownership(
+    return FieldOwnership(
         fields=packing.pack(fields),
         collapsed=tuple(find_collapsed(fields, others, raw, path=())),
         is_scaled=any(map(is_scale, entries)),
@@ -263,7 +263,7 @@ def find_ownership(raw: Mapping[str, Any]) -> Ownership | None:
 
 def is_scale(entry: Mapping[str, Any]) -> bool:
     """Whether an entry of `managedFields` holds the replica count by way of the scale subresource, or in its stead."""
-    is_meant = entry.get("subresource") == "scale" or entry.get("manager") == names.SUSPENDER
+    is_meant = entry.get("subresource") == "scale" or entry.get("manager") == names.SUSPEND_FIELD_MANAGER
     return is_meant and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
@@ -282,7 +282,7 @@ def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None
 def is_ours(entry: Mapping[str, Any]) -> bool:
     """Whether an entry of `managedFields` was made by an apply of Hearth to the object itself."""
     return (
-        str(entry.get("manager", "")).startswith(names.MANAGER_PREFIX)
+        str(entry.get("manager", "")).startswith(names.FIELD_MANAGER_PREFIX)
         and entry.get("operation") == "Apply"
         and not entry.get("subresource")
     )
@@ -290,14 +290,14 @@ def is_ours(entry: Mapping[str, Any]) -> bool:
 
 def is_held(entry: Mapping[str, Any]) -> bool:
     """Whether an entry of `managedFields` is that of suspending, with a field of the spec."""
-    return entry.get("manager") == names.SUSPENDER and "f:spec" in (entry.get("fieldsV1") or {})
+    return entry.get("manager") == names.SUSPEND_FIELD_MANAGER and "f:spec" in (entry.get("fieldsV1") or {})
 
 
 def holds_record(metadata: Mapping[str, Any]) -> bool:
     """Whether the field manager of suspending owns the annotation in which the object remembers how it was."""
     key = f"f:{names.ANNOTATION_SUSPENDED}"
     return any(
-        entry.get("manager") == names.SUSPENDER
+        entry.get("manager") == names.SUSPEND_FIELD_MANAGER
         and key in (((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:annotations") or {})
         for entry in metadata.get("managedFields") or ()
     )

@@ -21,7 +21,7 @@ class InvalidDefinition(HearthError):
         super().__init__("; ".join(str(mistake) for mistake in self.mistakes[: limits.MISTAKES]))
 
 
-class MissingSource(HearthError):
+class SourceNotFound(HearthError):
     """Something that the definition is read from is not there (yet); try again when it changes."""
 
 
@@ -29,11 +29,11 @@ class TamperedRevision(HearthError):
     """A stored revision is not as this operator wrote it: never use it, and name it in the status."""
 
 
-class ImpossibleOrder(HearthError):
+class RollbackRevisionNotFound(HearthError):
     """There is no revision such as the user orders; the message says what there is."""
 
 
-class Refused(HearthError):
+class ApiStatusError(HearthError):
     """The API server answered a request with anything but 2xx; `hearth.plan.retry.api_errors` says what that means."""
 
     def __init__(self, *, code: int, status: Mapping[str, Any] | None, retry_after: float | None = None) -> None:

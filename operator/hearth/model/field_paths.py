@@ -16,7 +16,7 @@ from hearth.model import limits
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ListItem:
     """One item of a list, by some of its fields: `[name="web"]`."""
 
     keys: tuple[tuple[str, str], ...]
@@ -29,9 +29,9 @@ class Item:
         )
 
 
-Pattern: TypeAlias = tuple[str | Item, ...]
+PathPattern: TypeAlias = tuple[str | ListItem, ...]
 """A way into any manifest: keys of maps and items of lists."""
-Place: TypeAlias = tuple[str | int, ...]
+ElementPath: TypeAlias = tuple[str | int, ...]
 """A way into one manifest: keys of maps and positions in lists."""
 
 KEY = re.compile(r"[^.\[\]]+")
@@ -39,14 +39,14 @@ BRACKETS = re.compile(r'\[((?:"(?:[^"\\]|\\.)*"|[^\]"])+)\]')
 PAIR = re.compile(r'\s*([^=,\s"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^,"]+?)\s*(?:,|\Z)')
 
 
-def parse(text: str) -> Pattern | None:
+def parse(text: str) -> PathPattern | None:
     """The pattern that `text` writes, None where it writes none, or is too long to be looked at.
 
     Keys that are no plain words stand in brackets: `metadata.annotations[example.com/owner]`.
     """
     if len(text) > limits.FIELD_LENGTH:
         return None
-    found: list[str | Item] = []
+    found: list[str | ListItem] = []
     position = 0
     while position < len(text):
         if text[position] == "[" and found:
@@ -69,7 +69,7 @@ def parse(text: str) -> Pattern | None:
     return tuple(found) or None
 
 
-def parse_brackets(text: str) -> str | Item | None:
+def parse_brackets(text: str) -> str | ListItem | None:
     """What stands in brackets: the fields of an item, or a key."""
     if "=" not in text:
         return text
@@ -85,7 +85,7 @@ def parse_brackets(text: str) -> str | Item | None:
         except orjson.JSONDecodeError:
             return None
         position = pair.end()
-    return Item(tuple(keys))
+    return ListItem(tuple(keys))
 
 
 def write_value(value: Any) -> str:
@@ -93,29 +93,29 @@ def write_value(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def covers(pattern: Pattern, place: Place, manifest: Any) -> bool:
+def covers(pattern: PathPattern, place: ElementPath, manifest: Any) -> bool:
     """Whether the place is what the pattern names, or lies below it."""
     if len(place) < len(pattern):
         return False
     for wanted, key in zip(pattern, place, strict=False):
         manifest = manifest[key]
-        if not (wanted.fits(manifest) if isinstance(wanted, Item) else wanted == key):
+        if not (wanted.fits(manifest) if isinstance(wanted, ListItem) else wanted == key):
             return False
     return True
 
 
-def read(manifest: Any, place: Place) -> Any:
+def read(manifest: Any, place: ElementPath) -> Any:
     """What the manifest states at the place."""
     for key in place:
         manifest = manifest[key]
     return manifest
 
 
-def without(value: Any, places: Sequence[Place]) -> Any:
+def without(value: Any, places: Sequence[ElementPath]) -> Any:
     """`value` less what lies at these places, and less every map and list that held nothing else; `value` itself stays."""
     if not places:
         return value
-    below: dict[str | int, list[Place]] = {}
+    below: dict[str | int, list[ElementPath]] = {}
     for place in places:
         below.setdefault(place[0], []).append(place[1:])
     if isinstance(value, dict):
@@ -128,7 +128,7 @@ GONE = object()
 """Stands for what is to be left out."""
 
 
-def less(value: Any, places: Sequence[Place]) -> Any:
+def less(value: Any, places: Sequence[ElementPath]) -> Any:
     """`value` less what lies at the places below it, or GONE where nothing is left."""
     if not places:
         return value

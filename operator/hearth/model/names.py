@@ -25,22 +25,22 @@ ANNOTATION_SIGNATURE = "hearth.dev/signature"
 ANNOTATION_INCARNATION = "hearth.dev/incarnation"
 ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
-ANNOTATION_STATED = "hearth.dev/stated"
-ANNOTATION_STOP = "hearth.dev/stop"
+ANNOTATION_LAST_APPLIED = "hearth.dev/stated"
+ANNOTATION_POST_BREAKPOINT = "hearth.dev/stop"
 """On a child: the hook at which its resource stops once it is ready, and the revision of which that counts."""
-ANNOTATION_INHERITED = "hearth.dev/inherited"
+ANNOTATION_INHERITED_RULES = "hearth.dev/inherited"
 """On a nested Stack: a hash of the rules that it was given of its parent's environment."""
-VERB_RETRY = "hearth.dev/retry"
+REQUEST_RETRY = "hearth.dev/retry"
 """On a Stack, with a token: try at once, from where it failed."""
-VERB_CLEANUP = "hearth.dev/cleanup"
+REQUEST_CLEANUP = "hearth.dev/cleanup"
 """On a Stack, with a token: hold obsolete children back no longer."""
-VERB_CHECK = "hearth.dev/check"
+REQUEST_CHECK = "hearth.dev/check"
 """On a Stack, with a token: look at everything afresh, say what is found, and change nothing."""
 ANNOTATION_UNHEALTHY = "hearth.dev/unhealthy"
 """On a child, with a reason: a mark by whoever can see that it does not do well. No apply of ours states it."""
 ANNOTATION_SUSPENDED = "hearth.dev/suspended"
 """On a child: how the fields were that suspending it has set; see `hearth.plan.resource.suspend_object`."""
-VERB_CONTINUE = "hearth.dev/continue"
+REQUEST_CONTINUE = "hearth.dev/continue"
 """On a Stack, `<resource>[/<hook>][@<token>]`: pass one breakpoint once."""
 
 ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
@@ -54,8 +54,8 @@ RETAIN = "Retain"
 """The deletion policy that a child states; without it an object goes with its wish."""
 ADOPTED = "true"
 
-MANAGER_PREFIX = "hearth:"
-SUSPENDER = "hearth-suspend"
+FIELD_MANAGER_PREFIX = "hearth:"
+SUSPEND_FIELD_MANAGER = "hearth-suspend"
 """The field manager of what suspends and resumes objects, whatever Stack they belong to: it states nothing else."""
 MANAGER_LENGTH = 128
 NAME_LENGTH = 63
@@ -86,9 +86,9 @@ def kebab(name: str) -> str:
     return _BOUNDARY.sub("-", name).lower()
 
 
-def manager(namespace: str, stack: str) -> str:
+def field_manager(namespace: str, stack: str) -> str:
     """The field manager of all applies of a Stack."""
-    return shorten(f"{MANAGER_PREFIX}{namespace}/{stack}", length=MANAGER_LENGTH)
+    return shorten(f"{FIELD_MANAGER_PREFIX}{namespace}/{stack}", length=MANAGER_LENGTH)
 
 
 def stack_label(stack: str) -> str:

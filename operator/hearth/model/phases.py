@@ -45,7 +45,7 @@ class Phase(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saying:
+class PhaseConditions:
     """What a phase says in the conditions, in the sense of kstatus."""
 
     ready: Answer
@@ -56,30 +56,30 @@ class Saying:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PhaseRow:
     """One line of the table."""
 
     meaning: str
-    says: Saying
+    conditions: PhaseConditions
     next: tuple[Phase, ...]
     """The phases that may follow. Staying is always possible, listed or not."""
-    says_unasked: Saying | None = None
+    conditions_if_automatic: PhaseConditions | None = None
     """What it says where it was not the user's wish, if that is something else."""
 
 
-WORKING = Saying(ready="False", reconciling=True, stalled=False, reason="Progressing")
-DONE = Saying(ready="True", reconciling=False, stalled=False, reason="Complete")
-FAILED = Saying(ready="False", reconciling=False, stalled=True, reason=None)
-STOPPED = Saying(ready="False", reconciling=False, stalled=False, reason="Stopped")
+WORKING = PhaseConditions(ready="False", reconciling=True, stalled=False, reason="Progressing")
+DONE = PhaseConditions(ready="True", reconciling=False, stalled=False, reason="Complete")
+FAILED = PhaseConditions(ready="False", reconciling=False, stalled=True, reason=None)
+STOPPED = PhaseConditions(ready="False", reconciling=False, stalled=False, reason="Stopped")
 """An end that is neither success nor failure: the user wanted it so, and nobody waits for anything but him."""
-DELETING = Saying(ready="False", reconciling=True, stalled=False, reason="Deleting")
-ROLLED_BACK = Saying(ready="False", reconciling=False, stalled=True, reason="RolledBack")
+DELETING = PhaseConditions(ready="False", reconciling=True, stalled=False, reason="Deleting")
+ROLLED_BACK = PhaseConditions(ready="False", reconciling=False, stalled=True, reason="RolledBack")
 """What `RollbackComplete` says where nobody ordered it: whoever waits for the new definition must not take it for a success."""
-FOUND = Saying(ready="False", reconciling=False, stalled=False, reason="CheckFailed")
-FOUND_ROLLED_BACK = Saying(ready="False", reconciling=False, stalled=True, reason="CheckFailed")
-SUSPENDED = Saying(ready="False", reconciling=False, stalled=False, reason="Suspended")
+FOUND = PhaseConditions(ready="False", reconciling=False, stalled=False, reason="CheckFailed")
+FOUND_ROLLED_BACK = PhaseConditions(ready="False", reconciling=False, stalled=True, reason="CheckFailed")
+SUSPENDED = PhaseConditions(ready="False", reconciling=False, stalled=False, reason="Suspended")
 """An end as the user wanted it, and yet nobody who needs what runs may go on."""
-DELETED = Saying(ready="False", reconciling=False, stalled=False, reason="Deleted")
+DELETED = PhaseConditions(ready="False", reconciling=False, stalled=False, reason="Deleted")
 
 CHECK = (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED)
 """What a check says of a Stack that was as wanted once. It stands until something is done, or is no longer so; then the
@@ -104,132 +104,138 @@ ROLLBACK = (
     *(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE),
     *(Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
 )
-NEW_WISH = (*UPDATE, *SUSPENSION, Phase.ROLLBACK_IN_PROGRESS, *DELETION, *CHECK)
+NEW_TARGET = (*UPDATE, *SUSPENSION, Phase.ROLLBACK_IN_PROGRESS, *DELETION, *CHECK)
 """Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused,
 `UpdateComplete` at once if nothing had to be done for it, `…Stopped` and `DeleteFailed` at once if a breakpoint or a
 denied Delete holds all that is left. A rollback always begins with `RollbackInProgress`.
 """
-REFUSED_AFTER = (
+AFTER_REJECTION = (
     *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED),
     *(Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
 )
 """What a refused definition may have come over: taken back, it leaves the Stack in what it was before."""
 
-TABLE: Mapping[Phase, Row] = {
-    Phase.CREATE_IN_PROGRESS: Row(
+TABLE: Mapping[Phase, PhaseRow] = {
+    Phase.CREATE_IN_PROGRESS: PhaseRow(
         meaning="The first revision is being created, or repaired.",
-        says=WORKING,
-        next=(Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED, *NEW_WISH),
+        conditions=WORKING,
+        next=(Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED, *NEW_TARGET),
     ),
-    Phase.CREATE_COMPLETE: Row(
+    Phase.CREATE_COMPLETE: PhaseRow(
         meaning="All resources of the first revision are ready.",
-        says=DONE,
-        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_FAILED, Phase.CREATE_STOPPED, *NEW_WISH),
+        conditions=DONE,
+        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_FAILED, Phase.CREATE_STOPPED, *NEW_TARGET),
     ),
-    Phase.CREATE_FAILED: Row(
+    Phase.CREATE_FAILED: PhaseRow(
         meaning="The definition was refused, or a resource has used up its attempts; trying goes on.",
-        says=FAILED,
-        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_STOPPED, *NEW_WISH),
+        conditions=FAILED,
+        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_STOPPED, *NEW_TARGET),
     ),
-    Phase.CREATE_STOPPED: Row(
+    Phase.CREATE_STOPPED: PhaseRow(
         meaning="The creation has come to a breakpoint, and nothing else can go on.",
-        says=STOPPED,
-        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, *NEW_WISH),
+        conditions=STOPPED,
+        next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, *NEW_TARGET),
     ),
-    Phase.UPDATE_IN_PROGRESS: Row(
+    Phase.UPDATE_IN_PROGRESS: PhaseRow(
         meaning="A later revision is being brought about, or repaired.",
-        says=WORKING,
-        next=NEW_WISH,
+        conditions=WORKING,
+        next=NEW_TARGET,
     ),
-    Phase.UPDATE_COMPLETE: Row(
+    Phase.UPDATE_COMPLETE: PhaseRow(
         meaning="All resources of the newest revision are ready, and nothing obsolete is left.",
-        says=DONE,
-        next=NEW_WISH,
+        conditions=DONE,
+        next=NEW_TARGET,
     ),
-    Phase.UPDATE_FAILED: Row(
+    Phase.UPDATE_FAILED: PhaseRow(
         meaning="The new definition was refused, or a resource has used up its attempts; trying goes on.",
-        says=FAILED,
-        next=(*REFUSED_AFTER, *NEW_WISH),
+        conditions=FAILED,
+        next=(*AFTER_REJECTION, *NEW_TARGET),
     ),
-    Phase.UPDATE_STOPPED: Row(
+    Phase.UPDATE_STOPPED: PhaseRow(
         meaning="The update has come to a breakpoint, and nothing else can go on.",
-        says=STOPPED,
-        next=NEW_WISH,
+        conditions=STOPPED,
+        next=NEW_TARGET,
     ),
-    Phase.ROLLBACK_IN_PROGRESS: Row(
+    Phase.ROLLBACK_IN_PROGRESS: PhaseRow(
         meaning="An earlier revision is being brought back, by order or because a later one failed.",
-        says=WORKING,
+        conditions=WORKING,
         next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
-    Phase.ROLLBACK_COMPLETE: Row(
+    Phase.ROLLBACK_COMPLETE: PhaseRow(
         meaning="The earlier revision is reached, and nothing of the later one is left.",
-        says=DONE,
-        says_unasked=ROLLED_BACK,
+        conditions=DONE,
+        conditions_if_automatic=ROLLED_BACK,
         next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
-    Phase.ROLLBACK_FAILED: Row(
+    Phase.ROLLBACK_FAILED: PhaseRow(
         meaning="Going back has used up its attempts at a resource; trying goes on.",
-        says=FAILED,
+        conditions=FAILED,
         next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
-    Phase.ROLLBACK_STOPPED: Row(
+    Phase.ROLLBACK_STOPPED: PhaseRow(
         meaning="Going back has come to a breakpoint, and nothing else can go on.",
-        says=STOPPED,
+        conditions=STOPPED,
         next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
-    Phase.CHECK_COMPLETE: Row(
+    Phase.CHECK_COMPLETE: PhaseRow(
         meaning="A check has looked at everything afresh and found nothing, and nothing happened since.",
-        says=DONE,
-        says_unasked=ROLLED_BACK,
-        next=(*REFUSED_AFTER, *NEW_WISH),
+        conditions=DONE,
+        conditions_if_automatic=ROLLED_BACK,
+        next=(*AFTER_REJECTION, *NEW_TARGET),
     ),
-    Phase.CHECK_FAILED: Row(
+    Phase.CHECK_FAILED: PhaseRow(
         meaning="A check has found something that is still so, and nothing was done about it since.",
-        says=FOUND,
-        says_unasked=FOUND_ROLLED_BACK,
-        next=(*REFUSED_AFTER, *NEW_WISH),
+        conditions=FOUND,
+        conditions_if_automatic=FOUND_ROLLED_BACK,
+        next=(*AFTER_REJECTION, *NEW_TARGET),
     ),
-    Phase.SUSPEND_IN_PROGRESS: Row(
-        meaning="Workloads are being brought to nothing, dependents first.", says=WORKING, next=(*CREATION, *NEW_WISH)
+    Phase.SUSPEND_IN_PROGRESS: PhaseRow(
+        meaning="Workloads are being brought to nothing, dependents first.",
+        conditions=WORKING,
+        next=(*CREATION, *NEW_TARGET),
     ),
-    Phase.SUSPEND_COMPLETE: Row(meaning="All workloads are at nothing.", says=SUSPENDED, next=(*CREATION, *NEW_WISH)),
-    Phase.SUSPEND_FAILED: Row(
-        meaning="A workload cannot be brought to nothing; trying goes on.", says=FAILED, next=(*CREATION, *NEW_WISH)
+    Phase.SUSPEND_COMPLETE: PhaseRow(
+        meaning="All workloads are at nothing.", conditions=SUSPENDED, next=(*CREATION, *NEW_TARGET)
     ),
-    Phase.RESUME_IN_PROGRESS: Row(
+    Phase.SUSPEND_FAILED: PhaseRow(
+        meaning="A workload cannot be brought to nothing; trying goes on.",
+        conditions=FAILED,
+        next=(*CREATION, *NEW_TARGET),
+    ),
+    Phase.RESUME_IN_PROGRESS: PhaseRow(
         meaning="Workloads are being brought back in order, with what was changed meanwhile.",
-        says=WORKING,
-        next=NEW_WISH,
+        conditions=WORKING,
+        next=NEW_TARGET,
     ),
-    Phase.RESUME_COMPLETE: Row(
-        meaning="All resources are ready again.", says=DONE, says_unasked=ROLLED_BACK, next=NEW_WISH
+    Phase.RESUME_COMPLETE: PhaseRow(
+        meaning="All resources are ready again.", conditions=DONE, conditions_if_automatic=ROLLED_BACK, next=NEW_TARGET
     ),
-    Phase.RESUME_FAILED: Row(
-        meaning="Resuming has used up its attempts at a resource; trying goes on.", says=FAILED, next=NEW_WISH
+    Phase.RESUME_FAILED: PhaseRow(
+        meaning="Resuming has used up its attempts at a resource; trying goes on.", conditions=FAILED, next=NEW_TARGET
     ),
-    Phase.RESUME_STOPPED: Row(
+    Phase.RESUME_STOPPED: PhaseRow(
         meaning="Resuming has come to a breakpoint of what was changed meanwhile, and nothing else can go on.",
-        says=STOPPED,
-        next=NEW_WISH,
+        conditions=STOPPED,
+        next=NEW_TARGET,
     ),
-    Phase.DELETE_IN_PROGRESS: Row(
+    Phase.DELETE_IN_PROGRESS: PhaseRow(
         meaning="The children are being deleted, dependents first.",
-        says=DELETING,
+        conditions=DELETING,
         next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
-    Phase.DELETE_COMPLETE: Row(
+    Phase.DELETE_COMPLETE: PhaseRow(
         meaning="No child is left; the Stack goes at the same moment.",
-        says=DELETED,
+        conditions=DELETED,
         next=(),
     ),
-    Phase.DELETE_FAILED: Row(
+    Phase.DELETE_FAILED: PhaseRow(
         meaning="A child cannot be deleted; trying goes on.",
-        says=FAILED,
+        conditions=FAILED,
         next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
-    Phase.DELETE_STOPPED: Row(
+    Phase.DELETE_STOPPED: PhaseRow(
         meaning="The deletion has come to a breakpoint, and nothing else can go on.",
-        says=STOPPED,
+        conditions=STOPPED,
         next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
 }
@@ -242,10 +248,10 @@ def find(text: object) -> Phase | None:
     return BY_NAME.get(text) if isinstance(text, str) else None
 
 
-def find_saying(phase: Phase, *, is_unasked: bool = False) -> Saying:
+def find_conditions(phase: Phase, *, is_unasked: bool = False) -> PhaseConditions:
     """What a phase says. is_unasked: whether it came about against the user's wish."""
     row = TABLE[phase]
-    return row.says_unasked if is_unasked and row.says_unasked is not None else row.says
+    return row.conditions_if_automatic if is_unasked and row.conditions_if_automatic is not None else row.conditions
 
 
 def is_legal(before: Phase | None, after: Phase) -> bool:
@@ -275,15 +281,15 @@ A dash: the condition is False or not there. The message of `Ready` names what i
 """
 
 
-def write_row(phase: Phase, row: Row) -> str:
+def write_row(phase: Phase, row: PhaseRow) -> str:
     """The lines of one phase in the table, in Markdown."""
-    lines = [write_line(f"`{phase}`", row.meaning, row.says)]
-    if row.says_unasked is not None:
-        lines.append(write_line(f"`{phase}`, automatic", row.meaning, row.says_unasked))
+    lines = [write_line(f"`{phase}`", row.meaning, row.conditions)]
+    if row.conditions_if_automatic is not None:
+        lines.append(write_line(f"`{phase}`, automatic", row.meaning, row.conditions_if_automatic))
     return "\n".join(lines)
 
 
-def write_line(phase: str, meaning: str, says: Saying) -> str:
+def write_line(phase: str, meaning: str, says: PhaseConditions) -> str:
     """One line of the table in Markdown."""
     ready = says.ready if says.ready == "True" else f"{says.ready}, {says.reason or 'the first problem'}"
     return (

@@ -14,23 +14,23 @@ from hearth.model import limits
 
 SENSITIVE = "(sensitive)"
 """What is shown in place of a value that nobody is to see."""
-GAP = "…"
+ELLIPSIS = "…"
 """What is left where a part of a sentence was hidden."""
 FORMS_KEPT = 8
 """Definitions whose values are kept as they may be quoted; they are in memory anyway."""
-SHORTEST_HIDDEN = 3
+MIN_REDACTED_LENGTH = 3
 """Characters; hiding shorter values would riddle every sentence."""
 
 
-def hide(text: str, hidden: Collection[str]) -> str:
+def redact(text: str, hidden: Collection[str]) -> str:
     """`text` without any of the values `hidden`, however they are quoted; nothing of it where these are too many."""
     if not hidden:
         return text
     if len(hidden) > limits.HIDDEN_TEXTS:
-        return GAP
+        return ELLIPSIS
     for form in find_forms(frozenset(hidden)):
         if form in text:
-            text = text.replace(form, GAP)
+            text = text.replace(form, ELLIPSIS)
     return text
 
 
@@ -39,20 +39,20 @@ def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
     """Each value as it stands, and as JSON or Python quote it; the longest first, since one may be a part of another."""
     forms: dict[str, None] = {}
     for value in sorted(hidden, key=len, reverse=True):
-        if len(value) >= SHORTEST_HIDDEN:
+        if len(value) >= MIN_REDACTED_LENGTH:
             forms.update(dict.fromkeys((value, json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1])))
     return tuple(forms)
 
 
-def hide_within(value: Any, hidden: Collection[str]) -> Any:
+def redact_within(value: Any, hidden: Collection[str]) -> Any:
     """`value`, or SENSITIVE in place of every text in it that holds one of the values `hidden`."""
     match value:
         case str():
-            return value if hide(value, hidden) == value else SENSITIVE
+            return value if redact(value, hidden) == value else SENSITIVE
         case list():
-            return [hide_within(inner, hidden) for inner in value]
+            return [redact_within(inner, hidden) for inner in value]
         case dict():
-            return {hide(str(key), hidden): hide_within(inner, hidden) for key, inner in value.items()}
+            return {redact(str(key), hidden): redact_within(inner, hidden) for key, inner in value.items()}
         case int() | float() if not isinstance(value, bool) and str(value) in hidden:
             return SENSITIVE
     return value

@@ -7,11 +7,11 @@ from typing import TypeAlias, TypeVar
 
 Result = TypeVar("Result")
 
-Pieces: TypeAlias = Generator[None, None, Result]
+ChunkedWork: TypeAlias = Generator[None, None, Result]
 """Does a piece at every `next`, a millisecond or so; its return value is the result."""
 
 
-def finish(pieces: Pieces[Result]) -> Result:
+def finish(pieces: ChunkedWork[Result]) -> Result:
     """The result of all pieces, done in a row."""
     while True:
         try:

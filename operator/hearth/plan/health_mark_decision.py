@@ -13,7 +13,7 @@ from typing import Any
 
 from hearth.model import times
 from hearth.model.child import Child, Object
-from hearth.plan.state.steps import Mark
+from hearth.plan.state.steps import WriteHealthMark
 from hearth.plan.status import conditions
 
 READY = "Ready"
@@ -21,7 +21,7 @@ RESOLVED = "Resolved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ParsedHealthMark:
     """A HealthMark: what it says, and what was done about it so far."""
 
     name: str
@@ -34,28 +34,28 @@ class Said:
     status: Mapping[str, Any]
 
     @property
-    def words(self) -> str:
+    def reason_text(self) -> str:
         """The reason that the object is to carry."""
         return self.reason.strip() or f"HealthMark {self.name} says so"
 
     @property
-    def is_heard(self) -> bool:
+    def is_observed(self) -> bool:
         """Whether its status is about this very word."""
         return self.status.get("observedGeneration") == self.generation
 
     @property
     def is_resolved(self) -> bool:
         """Whether nothing more comes of it."""
-        return self.is_heard and conditions.find(self.status, RESOLVED).get("status") == "True"
+        return self.is_observed and conditions.find(self.status, RESOLVED).get("status") == "True"
 
     @property
-    def is_carried(self) -> bool:
+    def is_written(self) -> bool:
         """Whether the object has shown this word."""
-        return self.is_heard and conditions.find(self.status, READY).get("status") == "True"
+        return self.is_observed and conditions.find(self.status, READY).get("status") == "True"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class MarkProblem:
     """Why nothing can be done about a mark now."""
 
     reason: str
@@ -64,7 +64,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class MarkedResource:
     """What is known of the resource that a mark speaks of."""
 
     stack: str
@@ -75,23 +75,23 @@ class View:
     """The object that the mark is bound to, as long as it is there."""
     is_wanted: bool = True
     """Whether there is such a resource."""
-    problem: Problem | None = None
+    problem: MarkProblem | None = None
     """Why nothing may be written to the object now, or why there is none."""
     newer: str = ""
     """A newer HealthMark on the same object that says the contrary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class MarkDecision:
     """What is to be done about a mark: the step first, then the status."""
 
     status: Object | None = None
     """The whole of it; None where it stays as it is."""
-    step: Mark | None = None
+    step: WriteHealthMark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class MarkConditions:
     """What the two conditions say."""
 
     reason: str
@@ -100,101 +100,117 @@ class Answer:
     resolved: str = "False"
 
 
-def judge(said: Said, view: View, *, now: float) -> Verdict:
+def decide(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
     """What is to be done next. now: seconds since the epoch."""
     if said.is_resolved:
-        return Verdict()
+        return MarkDecision()
     uid = said.status.get("observedUID")
-    if uid is None or (not said.is_heard and view.bound is None):
+    if uid is None or (not said.is_observed and view.bound is None):
         return _bind(said, view, now=now)
     if view.bound is None:
         return _resolve(said, view, now=now)
-    if not said.is_heard:
-        return Verdict(status=tell(said, view, wait("Marking", "the mark is understood"), uid=uid, now=now))
+    if not said.is_observed:
+        return MarkDecision(
+            status=build_status(said, view, pending("Marking", "the mark is understood"), uid=uid, now=now)
+        )
     return _carry(said, view, view.bound, now=now)
 
 
-def _bind(said: Said, view: View, *, now: float) -> Verdict:
+def _bind(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
     """Settle which object is meant: the one that stands for the resource, unless it was made after the mark."""
     child = view.current
     if child is None:
-        problem = view.problem or Problem(reason="NoObject", message=f"{describe(view)} has no object yet")
-        return Verdict(status=tell(said, view, wait(problem.reason, problem.message), uid=None, now=now))
+        problem = view.problem or MarkProblem(reason="NoObject", message=f"{describe(view)} has no object yet")
+        return MarkDecision(
+            status=build_status(said, view, pending(problem.reason, problem.message), uid=None, now=now)
+        )
     made_at = str(child.fields["metadata"].get("creationTimestamp") or "")
     if said.written_at and made_at > said.written_at:
         message = (
             f"{child.ref} was made at {made_at}, after this mark was written ({said.written_at}), which therefore cannot "
             f"mean it; write the mark anew where it does"
         )
-        return Verdict(status=tell(said, view, wait("ObjectIsNewer", message), uid=None, now=now))
-    if not said.is_unhealthy and child.mark is None:
-        return Verdict(status=tell(said, view, healthy(child), uid=child.uid, now=now))
-    return Verdict(status=tell(said, view, wait("Marking", "the mark is understood"), uid=child.uid, now=now))
+        return MarkDecision(status=build_status(said, view, pending("ObjectIsNewer", message), uid=None, now=now))
+    if not said.is_unhealthy and child.unhealthy_reason is None:
+        return MarkDecision(status=build_status(said, view, healthy(child), uid=child.uid, now=now))
+    return MarkDecision(
+        status=build_status(said, view, pending("Marking", "the mark is understood"), uid=child.uid, now=now)
+    )
 
 
-def _resolve(said: Said, view: View, *, now: float) -> Verdict:
+def _resolve(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
     """The object that was meant is gone: the mark has done its work as soon as there is another one, or none is wanted."""
     uid = said.status["observedUID"]
     if view.current is not None:
         message = f"the object that was meant is gone; {view.current.ref} stands for {describe(view)} now"
-        answer = Answer(reason="Replaced", message=message, resolved="True")
-        return Verdict(status=tell(said, view, answer, uid=uid, successor=view.current, now=now))
+        answer = MarkConditions(reason="Replaced", message=message, resolved="True")
+        return MarkDecision(status=build_status(said, view, answer, uid=uid, successor=view.current, now=now))
     if not view.is_wanted:
         message = f"the object that was meant is gone, and nothing wants another one as {describe(view)}"
-        return Verdict(
-            status=tell(said, view, Answer(reason="Gone", message=message, resolved="True"), uid=uid, now=now)
+        return MarkDecision(
+            status=build_status(
+                said, view, MarkConditions(reason="Gone", message=message, resolved="True"), uid=uid, now=now
+            )
         )
-    return Verdict()
+    return MarkDecision()
 
 
-def _carry(said: Said, view: View, child: Child, *, now: float) -> Verdict:
+def _carry(said: ParsedHealthMark, view: MarkedResource, child: Child, *, now: float) -> MarkDecision:
     """Bring the word onto the object, once; whatever is said there later is another word."""
-    if said.is_carried:
-        if child.mark is not None:
-            return Verdict(status=tell(said, view, marked(child), uid=child.uid, now=now))
-        return Verdict(status=tell(said, view, taken_back(child), uid=child.uid, now=now))
+    if said.is_written:
+        if child.unhealthy_reason is not None:
+            return MarkDecision(status=build_status(said, view, marked(child), uid=child.uid, now=now))
+        return MarkDecision(status=build_status(said, view, taken_back(child), uid=child.uid, now=now))
     if view.newer:
         word = "healthy" if said.is_unhealthy else "unhealthy"
         message = f"HealthMark {view.newer}, which is newer, says that {child.ref} is {word}"
-        answer = Answer(reason="Overruled", message=message, resolved="True")
-        return Verdict(status=tell(said, view, answer, uid=child.uid, now=now))
-    wanted = said.words if said.is_unhealthy else None
-    if child.mark == wanted:
+        answer = MarkConditions(reason="Overruled", message=message, resolved="True")
+        return MarkDecision(status=build_status(said, view, answer, uid=child.uid, now=now))
+    wanted = said.reason_text if said.is_unhealthy else None
+    if child.unhealthy_reason == wanted:
         answer = marked(child) if said.is_unhealthy else healthy(child)
-        return Verdict(status=tell(said, view, answer, uid=child.uid, now=now))
+        return MarkDecision(status=build_status(said, view, answer, uid=child.uid, now=now))
     if view.problem is not None:
-        return Verdict(status=tell(said, view, wait(view.problem.reason, view.problem.message), uid=child.uid, now=now))
-    return Verdict(step=Mark(child=child, reason=wanted))
+        return MarkDecision(
+            status=build_status(said, view, pending(view.problem.reason, view.problem.message), uid=child.uid, now=now)
+        )
+    return MarkDecision(step=WriteHealthMark(child=child, reason=wanted))
 
 
-def wait(reason: str, message: str) -> Answer:
+def pending(reason: str, message: str) -> MarkConditions:
     """What is said of a mark that could not be written onto its object yet."""
-    return Answer(reason=reason, message=message, ready="False")
+    return MarkConditions(reason=reason, message=message, ready="False")
 
 
-def marked(child: Child) -> Answer:
+def marked(child: Child) -> MarkConditions:
     """What is said while the object carries a mark."""
-    return Answer(reason="Marked", message=f"{child.ref} is marked unhealthy: {child.mark}")
+    return MarkConditions(reason="Marked", message=f"{child.ref} is marked unhealthy: {child.unhealthy_reason}")
 
 
-def healthy(child: Child) -> Answer:
+def healthy(child: Child) -> MarkConditions:
     """What is said once the object carries no mark, as it is to be."""
-    return Answer(reason="Healthy", message=f"{child.ref} carries no mark", resolved="True")
+    return MarkConditions(reason="Healthy", message=f"{child.ref} carries no mark", resolved="True")
 
 
-def taken_back(child: Child) -> Answer:
+def taken_back(child: Child) -> MarkConditions:
     """What is said where somebody took the mark off the object."""
     message = f"the mark was taken off {child.ref} again; to mark it once more, write another HealthMark"
-    return Answer(reason="TakenBack", message=message, resolved="True")
+    return MarkConditions(reason="TakenBack", message=message, resolved="True")
 
 
-def describe(view: View) -> str:
+def describe(view: MarkedResource) -> str:
     """`resource web of Stack shop`."""
     return f"resource {view.resource} of Stack {view.stack}"
 
 
-def tell(
-    said: Said, view: View, answer: Answer, *, uid: str | None, now: float, successor: Child | None = None
+def build_status(
+    said: ParsedHealthMark,
+    view: MarkedResource,
+    answer: MarkConditions,
+    *,
+    uid: str | None,
+    now: float,
+    successor: Child | None = None,
 ) -> Object | None:
     """The whole status; None where it says so already. uid: of the object that the mark is bound to."""
     status: Object = {
@@ -217,7 +233,7 @@ def tell(
     return status if status != said.status else None
 
 
-def _condition(said: Said, type_: str, status: str, answer: Answer, *, now: float) -> Object:
+def _condition(said: ParsedHealthMark, type_: str, status: str, answer: MarkConditions, *, now: float) -> Object:
     """One condition; its transition time lasts while its status does."""
     before = conditions.find(said.status, type_)
     is_same = before.get("status") == status and before.get("lastTransitionTime")

@@ -87,7 +87,7 @@ def evaluate(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
         return frames.FAILURE, found.message.encode(errors="replace")[:MESSAGE_BYTES]
     try:
         content = orjson.dumps(cel_values.convert(found))
-    except cel_values.Unwritable as error:
+    except cel_values.UnrepresentableValue as error:
         return frames.UNWRITABLE, str(error).encode(errors="replace")[:MESSAGE_BYTES]
     except (TypeError, RecursionError):
         return frames.UNWRITABLE, expressions.UNWRITABLE.encode()

@@ -32,7 +32,7 @@ class CannotListen(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pages:
+class Endpoints:
     """Where the content of the three paths comes from."""
 
     alive: Check
@@ -41,7 +41,7 @@ class Pages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpReply:
     """A response."""
 
     status: HTTPStatus
@@ -49,10 +49,10 @@ class Answer:
     content_type: str = TEXT
 
 
-class Server:
+class HttpServer:
     """Serves `pages` from `start` to `stop`, in the event loop that starts it."""
 
-    def __init__(self, pages: Pages, *, on_limit: Callable[[str], None] = lambda _limit: None) -> None:
+    def __init__(self, pages: Endpoints, *, on_limit: Callable[[str], None] = lambda _limit: None) -> None:
         """on_limit: gets the name of a limit that is reached, for metrics."""
         self._pages = pages
         self._server: asyncio.Server | None = None
@@ -104,7 +104,7 @@ class Server:
             self._on_limit("http-connections")
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Pages) -> None:
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Endpoints) -> None:
     """Read one request and write its answer."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -125,32 +125,32 @@ def parse_request_line(head: bytes) -> tuple[str, str]:
     return words[0], words[1].partition("?")[0]
 
 
-def respond(method: str, path: str, pages: Pages) -> Answer:
+def respond(method: str, path: str, pages: Endpoints) -> HttpReply:
     """What to answer."""
     if not method:
-        return Answer(status=HTTPStatus.BAD_REQUEST, body=b"this is no HTTP/1.1 request of a sensible size\n")
+        return HttpReply(status=HTTPStatus.BAD_REQUEST, body=b"this is no HTTP/1.1 request of a sensible size\n")
     if method not in ("GET", "HEAD"):
-        return Answer(status=HTTPStatus.METHOD_NOT_ALLOWED, body=b"only GET and HEAD are served\n")
+        return HttpReply(status=HTTPStatus.METHOD_NOT_ALLOWED, body=b"only GET and HEAD are served\n")
     match path:
         case "/healthz":
-            return report(pages.alive())
+            return health_reply(pages.alive())
         case "/readyz":
-            return report(pages.ready())
+            return health_reply(pages.ready())
         case "/metrics":
-            return Answer(status=HTTPStatus.OK, body=pages.metrics(), content_type=metrics.CONTENT_TYPE)
+            return HttpReply(status=HTTPStatus.OK, body=pages.metrics(), content_type=metrics.CONTENT_TYPE)
         case _:
-            return Answer(status=HTTPStatus.NOT_FOUND, body=b"not found; there are /healthz, /readyz and /metrics\n")
+            return HttpReply(status=HTTPStatus.NOT_FOUND, body=b"not found; there are /healthz, /readyz and /metrics\n")
 
 
-def report(troubles: Sequence[str]) -> Answer:
+def health_reply(troubles: Sequence[str]) -> HttpReply:
     """`ok`, or what is wrong, a line each."""
     if not troubles:
-        return Answer(status=HTTPStatus.OK, body=b"ok\n")
+        return HttpReply(status=HTTPStatus.OK, body=b"ok\n")
     body = "".join(f"{trouble}\n" for trouble in troubles)
-    return Answer(status=HTTPStatus.SERVICE_UNAVAILABLE, body=body.encode())
+    return HttpReply(status=HTTPStatus.SERVICE_UNAVAILABLE, body=body.encode())
 
 
-def write_response(answer: Answer, *, has_body: bool) -> bytes:
+def write_response(answer: HttpReply, *, has_body: bool) -> bytes:
     """The bytes on the wire."""
     allow = "Allow: GET, HEAD\r\n" if answer.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
     head = (

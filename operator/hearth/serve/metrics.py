@@ -109,16 +109,16 @@ class Metrics:
         platform_collector.PlatformCollector(registry=self.registry)
         gc_collector.GCCollector(registry=self.registry)
 
-    def on_pass(self, *, result: str, seconds: float) -> None:
+    def on_reconcile(self, *, result: str, seconds: float) -> None:
         """A pass ended."""
         self._find_passes(result).inc()
         self._pass_seconds.observe(seconds)
 
-    def on_start(self, seconds: float) -> None:
+    def on_dequeue(self, seconds: float) -> None:
         """A write of a child was begun after so long in the queue."""
         self._queue_seconds.observe(seconds)
 
-    def on_reaction(self, seconds: float) -> None:
+    def on_event_to_write(self, seconds: float) -> None:
         """A write of a child is sent, so long after what led to it was heard of."""
         self._reaction_seconds.observe(seconds)
 
@@ -143,7 +143,7 @@ class Metrics:
         """A limit was reached."""
         self._limits.labels(limit).inc()
 
-    def on_frame_restart(self) -> None:
+    def on_kopf_restart(self) -> None:
         """The frame ended although nobody asked, and begins anew."""
         self._frame_restarts.inc()
 

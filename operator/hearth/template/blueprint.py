@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from hearth.model.child import Object, Path
-from hearth.model.field_paths import Pattern
+from hearth.model.field_paths import PathPattern
 
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 """By resource name the fields of its child, or None where there is no child (yet)."""
@@ -44,7 +44,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class EvaluationError:
     """An expression was evaluated and failed in a way that waiting does not mend (e.g. a division by zero)."""
 
     path: str
@@ -52,7 +52,7 @@ class Broken:
     message: str
 
 
-Outcome: TypeAlias = Known | Pending | Broken
+Outcome: TypeAlias = Known | Pending | EvaluationError
 
 
 class Evaluable(Protocol):
@@ -86,7 +86,7 @@ class DriftPolicy(enum.Enum):
     IGNORE = "Ignore"
 
 
-class Reach(enum.IntEnum):
+class SharingScope(enum.IntEnum):
     """For which Stacks a blueprint holds whose definition is the same: told by what of a Stack's identity went into it."""
 
     ANY = 0
@@ -126,7 +126,7 @@ class ResourceBlueprint:
     replace_on: tuple[Path, ...] = ()
     """Fields whose change means another object even where the API server would take it."""
     drift_policy: DriftPolicy = DriftPolicy.REPAIR
-    ignore_fields: tuple[Pattern, ...] = ()
+    ignore_fields: tuple[PathPattern, ...] = ()
     """Fields that are stated once and then left to others."""
     is_retained: bool = False
     """Whether its object is kept when nothing wants it any more."""
@@ -154,9 +154,9 @@ class Blueprint:
     """What holds for resources that say nothing of adoption."""
     abandons: bool = False
     """Whether every object is kept: the Stack goes without them."""
-    hidden: frozenset[str] = field(default=frozenset(), repr=False)
+    sensitive_texts: frozenset[str] = field(default=frozenset(), repr=False)
     """Sensitive texts, which nothing that people read may hold."""
-    reach: Reach = Reach.ONE
+    reach: SharingScope = SharingScope.ONE
     """Which Stacks of this definition may share it."""
 
 
@@ -181,7 +181,7 @@ class Definition:
     """Values by name, those from elsewhere among them."""
     origins: Mapping[str, Origin] = field(default_factory=dict)
     """By name where the values from elsewhere were read."""
-    renewed: tuple[str, ...] = ()
+    refreshed: tuple[str, ...] = ()
     """The sensitive parameters that have another value now than when the definition was stored."""
     template_path: str = "spec.template"
     parameters_path: str = "spec.parameters"

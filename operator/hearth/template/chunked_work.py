@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hearth.model.work import Pieces, Result, finish
+from hearth.model.work import ChunkedWork, Result, finish
 
-__all__ = ("LARGE", "MARKS_IN_A_PIECE", "Pieces", "Result", "Unevaluated", "finish")
+__all__ = ("LARGE", "MARKS_IN_A_PIECE", "ChunkedWork", "Result", "Unevaluated", "finish")
 
 
 class Unevaluated(Exception):

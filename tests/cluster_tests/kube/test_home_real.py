@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hearth.engine.ports import Revision, StackObject
-from hearth.kube.cache.revision_cache import CONTROLLER_REVISION, RevisionCache
+from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
-from hearth.kube.cache.stack_cache import STACK, StackCache
+from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.management_cluster import KubeHome
+from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import hash_key
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK
 from hearth.model import errors, names
 from hearth.model.api import crd
 from hearth.model.child import Object
@@ -48,7 +49,7 @@ def ears() -> Ears:
 
 
 @pytest.fixture
-async def home(connection: Connection, namespace: str, ears: Ears) -> AsyncIterator[KubeHome]:
+async def home(connection: Connection, namespace: str, ears: Ears) -> AsyncIterator[KubeManagementCluster]:
     """A home whose caches are filled, for one namespace."""
     await install(connection)
     stacks = StackCache(connection, ears, namespace=namespace)
@@ -57,7 +58,7 @@ async def home(connection: Connection, namespace: str, ears: Ears) -> AsyncItera
     for cache in (stacks, revisions):
         cache.start()
         await cache.wait_synced()
-    yield KubeHome(connection, stacks=stacks, revisions=revisions, sources=sources)
+    yield KubeManagementCluster(connection, stacks=stacks, revisions=revisions, sources=sources)
     await asyncio.gather(stacks.close(), revisions.close(), sources.close())
 
 
@@ -76,12 +77,12 @@ async def is_served(connection: Connection) -> bool:
     """Whether Stacks can be listed."""
     try:
         await connection.request("GET", api_requests.collection_path(STACK))
-    except errors.Refused:
+    except errors.ApiStatusError:
         return False
     return True
 
 
-async def create_stack(connection: Connection, home: KubeHome, namespace: str) -> StackObject:
+async def create_stack(connection: Connection, home: KubeManagementCluster, namespace: str) -> StackObject:
     """A Stack, as the cache holds it once it has seen it."""
     body = {
         "apiVersion": STACK.api_version,
@@ -93,7 +94,7 @@ async def create_stack(connection: Connection, home: KubeHome, namespace: str) -
     return await wait_for_stack(home, raw["metadata"]["uid"])
 
 
-async def wait_for_stack(home: KubeHome, uid: str) -> StackObject:
+async def wait_for_stack(home: KubeManagementCluster, uid: str) -> StackObject:
     """The Stack, once the cache holds it."""
     async with asyncio.timeout(20):
         while (found := home.find_stack(uid)) is None:  # noqa: ASYNC110 -- the cache tells only its one listener
@@ -103,7 +104,7 @@ async def wait_for_stack(home: KubeHome, uid: str) -> StackObject:
 
 async def get(connection: Connection, path: str) -> Object | None:
     """What is there."""
-    with contextlib.suppress(errors.Refused):
+    with contextlib.suppress(errors.ApiStatusError):
         return await connection.request("GET", path)
     return None
 
@@ -114,11 +115,11 @@ def path_of(stack: StackObject) -> str:
 
 
 async def test_a_finalizer_holds_the_stack_until_it_is_taken_away(
-    connection: Connection, home: KubeHome, namespace: str
+    connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
     """The cache knows of each step at once."""
     stack = await create_stack(connection, home, namespace)
-    await home.put_finalizer(stack)
+    await home.add_finalizer(stack)
     held = home.find_stack(stack.uid)
     assert held is not None
     assert held.finalizers == (names.FINALIZER,)
@@ -134,14 +135,14 @@ async def test_a_finalizer_holds_the_stack_until_it_is_taken_away(
 
 
 async def test_finalizers_of_others_that_came_meanwhile_are_kept(
-    connection: Connection, home: KubeHome, namespace: str
+    connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
     """409, and the caller looks again."""
     stack = await create_stack(connection, home, namespace)
     patch = {"metadata": {"finalizers": ["a.test/other"]}}
     await connection.request("PATCH", path_of(stack), body=patch, content_type=api_requests.MERGE_PATCH)
-    with pytest.raises(errors.Refused) as caught:
-        await home.put_finalizer(stack)
+    with pytest.raises(errors.ApiStatusError) as caught:
+        await home.add_finalizer(stack)
     assert caught.value.code == 409
     live = await get(connection, path_of(stack))
     assert live is not None
@@ -152,7 +153,7 @@ async def test_finalizers_of_others_that_came_meanwhile_are_kept(
 
 
 async def test_a_status_is_merged_and_never_meets_another_stack(
-    connection: Connection, home: KubeHome, namespace: str
+    connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
     """A key with None goes; the next Stack of that name is left alone."""
     stack = await create_stack(connection, home, namespace)
@@ -172,7 +173,7 @@ async def test_a_status_is_merged_and_never_meets_another_stack(
 
 
 async def test_a_revision_is_stored_read_and_collected_with_its_stack(
-    connection: Connection, home: KubeHome, namespace: str
+    connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
     """Storing it twice is fine: it stays as it was stored first."""
     stack = await create_stack(connection, home, namespace)
@@ -192,7 +193,9 @@ async def test_a_revision_is_stored_read_and_collected_with_its_stack(
             pass
 
 
-async def test_a_large_definition_comes_back(connection: Connection, home: KubeHome, namespace: str) -> None:
+async def test_a_large_definition_comes_back(
+    connection: Connection, home: KubeManagementCluster, namespace: str
+) -> None:
     """Through the server's own limits and codecs."""
     stack = await create_stack(connection, home, namespace)
     definition: Object = {"template": {"text": "ä" * 400_000}, "parameters": {"a": 1.5, "b": None, "c": [True]}}
@@ -204,11 +207,13 @@ async def test_a_large_definition_comes_back(connection: Connection, home: KubeH
     assert home.revisions(stack.uid) == (revision,)
 
 
-async def test_a_source_is_read_and_watched(connection: Connection, home: KubeHome, namespace: str, ears: Ears) -> None:
+async def test_a_source_is_read_and_watched(
+    connection: Connection, home: KubeManagementCluster, namespace: str, ears: Ears
+) -> None:
     """404 while it is not there, and a word when it comes."""
     ref = ObjectRef(group="", kind="ConfigMap", namespace=namespace, name="source")
     home.follow_sources("s1", [ref])
-    with pytest.raises(errors.Refused) as caught:
+    with pytest.raises(errors.ApiStatusError) as caught:
         await home.get_source(ref)
     assert caught.value.code == 404
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "source"}, "data": {"k": "v"}}
@@ -220,13 +225,13 @@ async def test_a_source_is_read_and_watched(connection: Connection, home: KubeHo
 
 
 async def test_an_event_is_one_object_however_often_it_is_said(
-    connection: Connection, home: KubeHome, namespace: str
+    connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
     """By this process or by the next."""
     stack = await create_stack(connection, home, namespace)
     for _ in range(2):
         await home.emit_event(stack, type_="Normal", reason="Ready", message="all resources are ready " + "x" * 2000)
-    successor = KubeHome(connection, stacks=home._stacks, revisions=home._revisions, sources=home._sources)
+    successor = KubeManagementCluster(connection, stacks=home._stacks, revisions=home._revisions, sources=home._sources)
     await successor.emit_event(stack, type_="Normal", reason="Ready", message="all resources are ready " + "x" * 2000)
     query = {"fieldSelector": f"involvedObject.uid={stack.uid}"}
     found = await connection.request("GET", f"/api/v1/namespaces/{namespace}/events", query=query)
@@ -235,7 +240,7 @@ async def test_an_event_is_one_object_however_often_it_is_said(
     assert event["message"].startswith("all resources are ready")
 
 
-async def test_everybody_has_the_same_key(connection: Connection, home: KubeHome, namespace: str) -> None:
+async def test_everybody_has_the_same_key(connection: Connection, home: KubeManagementCluster, namespace: str) -> None:
     """In a namespace that did not exist before, by ten at once."""
     own = f"{namespace}-operator"
     try:

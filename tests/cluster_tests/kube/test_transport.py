@@ -13,11 +13,11 @@ import pytest
 from hearth.kube.auth.credentials import Credentials, CredentialSource
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.workload_cluster import KubeCluster
+from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.retry.retry_triggers import Cause
+from hearth.plan.retry.retry_triggers import RetryTrigger
 from support.units import signing
 
 MANAGER = "hearth:test/shop"
@@ -41,7 +41,7 @@ class Ears:
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
 
-    def on_cause(self, cause: Cause) -> None:
+    def on_retry_trigger(self, cause: RetryTrigger) -> None:
         """What a refusal hangs on changed."""
 
 
@@ -59,16 +59,16 @@ class Tokens:
 
 
 @pytest.fixture
-async def cluster(connection: Connection) -> AsyncIterator[KubeCluster]:
+async def cluster(connection: Connection) -> AsyncIterator[KubeWorkloadCluster]:
     """A cluster whose kinds are known."""
-    made = KubeCluster(connection, Ears())
+    made = KubeWorkloadCluster(connection, Ears())
     made.trust(signing.Trusting())
     await made.open()
     yield made
     await made.close()
 
 
-def find(cluster: KubeCluster, api_version: str, kind: str) -> Kind:
+def find(cluster: KubeWorkloadCluster, api_version: str, kind: str) -> Kind:
     """A kind that must be served."""
     found = cluster.kinds.find(api_version, kind)
     assert found is not None
@@ -89,7 +89,7 @@ async def test_a_client_certificate_is_enough(connection: Connection) -> None:
     """And a strange name in the path stays one name."""
     answer = await connection.request("GET", "/version")
     assert answer["gitVersion"].startswith("v1.")
-    with pytest.raises(errors.Refused) as caught:
+    with pytest.raises(errors.ApiStatusError) as caught:
         await connection.request("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Aa%2Fb")
     assert caught.value.code in {400, 404}
 
@@ -110,7 +110,7 @@ async def ensure_default_account(connection: Connection, namespace: str) -> None
     """Its controller makes it some time after the namespace; whoever is first is right."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-    with contextlib.suppress(errors.Refused):
+    with contextlib.suppress(errors.ApiStatusError):
         await connection.request("POST", path, body=body)
 
 
@@ -150,7 +150,7 @@ async def test_a_write_as_another_account_is_judged_as_that_account(connection: 
     """Which may do nothing here."""
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     user = f"system:serviceaccount:{namespace}:nobody"
-    with pytest.raises(errors.Refused) as caught:
+    with pytest.raises(errors.ApiStatusError) as caught:
         await connection.request("POST", path, body=config_map(namespace), impersonate=user)
     assert caught.value.code == 403
     assert user in str(caught.value)
@@ -164,7 +164,7 @@ async def test_a_watch_streams_what_happens(connection: Connection, namespace: s
         seen = b""
         while b'"two"' not in seen:
             if b'"one"' in seen:
-                with contextlib.suppress(errors.Refused):
+                with contextlib.suppress(errors.ApiStatusError):
                     await connection.request("POST", path, body=config_map(namespace, "two"))
             seen += await anext(pieces)
     assert seen.count(b'"type":"ADDED"') >= 2
@@ -198,14 +198,14 @@ async def temporary(connection: Connection, path: str, body: Object) -> AsyncIte
     try:
         yield item
     finally:
-        with contextlib.suppress(errors.Refused):
+        with contextlib.suppress(errors.ApiStatusError):
             await connection.request("DELETE", item)
 
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-async def test_built_in_kinds_are_known(cluster: KubeCluster) -> None:
+async def test_built_in_kinds_are_known(cluster: KubeWorkloadCluster) -> None:
     """With their scope; those that can only be asked a question are not."""
     assert find(cluster, "v1", "ConfigMap") == Kind(
         group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True
@@ -217,7 +217,7 @@ async def test_built_in_kinds_are_known(cluster: KubeCluster) -> None:
 
 
 async def test_a_kind_comes_changes_its_schema_and_goes(
-    connection: Connection, cluster: KubeCluster, namespace: str
+    connection: Connection, cluster: KubeWorkloadCluster, namespace: str
 ) -> None:
     """Each by a refresh, and each raises the generation."""
     group = f"{namespace}.example.com"
@@ -239,20 +239,20 @@ async def test_a_kind_comes_changes_its_schema_and_goes(
         await until_refreshed(cluster, lambda: cluster.kinds.find(f"{group}/v1", "Widget") is None)
 
 
-async def until_refreshed(cluster: KubeCluster, condition: Any) -> None:
+async def until_refreshed(cluster: KubeWorkloadCluster, condition: Any) -> None:
     """Refresh until it holds; the refreshes keep their distance by themselves."""
     while not condition():
         await cluster.refresh_kinds()
 
 
-def type_of_size(cluster: KubeCluster, kind: Kind) -> str | None:
+def type_of_size(cluster: KubeWorkloadCluster, kind: Kind) -> str | None:
     """What the schema of Widgets says of spec.size."""
     schema = cluster.kinds.find_schema(kind)
     return None if schema is None else schema["properties"]["spec"]["properties"]["size"]["type"]
 
 
 async def test_an_api_server_that_is_down_breaks_nothing_else(
-    connection: Connection, cluster: KubeCluster, namespace: str
+    connection: Connection, cluster: KubeWorkloadCluster, namespace: str
 ) -> None:
     """A group that an aggregated server should serve."""
     group = f"{namespace}.broken.example.com"
@@ -277,7 +277,7 @@ async def test_an_api_server_that_is_down_breaks_nothing_else(
     assert cluster.kinds.find_schema(find(cluster, "apps/v1", "Deployment")) is not None
 
 
-async def test_every_reference_of_a_built_in_schema_can_be_followed(cluster: KubeCluster) -> None:
+async def test_every_reference_of_a_built_in_schema_can_be_followed(cluster: KubeWorkloadCluster) -> None:
     """Down to the last one, and without the texts."""
     deployment = find(cluster, "apps/v1", "Deployment")
     await cluster.load_schemas([deployment, find(cluster, "v1", "Secret")])
@@ -307,7 +307,7 @@ def find_references(schema: Any) -> list[str]:
 
 
 async def test_an_apply_that_may_only_create_touches_nothing_that_is_there(
-    cluster: KubeCluster, namespace: str
+    cluster: KubeWorkloadCluster, namespace: str
 ) -> None:
     """Version 1 is never the version of anything."""
     kind = find(cluster, "v1", "ConfigMap")
@@ -315,19 +315,19 @@ async def test_an_apply_that_may_only_create_touches_nothing_that_is_there(
     child = await cluster.apply(manifest, kind=kind, manager=MANAGER, force=False)
     assert cluster.children_of(f"uid-{namespace}", "config") == (child,)
     assert child.ownership is not None
-    with pytest.raises(errors.Refused) as caught:
+    with pytest.raises(errors.ApiStatusError) as caught:
         await cluster.apply(manifest, kind=kind, manager=MANAGER, force=False)
     assert caught.value.code == 409
     again = await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
     assert again.resource_version == child.resource_version
 
 
-async def test_a_field_of_somebody_else_is_taken_only_by_force(cluster: KubeCluster, namespace: str) -> None:
+async def test_a_field_of_somebody_else_is_taken_only_by_force(cluster: KubeWorkloadCluster, namespace: str) -> None:
     """The refusal names the manager."""
     kind = find(cluster, "v1", "ConfigMap")
     await cluster.apply(config_map(namespace), kind=kind, manager="hearth:other/one", force=True)
     wanted = {**config_map(namespace), "data": {"a": "2"}}
-    with pytest.raises(errors.Refused, match="hearth:other/one") as caught:
+    with pytest.raises(errors.ApiStatusError, match="hearth:other/one") as caught:
         await cluster.apply(wanted, kind=kind, manager=MANAGER, force=False)
     assert caught.value.status is not None
     assert caught.value.status["details"]["causes"][0]["reason"] == "FieldManagerConflict"
@@ -336,19 +336,19 @@ async def test_a_field_of_somebody_else_is_taken_only_by_force(cluster: KubeClus
     assert live["data"] == {"a": "2"}
 
 
-async def test_a_dry_run_creates_nothing_and_finds_every_mistake(cluster: KubeCluster, namespace: str) -> None:
+async def test_a_dry_run_creates_nothing_and_finds_every_mistake(cluster: KubeWorkloadCluster, namespace: str) -> None:
     """Where an apply would only have said 500."""
     kind = find(cluster, "v1", "ConfigMap")
     await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
     await cluster.create_dry_run(config_map(namespace, uid="other", resourceVersion="1"), kind=kind)
     wrong = {**config_map(namespace), "dtaa": {}}
-    with pytest.raises(errors.Refused, match="dtaa") as caught:
+    with pytest.raises(errors.ApiStatusError, match="dtaa") as caught:
         await cluster.create_dry_run(wrong, kind=kind)
     assert caught.value.code == 400
     assert len(await cluster.list_children(kind, f"uid-{namespace}")) == 1
 
 
-async def test_a_deletion_hits_that_very_object(cluster: KubeCluster, namespace: str) -> None:
+async def test_a_deletion_hits_that_very_object(cluster: KubeWorkloadCluster, namespace: str) -> None:
     """Gone, gone already, held by a finalizer, and replaced by another incarnation."""
     kind = find(cluster, "v1", "ConfigMap")
     first = await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
@@ -367,7 +367,7 @@ async def test_a_deletion_hits_that_very_object(cluster: KubeCluster, namespace:
 
 
 async def test_a_live_list_goes_on_over_pages_and_over_namespaces(
-    connection: Connection, cluster: KubeCluster, namespace: str
+    connection: Connection, cluster: KubeWorkloadCluster, namespace: str
 ) -> None:
     """Only children of that Stack; a kind that is not served has none."""
     kind = find(cluster, "v1", "ConfigMap")
@@ -383,13 +383,13 @@ async def test_a_live_list_goes_on_over_pages_and_over_namespaces(
 
 
 async def test_what_we_may_do_is_known(
-    connection: Connection, cluster: KubeCluster, source: CredentialSource, namespace: str
+    connection: Connection, cluster: KubeWorkloadCluster, source: CredentialSource, namespace: str
 ) -> None:
     """The administrator may, an account without a role may not."""
     kind = find(cluster, "v1", "ConfigMap")
-    assert await cluster.can("patch", kind=kind, namespace=namespace)
+    assert await cluster.is_allowed("patch", kind=kind, namespace=namespace)
     await ensure_default_account(connection, namespace)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
     token = (await connection.request("POST", path, body={"spec": {}}))["status"]["token"]
     async with Connection(Tokens(source.load(), [token])) as own:
-        assert not await KubeCluster(own, Ears()).can("patch", kind=kind, namespace=namespace)
+        assert not await KubeWorkloadCluster(own, Ears()).is_allowed("patch", kind=kind, namespace=namespace)

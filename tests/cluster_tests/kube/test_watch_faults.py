@@ -16,10 +16,10 @@ import orjson
 import pytest
 
 from hearth.kube.auth.credentials import Credentials, KubeconfigSource
-from hearth.kube.cache.child_cache import Caches
+from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.watch.reflector import Rules
+from hearth.kube.watch.reflector import WatchOptions
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -69,7 +69,7 @@ class World:
 
     direct: Connection
     proxy: FaultProxy
-    caches: Caches
+    caches: ChildCache
     listener: Listener
     pulse: Pulse
     namespace: str
@@ -145,7 +145,7 @@ async def build(kubeconfig: Path, namespace: str) -> AsyncIterator[Build]:
             direct = await stack.enter_async_context(Connection(source))
             proxy = await stack.enter_async_context(proxy_module.run_proxy(direct.credentials, pulse=pulse))
             through = await stack.enter_async_context(Connection(FixedSource(Credentials(server=proxy.url))))
-            caches = Caches(through, ServedKinds(), listener, namespace=namespace, rules=Rules(**rules))  # type: ignore[arg-type] -- all of them are numbers here
+            caches = ChildCache(through, ServedKinds(), listener, namespace=namespace, rules=WatchOptions(**rules))  # type: ignore[arg-type] -- all of them are numbers here
             stack.push_async_callback(caches.close)
             world = World(direct, proxy, caches, listener, pulse, namespace)
             for name in ("a", "b", "c"):

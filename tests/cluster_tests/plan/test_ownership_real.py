@@ -116,7 +116,7 @@ class Bench:
 
     def find_lost(self, manifest: Object, live: Object) -> str | None:
         """The verdict under test."""
-        return field_ownership.find_lost(manifest, child.find_ownership(live))
+        return field_ownership.find_first_lost(manifest, child.find_ownership(live))
 
     def judge(self, how: str, where: Node, *, manifest: Object, before: Object, answer: Answer) -> bool:
         """Compare the verdict with the object itself; whether the object is as good as new."""

@@ -12,18 +12,18 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import api_errors, error_message
 from hearth.plan.retry.api_errors import (
-    AskAccess,
-    AskDryRun,
+    ApplyConflict,
     Denied,
-    KindGone,
+    ErrorClass,
+    InvalidManifest,
+    KindNotServed,
     MaybeImmutable,
-    NamespaceMissing,
+    NamespaceNotFound,
     NamespaceTerminating,
-    ObjectGone,
-    ObserveAgain,
-    Reaction,
-    SomebodyElse,
-    UserEdits,
+    NeedsAccessReview,
+    NeedsDryRun,
+    ObjectNotFound,
+    StaleRead,
 )
 from support.real import raw_api
 from support.real.raw_api import Answer, RawApi
@@ -266,7 +266,7 @@ def terminating_namespace(site: Site) -> tuple[Kind, Answer]:
     return CONFIG_MAP, answer
 
 
-ROWS: list[tuple[Row, type[Reaction]]] = [
+ROWS: list[tuple[Row, type[ErrorClass]]] = [
     (immutable_selector, MaybeImmutable),
     (immutable_cluster_ip, MaybeImmutable),
     (immutable_job_template, MaybeImmutable),
@@ -275,32 +275,32 @@ ROWS: list[tuple[Row, type[Reaction]]] = [
     (immutable_role, MaybeImmutable),
     (several_mistakes, MaybeImmutable),
     (emptied_map, MaybeImmutable),
-    (unknown_field_by_apply, AskDryRun),
-    (unknown_field_by_create, UserEdits),
-    (wrong_type_by_apply, AskDryRun),
-    (wrong_type_by_create, UserEdits),
-    (duplicate_key, AskDryRun),
-    (bad_base64, AskDryRun),
-    (name_of_another, UserEdits),
-    (too_large, UserEdits),
-    (too_large_to_store, UserEdits),
-    (too_large_to_read, UserEdits),
-    (invalid_name, UserEdits),
-    (long_label, UserEdits),
-    (missing_namespace, NamespaceMissing),
+    (unknown_field_by_apply, NeedsDryRun),
+    (unknown_field_by_create, InvalidManifest),
+    (wrong_type_by_apply, NeedsDryRun),
+    (wrong_type_by_create, InvalidManifest),
+    (duplicate_key, NeedsDryRun),
+    (bad_base64, NeedsDryRun),
+    (name_of_another, InvalidManifest),
+    (too_large, InvalidManifest),
+    (too_large_to_store, InvalidManifest),
+    (too_large_to_read, InvalidManifest),
+    (invalid_name, InvalidManifest),
+    (long_label, InvalidManifest),
+    (missing_namespace, NamespaceNotFound),
     (terminating_namespace, NamespaceTerminating),
-    (unknown_group, KindGone),
-    (unknown_built_in, KindGone),
-    (missing_object, ObjectGone),
-    (full_quota, AskAccess),
-    (missing_rights, AskAccess),
-    (stale_version, ObserveAgain),
-    (existing_name, ObserveAgain),
-    (another_incarnation, ObserveAgain),
-    (vanished_incarnation, ObserveAgain),
-    (delete_another_incarnation, ObserveAgain),
-    (finalizer_while_terminating, ObserveAgain),
-    (field_of_another, SomebodyElse),
+    (unknown_group, KindNotServed),
+    (unknown_built_in, KindNotServed),
+    (missing_object, ObjectNotFound),
+    (full_quota, NeedsAccessReview),
+    (missing_rights, NeedsAccessReview),
+    (stale_version, StaleRead),
+    (existing_name, StaleRead),
+    (another_incarnation, StaleRead),
+    (vanished_incarnation, StaleRead),
+    (delete_another_incarnation, StaleRead),
+    (finalizer_while_terminating, StaleRead),
+    (field_of_another, ApplyConflict),
 ]
 
 
@@ -310,13 +310,13 @@ def site(api: RawApi, namespace: str) -> Site:
     return Site(api, namespace)
 
 
-def classify(of: Kind, answer: Answer) -> Reaction:
+def classify(of: Kind, answer: Answer) -> ErrorClass:
     """The reaction to an answer."""
     return api_errors.classify(answer.code, answer.status, kind=of, body_size=answer.sent)
 
 
 @pytest.mark.parametrize(("provoke", "expected"), ROWS, ids=[row.__name__ for row, _ in ROWS])
-def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: type[Reaction]) -> None:
+def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: type[ErrorClass]) -> None:
     """And its words fit into a condition."""
     of, answer = provoke(site)
     assert not answer.is_accepted
@@ -330,21 +330,21 @@ def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: typ
 @pytest.mark.parametrize(
     ("provoke", "expected"),
     [
-        pytest.param(unknown_field_by_apply, UserEdits, id="an unknown field"),
-        pytest.param(wrong_type_by_apply, UserEdits, id="a wrong type"),
-        pytest.param(duplicate_key, UserEdits, id="a duplicate key"),
-        pytest.param(bad_base64, UserEdits, id="bad base 64"),
-        pytest.param(several_mistakes, UserEdits, id="a definition that is wrong itself"),
+        pytest.param(unknown_field_by_apply, InvalidManifest, id="an unknown field"),
+        pytest.param(wrong_type_by_apply, InvalidManifest, id="a wrong type"),
+        pytest.param(duplicate_key, InvalidManifest, id="a duplicate key"),
+        pytest.param(bad_base64, InvalidManifest, id="bad base 64"),
+        pytest.param(several_mistakes, InvalidManifest, id="a definition that is wrong itself"),
         pytest.param(immutable_selector, MaybeImmutable, id="an immutable field"),
         pytest.param(immutable_data, MaybeImmutable, id="immutable data"),
     ],
 )
-def test_a_dry_run_create_tells_what_was_meant(site: Site, provoke: Row, expected: type[Reaction]) -> None:
+def test_a_dry_run_create_tells_what_was_meant(site: Site, provoke: Row, expected: type[ErrorClass]) -> None:
     """The same manifest under a generated name."""
     sent: list[Object] = []
     of, answer = provoke(Site(Eavesdropper(site.api, sent), site.namespace))
     refused = classify(of, answer)
-    assert isinstance(refused, AskDryRun | MaybeImmutable)
+    assert isinstance(refused, NeedsDryRun | MaybeImmutable)
     metadata = {"namespace": site.namespace, "generateName": "a-"}
     probe = site.api.create({**sent[-1], "metadata": metadata}, kind=of, dryRun="All")
     verdict = None if probe.is_accepted else classify(of, probe)

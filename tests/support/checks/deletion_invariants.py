@@ -99,9 +99,9 @@ class Oversight:
             if seen.specs and seen.specs[-1][1].get("template") != raw["spec"].get("template"):
                 seen.is_waived = False
             seen.specs.append((self._now(), raw["spec"]))
-        if names.VERB_CLEANUP in (raw["metadata"].get("annotations") or {}):
-            old = (seen.raw["metadata"].get("annotations") or {}).get(names.VERB_CLEANUP)
-            seen.is_waived |= raw["metadata"]["annotations"][names.VERB_CLEANUP] != old
+        if names.REQUEST_CLEANUP in (raw["metadata"].get("annotations") or {}):
+            old = (seen.raw["metadata"].get("annotations") or {}).get(names.REQUEST_CLEANUP)
+            seen.is_waived |= raw["metadata"]["annotations"][names.REQUEST_CLEANUP] != old
         is_paused = bool(raw["spec"].get("paused"))
         if is_paused != (seen.paused_at is not None):
             seen.paused_at = self._now() if is_paused else None

@@ -116,7 +116,9 @@ def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:
     if resource.get("driftPolicy", "Repair") != "Repair":
         return {}
     entries = found["metadata"].get("managedFields", ())
-    is_scaled = any(entry.get("subresource") == "scale" or entry["manager"] == names.SUSPENDER for entry in entries)
+    is_scaled = any(
+        entry.get("subresource") == "scale" or entry["manager"] == names.SUSPEND_FIELD_MANAGER for entry in entries
+    )
     scaled = ["spec.replicas"] if is_scaled else []
     for path in [*resource.get("ignoreFields", ()), *scaled]:
         manifest = take_out(manifest, path.split("."))

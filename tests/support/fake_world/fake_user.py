@@ -31,7 +31,7 @@ class FakeUser:
         """The object, or None."""
         try:
             return self.server.find(self.kind_of(address), address.namespace, address.name)
-        except errors.Refused:
+        except errors.ApiStatusError:
             return None
 
     async def find_children(self, stack_uid: str, kinds: Collection[str] = ()) -> list[Object]:

@@ -28,8 +28,8 @@ from support.fake_world import fake_user
 from support.fake_world.fake_user import FakeUser
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_health_mark_client import FakeMarks
-from support.ports.fake_management_cluster import FakeHome
-from support.ports.fake_workload_cluster import FakeCluster
+from support.ports.fake_management_cluster import FakeManagementCluster
+from support.ports.fake_workload_cluster import FakeWorkloadCluster
 from support.server import fake_kinds
 from support.server.fake_server import FakeServer
 from support.server.request_faults import Traffic
@@ -46,7 +46,7 @@ RESTART_AFTER = 1.0
 """Seconds from the death of an operator to the start of the next one."""
 OPERATOR_NAMESPACE = "default"
 """Where every fake operator has what is its own."""
-HASHER = keyed_hash.Hasher(b"the key of every fake cluster")
+HASHER = keyed_hash.KeyedHasher(b"the key of every fake cluster")
 
 
 class NeverRests(AssertionError):
@@ -57,20 +57,20 @@ Connect: TypeAlias = Callable[[FakeServer, Traffic], FakeWire]
 """How an operator comes by a connection."""
 
 
-Evaluate: TypeAlias = Callable[[work_queue.Inbox], Evaluations]
+Evaluate: TypeAlias = Callable[[work_queue.WorkQueue], Evaluations]
 """How an operator comes by what evaluates expressions that may take long."""
 
 
 class SilentObserver:
     """The port `Observer`, for whoever measures nothing."""
 
-    def on_pass(self, *, result: str, seconds: float) -> None:
+    def on_reconcile(self, *, result: str, seconds: float) -> None:
         """As the port says."""
 
-    def on_start(self, seconds: float) -> None:
+    def on_dequeue(self, seconds: float) -> None:
         """As the port says."""
 
-    def on_reaction(self, seconds: float) -> None:
+    def on_event_to_write(self, seconds: float) -> None:
         """As the port says."""
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
@@ -178,21 +178,23 @@ class Controller:
 
     def _make(self, wire: FakeWire, share: Share, concurrency: int) -> None:
         self.wire = wire
-        heard = work_queue.Inbox(self._clock.monotonic)
+        heard = work_queue.WorkQueue(self._clock.monotonic)
         shared = services.Services(
-            home=FakeHome(self.wire, heard, share=share),
-            marks=FakeMarks(self.wire, heard),
-            cluster=FakeCluster(self.wire, heard, signatures=HASHER, share=share),
+            management_cluster=FakeManagementCluster(self.wire, heard, share=share),
+            health_marks=FakeMarks(self.wire, heard),
+            workload_cluster=FakeWorkloadCluster(self.wire, heard, signatures=HASHER, share=share),
             share=share,
             clock=self._clock,
             hashes=HASHER,
-            inbox=heard,
-            patience=backoff.Patience(chance=lambda: 0.5),
-            rules=health_rules.Rulebook(),
+            queue=heard,
+            backoff=backoff.BackoffPolicy(jitter=lambda: 0.5),
+            health_rules=health_rules.HealthRules(),
             evaluations=self._evaluate(heard),
             own_namespace=OPERATOR_NAMESPACE,
         )
-        self.engine = stack_controller.Engine(services=shared, observer=SilentObserver(), concurrency=concurrency)
+        self.engine = stack_controller.StackController(
+            services=shared, observer=SilentObserver(), concurrency=concurrency
+        )
 
     async def start(self) -> None:
         """Let it run."""

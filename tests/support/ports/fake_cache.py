@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hearth.engine.ports import Listener
+from hearth.engine.ports import CacheListener
 from hearth.model import child as children
 from hearth.model import names
 from hearth.model.child import Child, Object, Path
@@ -82,7 +82,7 @@ class FakeCache:
     """The children, by the Stack and the resource that their labels name."""
 
     def __init__(
-        self, wire: FakeWire, listener: Listener, *, signatures: Signatures | None = None, share: Share = WHOLE
+        self, wire: FakeWire, listener: CacheListener, *, signatures: Signatures | None = None, share: Share = WHOLE
     ) -> None:
         self._share = share
         self._signatures = signatures

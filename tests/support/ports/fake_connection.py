@@ -75,7 +75,7 @@ class FakeWire:
         self.traffic.acting = request
         try:
             answer = act()
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             self.traffic.acting = None
             self._note_refusal(number)
             await self.travel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hearth.engine.ports import Listener, MarkObject
+from hearth.engine.ports import CacheListener, HealthMarkObject
 from hearth.kube.cache import health_mark_cache
 from hearth.model import errors
 from hearth.model.child import Object
@@ -21,11 +21,11 @@ HEALTH_MARK = fake_kinds.HEALTH_MARK.kind
 class FakeMarks:
     """One engine's way to the HealthMarks; knows those that are there from the beginning."""
 
-    def __init__(self, wire: FakeWire, listener: Listener) -> None:
+    def __init__(self, wire: FakeWire, listener: CacheListener) -> None:
         self._wire = wire
         self._server = wire.server
         self._listener = listener
-        self._marks: dict[str, MarkObject] = {}
+        self._marks: dict[str, HealthMarkObject] = {}
         wire.receive(self._take)
         for raw in self._server.list_all(HEALTH_MARK):
             self._take(HEALTH_MARK, None, raw)
@@ -43,9 +43,9 @@ class FakeMarks:
             return
         else:
             self._marks[mark.uid] = mark
-        self._listener.on_mark(mark.uid)
+        self._listener.on_health_mark(mark.uid)
 
-    def find_mark(self, uid: str) -> MarkObject | None:
+    def find_mark(self, uid: str) -> HealthMarkObject | None:
         """As the port says."""
         return self._marks.get(uid)
 
@@ -53,7 +53,7 @@ class FakeMarks:
         """As the port says."""
         return tuple(self._marks)
 
-    async def write_mark_status(self, mark: MarkObject, status: Object) -> None:
+    async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """As the port says."""
         sent = copy(status)
 
@@ -65,7 +65,7 @@ class FakeMarks:
 
         try:
             answer = health_mark_cache.parse_mark(copy(await self._wire.send(mark_request(mark), act)))
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
             return
@@ -74,6 +74,6 @@ class FakeMarks:
             self._marks[answer.uid] = answer
 
 
-def mark_request(mark: MarkObject) -> Request:
+def mark_request(mark: HealthMarkObject) -> Request:
     """A write of a HealthMark's status."""
     return Request(verb="mark-status", kind=HEALTH_MARK, namespace=mark.namespace, name=mark.name)

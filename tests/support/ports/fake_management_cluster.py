@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hearth.engine.ports import Listener, Revision, StackObject
+from hearth.engine.ports import CacheListener, Revision, StackObject
 from hearth.kube.cache import revision_cache, stack_cache
-from hearth.kube.cache.shard_filter import Others
+from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.objects import controller_revision
 from hearth.model import errors, names
 from hearth.model.child import Object
@@ -36,7 +36,7 @@ class Stored:
 class Nobody:
     """Hears what the cache of another share does not."""
 
-    def on_listing(self) -> None:
+    def on_list_started(self) -> None:
         """Nothing comes of it."""
 
     def on_object(self, raw: Object) -> None:
@@ -49,14 +49,14 @@ class Nobody:
         """Nothing comes of it."""
 
 
-class FakeHome:
+class FakeManagementCluster:
     """One engine's way to the Stacks; knows those that are there from the beginning."""
 
-    def __init__(self, wire: FakeWire, listener: Listener, *, share: Share = WHOLE) -> None:
+    def __init__(self, wire: FakeWire, listener: CacheListener, *, share: Share = WHOLE) -> None:
         """share: of the Stacks that this engine works on."""
         self._share = share
         self.tree = StackTree()
-        self._others = Others(Nobody(), share, self.tree)
+        self._others = ShardFilter(Nobody(), share, self.tree)
         self._wire = wire
         self._server = wire.server
         self._listener = listener
@@ -72,11 +72,11 @@ class FakeHome:
             for raw in self._server.list_all(kind):
                 self._take(kind, None, raw)
 
-    def has_other_uid(self, uid: str) -> bool:
+    def is_other_shard_uid(self, uid: str) -> bool:
         """As the port says."""
         return self._others.has_uid(uid)
 
-    def has_other_name(self, namespace: str, name: str) -> bool:
+    def is_other_shard_name(self, namespace: str, name: str) -> bool:
         """As the port says."""
         return self._others.has_name(namespace, name)
 
@@ -136,7 +136,7 @@ class FakeHome:
         known = self._stacks.get(stack.uid)
         if known is not None and known.resource_version < stack.resource_version:
             self._stacks[stack.uid] = stack
-            if stack_cache.has_new_wish(known, stack):
+            if stack_cache.has_user_change(known, stack):
                 self._listener.on_stack(stack.uid)
 
     # ------------------------------------------------------------ the port
@@ -179,12 +179,12 @@ class FakeHome:
         request = Request(verb="delete-revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
         try:
             await self._wire.send(request, lambda: self._server.delete(REVISION, stack.namespace, revision.name))
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
         self._revisions.get(stack.uid, {}).pop((stack.namespace, revision.name), None)
 
-    async def put_finalizer(self, stack: StackObject) -> None:
+    async def add_finalizer(self, stack: StackObject) -> None:
         """As the port says."""
         if names.FINALIZER not in stack.finalizers:
             await self._write_finalizers(stack, [*stack.finalizers, names.FINALIZER])
@@ -195,7 +195,7 @@ class FakeHome:
             return
         try:
             await self._write_finalizers(stack, [name for name in stack.finalizers if name != names.FINALIZER])
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
 
@@ -223,7 +223,7 @@ class FakeHome:
 
         try:
             self._put(await self._wire.send(stack_request("status", stack), act))
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
 

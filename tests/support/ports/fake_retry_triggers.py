@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hearth.engine.ports import Listener
+from hearth.engine.ports import CacheListener
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan.retry import retry_triggers
-from hearth.plan.retry.retry_triggers import Cause, Source
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerSource
 from support.ports.fake_connection import FakeWire
 
 
 class FakeCauses:
     """The part of the port `Cluster` that is about causes."""
 
-    def __init__(self, wire: FakeWire, listener: Listener) -> None:
+    def __init__(self, wire: FakeWire, listener: CacheListener) -> None:
         self._wire = wire
         self._listener = listener
-        self._awaited: set[Cause] = set()
+        self._awaited: set[RetryTrigger] = set()
         wire.receive(self._take)
 
-    def watch(self, cause: Cause) -> None:
+    def watch(self, cause: RetryTrigger) -> None:
         """As the port says; what a watch begins with arrives a moment later, and may hold a change."""
         if cause in self._awaited:
             return
@@ -29,7 +29,7 @@ class FakeCauses:
         if retry_triggers.find_sources(cause):
             self._wire.call_later(2 * self._wire.latency, lambda: self._wire.enqueue(lambda: self._tell(cause)))
 
-    def keep(self, wanted: Collection[Cause]) -> None:
+    def keep(self, wanted: Collection[RetryTrigger]) -> None:
         """As the port says."""
         self._awaited.intersection_update(wanted)
 
@@ -40,17 +40,17 @@ class FakeCauses:
             for cause in [cause for cause in self._awaited if tells_of(cause, kind, raw)]:
                 self._tell(cause)
 
-    def _tell(self, cause: Cause) -> None:
+    def _tell(self, cause: RetryTrigger) -> None:
         if cause in self._awaited:
-            self._listener.on_cause(cause)
+            self._listener.on_retry_trigger(cause)
 
 
-def tells_of(cause: Cause, kind: Kind, raw: Object) -> bool:
+def tells_of(cause: RetryTrigger, kind: Kind, raw: Object) -> bool:
     """Whether a change of that object is one of the cause."""
     return any(is_of(source, kind, raw) for source in retry_triggers.find_sources(cause))
 
 
-def is_of(source: Source, kind: Kind, raw: Object) -> bool:
+def is_of(source: TriggerSource, kind: Kind, raw: Object) -> bool:
     """Whether a watch of that source shows the object."""
     metadata = raw["metadata"]
     return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hearth.engine.ports import Listener
+from hearth.engine.ports import CacheListener
 from hearth.kube.client import api_requests
 from hearth.model import child as children
 from hearth.model import errors, names
@@ -16,7 +16,7 @@ from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.signatures import Signatures
-from hearth.plan.retry.retry_triggers import Cause
+from hearth.plan.retry.retry_triggers import RetryTrigger
 from support.ports.fake_cache import FakeCache
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_retry_triggers import FakeCauses
@@ -27,11 +27,11 @@ from support.server.request_faults import Request
 MANAGER = "hearth"
 
 
-class FakeCluster:
+class FakeWorkloadCluster:
     """One engine's way to the children."""
 
     def __init__(
-        self, wire: FakeWire, listener: Listener, *, signatures: Signatures | None = None, share: Share = WHOLE
+        self, wire: FakeWire, listener: CacheListener, *, signatures: Signatures | None = None, share: Share = WHOLE
     ) -> None:
         """signatures: tells children; share: of the Stacks whose children this engine watches."""
         self._signatures = signatures
@@ -114,13 +114,13 @@ class FakeCluster:
         """As the port says."""
         try:
             return await self._delete(child)
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code != 409:
                 raise
             live = await self._find_child(child)
             if live is None:
                 return True
-            if live.asks_to_stay and not child.asks_to_stay:
+            if live.must_not_delete and not child.must_not_delete:
                 raise
         return await self._delete(live)
 
@@ -132,7 +132,7 @@ class FakeCluster:
                 request,
                 lambda: self._server.delete(kind, child.namespace, child.name, uid=child.uid, version=version),
             )
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
             is_gone = True
@@ -148,7 +148,7 @@ class FakeCluster:
         """As the port says."""
         try:
             await self._release(child)
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code not in {404, 409}:
                 raise
             live = await self._find_child(child)
@@ -168,7 +168,7 @@ class FakeCluster:
         """As the port says."""
         try:
             return await self._mark(child, reason)
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code not in {404, 409}:
                 raise
             live = await self._find_child(child)
@@ -187,7 +187,7 @@ class FakeCluster:
         """That very object as it is now, or None where it is gone or that Stack's no longer."""
         try:
             live = await self.get(child.ref, kind=child.kind)
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
             live = None
@@ -202,7 +202,7 @@ class FakeCluster:
         request = Request(verb="list", kind=kind, namespace="", name="")
         try:
             labelled, as_of = await self._wire.send(request, lambda: self._list_labelled(kind, stack_uid))
-        except errors.Refused as error:
+        except errors.ApiStatusError as error:
             if error.code == 404:
                 return []
             raise
@@ -218,16 +218,16 @@ class FakeCluster:
         """The objects with that Stack's label, and the version as of which they are."""
         return [raw for raw in self._server.list_all(kind) if stack_of(raw) == stack_uid], self._server.version
 
-    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """As the port says."""
         request = Request(verb="access-review", kind=kind, namespace=namespace, name="")
         return await self._wire.send(request, lambda: (verb, kind.name) not in self._wire.traffic.denied)
 
-    def watch_cause(self, cause: Cause) -> None:
+    def watch_trigger(self, cause: RetryTrigger) -> None:
         """As the port says."""
         self._causes.watch(cause)
 
-    def keep_causes(self, causes: Collection[Cause]) -> None:
+    def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """As the port says."""
         self._causes.keep(causes)
 

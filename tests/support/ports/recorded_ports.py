@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from hearth.engine.ports import Cluster, Home, MarkObject, Marks, Revision, StackObject
+from hearth.engine.ports import (
+    HealthMarkClient,
+    HealthMarkObject,
+    ManagementCluster,
+    Revision,
+    StackObject,
+    WorkloadCluster,
+)
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -32,10 +39,10 @@ async def pass_on(log: Traffic, request: Request, send: Callable[[], Awaitable[A
     return answer
 
 
-class RecordedCluster:
+class RecordedWorkloadCluster:
     """The port `Cluster` around another."""
 
-    def __init__(self, inner: Cluster, log: Traffic) -> None:
+    def __init__(self, inner: WorkloadCluster, log: Traffic) -> None:
         self._inner = inner
         self._log = log
 
@@ -92,16 +99,16 @@ class RecordedCluster:
         request = Request(verb="list", kind=kind, namespace="", name="")
         return await pass_on(self._log, request, lambda: self._inner.list_children(kind, stack_uid, whole=whole))
 
-    async def can(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
         """As the port says."""
         request = Request(verb="access-review", kind=kind, namespace=namespace, name="")
-        return await pass_on(self._log, request, lambda: self._inner.can(verb, kind=kind, namespace=namespace))
+        return await pass_on(self._log, request, lambda: self._inner.is_allowed(verb, kind=kind, namespace=namespace))
 
 
-class RecordedHome:
+class RecordedManagementCluster:
     """The port `Home` around another."""
 
-    def __init__(self, inner: Home, log: Traffic) -> None:
+    def __init__(self, inner: ManagementCluster, log: Traffic) -> None:
         self._inner = inner
         self._log = log
 
@@ -123,11 +130,11 @@ class RecordedHome:
         )
         await pass_on(self._log, request, lambda: self._inner.delete_revision(stack, revision))
 
-    async def put_finalizer(self, stack: StackObject) -> None:
+    async def add_finalizer(self, stack: StackObject) -> None:
         """As the port says; sends nothing where ours is there."""
         if names.FINALIZER not in stack.finalizers:
             request = fake_management_cluster.stack_request("finalizer", stack)
-            await pass_on(self._log, request, lambda: self._inner.put_finalizer(stack))
+            await pass_on(self._log, request, lambda: self._inner.add_finalizer(stack))
 
     async def remove_finalizer(self, stack: StackObject) -> None:
         """As the port says; sends nothing where ours is gone."""
@@ -155,7 +162,7 @@ class RecordedHome:
 class RecordedMarks:
     """The port `Marks` around another."""
 
-    def __init__(self, inner: Marks, log: Traffic) -> None:
+    def __init__(self, inner: HealthMarkClient, log: Traffic) -> None:
         self._inner = inner
         self._log = log
 
@@ -163,7 +170,7 @@ class RecordedMarks:
         """Whatever sends nothing that is counted."""
         return getattr(self._inner, name)
 
-    async def write_mark_status(self, mark: MarkObject, status: Object) -> None:
+    async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """As the port says."""
         request = fake_health_mark_client.mark_request(mark)
         await pass_on(self._log, request, lambda: self._inner.write_mark_status(mark, status))

@@ -117,7 +117,7 @@ class Site:
         """Delete the Stack; then nothing may be left, and nothing may have gone wrong on the way."""
         assert {name: len(uids) for name, uids in self.made.items() if len(uids) != 1} == {}
         self.check_operator()
-        with contextlib.suppress(errors.Refused):
+        with contextlib.suppress(errors.ApiStatusError):
             await self.user.delete(self.stack)
         for _ in attempts():
             if await self.user.find(self.stack) is None:
@@ -199,7 +199,7 @@ async def make_namespace(connection: Connection, parts: contextlib.AsyncExitStac
     name = str(made["metadata"]["name"])
 
     async def delete() -> None:
-        with contextlib.suppress(errors.Refused, errors.Unreachable):
+        with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
             await connection.request("DELETE", f"/api/v1/namespaces/{name}")
 
     parts.push_async_callback(delete)

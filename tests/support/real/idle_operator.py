@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdleMachine:
+class IdleRuntime:
     """Does nothing; ends at once, or never."""
 
     hangs: bool
@@ -36,11 +36,11 @@ class IdleMachine:
     def on_kinds(self) -> None:
         """Nobody cares."""
 
-    def find_deaf(self) -> Sequence[str]:
+    def find_dead_watches(self) -> Sequence[str]:
         """All is well."""
         return ()
 
-    def find_unready(self) -> Sequence[str]:
+    def find_not_ready(self) -> Sequence[str]:
         """All is well."""
         return ()
 
@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument("kubeconfig")
     parser.add_argument("--hang", action="store_true")
     parser.add_argument("--profile")
-    parser.add_argument("--grace", type=float, default=app.GRACE)
+    parser.add_argument("--grace", type=float, default=app.SHUTDOWN_TIMEOUT)
     options = parser.parse_args()
     settings = Settings(
         kubeconfig=options.kubeconfig,
@@ -72,8 +72,8 @@ def main() -> int:
         profile=options.profile,
     )
 
-    def build(_settings: Settings, _source: CredentialSource, _observer: Metrics) -> IdleMachine:
-        return IdleMachine(hangs=options.hang)
+    def build(_settings: Settings, _source: CredentialSource, _observer: Metrics) -> IdleRuntime:
+        return IdleRuntime(hangs=options.hang)
 
     return app.run(settings, build=build, grace=options.grace)
 

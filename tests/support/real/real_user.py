@@ -41,7 +41,7 @@ class RealUser:
         """The object, or None."""
         try:
             return await self.connection.request("GET", object_path(address))
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != 404:
                 raise
             return None
@@ -63,7 +63,7 @@ class RealUser:
         query = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}"}
         try:
             page = await self.connection.request("GET", path, query=query)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             # 429: the kind came this very moment.
             if refused.code not in {404, 429}:
                 raise
@@ -83,7 +83,7 @@ class RealUser:
         while True:
             try:
                 await self.connection.request("POST", path, query={"dryRun": "All"}, body=manifest)
-            except errors.Refused:
+            except errors.ApiStatusError:
                 return
             await asyncio.sleep(RETRY)
 
@@ -130,14 +130,14 @@ class RealUser:
 
     async def write_probe_status(self, probe: Object, status: Object) -> None:
         """As the player's stage says."""
-        with contextlib.suppress(errors.Refused):
+        with contextlib.suppress(errors.ApiStatusError):
             body = {"metadata": {"uid": probe["metadata"]["uid"]}, "status": status}
             await self.patch(Address.of(probe), body, subresource="/status")
 
     async def release_probe(self, probe: Object) -> None:
         """As the player's stage says."""
         kept = [each for each in probe["metadata"].get("finalizers", ()) if each != probe_controller.FINALIZER]
-        with contextlib.suppress(errors.Refused):
+        with contextlib.suppress(errors.ApiStatusError):
             await self.patch(
                 Address.of(probe), {"metadata": {"uid": probe["metadata"]["uid"], "finalizers": kept or None}}
             )
@@ -156,7 +156,7 @@ class RealUser:
     async def follow(self, kind: Kind, on_event: Callable[[str, Object], None]) -> None:
         """Tell of every object of a kind in the namespace and of every change, for as long as this runs."""
         while True:
-            with contextlib.suppress(errors.Refused, errors.Unreachable):
+            with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
                 async for event, raw in self.watch(kind):
                     on_event(event, raw)
             await asyncio.sleep(RETRY)

@@ -10,13 +10,13 @@ import datetime
 import time
 from typing import Protocol
 
-from hearth.engine.stack_controller import Engine
+from hearth.engine.stack_controller import StackController
 from hearth.kube.auth.credentials import CredentialSource
-from hearth.plan.ownership.keyed_hash import Hasher
-from hearth.runtime import KubeMachine
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.runtime import KubeRuntime
 from hearth.settings import Settings
 from support.fake_world.fake_world import SilentObserver
-from support.ports.recorded_ports import RecordedCluster, RecordedHome, RecordedMarks
+from support.ports.recorded_ports import RecordedManagementCluster, RecordedMarks, RecordedWorkloadCluster
 from support.real import real_user
 from support.real.real_user import RealUser
 from support.server.request_faults import Traffic
@@ -48,16 +48,16 @@ class Operator(Protocol):
         """End at once."""
 
 
-class RecordedMachine(KubeMachine):
+class RecordedMachine(KubeRuntime):
     """The operator's machine with its requests counted and refused as a test says."""
 
     def __init__(self, settings: Settings, source: CredentialSource, log: Traffic) -> None:
         super().__init__(settings, source, SilentObserver())
         self._log = log
 
-    def _build(self, hasher: Hasher) -> Engine:
-        self._home = RecordedHome(self._home, self._log)  # type: ignore[assignment]  # the same port around the same home
-        self._cluster = RecordedCluster(self._cluster, self._log)  # type: ignore[assignment]  # likewise
+    def _build(self, hasher: KeyedHasher) -> StackController:
+        self._home = RecordedManagementCluster(self._home, self._log)  # type: ignore[assignment]  # the same port around the same home
+        self._cluster = RecordedWorkloadCluster(self._cluster, self._log)  # type: ignore[assignment]  # likewise
         self._health_marks = RecordedMarks(self._health_marks, self._log)  # type: ignore[assignment]  # likewise
         return super()._build(hasher)
 
@@ -70,14 +70,14 @@ def make_settings(namespace: str) -> Settings:
 class InProcess:
     """An operator that is part of the test's own process."""
 
-    def __init__(self, machine: KubeMachine) -> None:
+    def __init__(self, machine: KubeRuntime) -> None:
         self._machine = machine
 
     async def start(self) -> None:
         """As the protocol says."""
         await self._machine.start()
         latest = time.monotonic() + READY_TIMEOUT
-        while waits := self._machine.find_unready():
+        while waits := self._machine.find_not_ready():
             assert time.monotonic() < latest, f"the operator is not ready: {waits}"
             await asyncio.sleep(POLL)
 

@@ -13,7 +13,7 @@ Cause: TypeAlias = dict[str, str]
 
 def refuse(
     code: int, reason: str, message: str, *, details: Mapping[str, Any] | None = None, retry_after: float | None = None
-) -> errors.Refused:
+) -> errors.ApiStatusError:
     """A refusal whose body is a `Status`; no reason where `reason` is empty."""
     status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     status["message"] = message
@@ -21,7 +21,7 @@ def refuse(
         status["reason"] = reason
     if details is not None:
         status["details"] = dict(details)
-    return errors.Refused(code=code, status={**status, "code": code}, retry_after=retry_after)
+    return errors.ApiStatusError(code=code, status={**status, "code": code}, retry_after=retry_after)
 
 
 def resource_name(kind: Kind) -> str:
@@ -53,23 +53,23 @@ RULES_NOT_RUN = cause(
 """What is added to mistakes of types where the kind has rules in CEL besides."""
 
 
-def unknown_kind() -> errors.Refused:
+def unknown_kind() -> errors.ApiStatusError:
     """The server does not serve that path: plain text, no `Status`."""
-    return errors.Refused(code=404, status=None)
+    return errors.ApiStatusError(code=404, status=None)
 
 
-def not_found(kind: Kind, name: str) -> errors.Refused:
+def not_found(kind: Kind, name: str) -> errors.ApiStatusError:
     """There is no such object."""
     return refuse(404, "NotFound", f'{resource_name(kind)} "{name}" not found', details=details(kind, name))
 
 
-def namespace_missing(namespace: str) -> errors.Refused:
+def namespace_missing(namespace: str) -> errors.ApiStatusError:
     """There is no such namespace to create something in."""
     found = {"name": namespace, "kind": "namespaces"}
     return refuse(404, "NotFound", f'namespaces "{namespace}" not found', details=found)
 
 
-def namespace_terminating(kind: Kind, name: str, namespace: str) -> errors.Refused:
+def namespace_terminating(kind: Kind, name: str, namespace: str) -> errors.ApiStatusError:
     """Nothing new is made in a namespace on its way out."""
     why = cause("metadata.namespace", f"namespace {namespace} is being terminated", reason="NamespaceTerminating")
     message = (
@@ -79,13 +79,13 @@ def namespace_terminating(kind: Kind, name: str, namespace: str) -> errors.Refus
     return refuse(403, "Forbidden", message, details=details(kind, name, causes=[why]))
 
 
-def forbidden(kind: Kind, name: str, why: str) -> errors.Refused:
+def forbidden(kind: Kind, name: str, why: str) -> errors.ApiStatusError:
     """Admission or authorisation says no; only the text tells which."""
     message = f'{resource_name(kind)} "{name}" is forbidden: {why}'
     return refuse(403, "Forbidden", message, details=details(kind, name))
 
 
-def denied(kind: Kind, name: str, *, verb: str, namespace: str) -> errors.Refused:
+def denied(kind: Kind, name: str, *, verb: str, namespace: str) -> errors.ApiStatusError:
     """The account may not do that."""
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     user = "system:serviceaccount:hearth:hearth"
@@ -93,7 +93,7 @@ def denied(kind: Kind, name: str, *, verb: str, namespace: str) -> errors.Refuse
     return forbidden(kind, name, f'User "{user}" {what}')
 
 
-def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> errors.Refused:
+def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> errors.ApiStatusError:
     """Validation found these causes."""
     found = [f"{each['field']}: {each['message']}" for each in causes]
     listed = found[0] if len(found) == 1 else "[" + ", ".join(found) + "]"
@@ -102,37 +102,37 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> errors.Refused:
     return refuse(422, "Invalid", f'{title} "{name}" is invalid: {listed}', details=body)
 
 
-def bad_request(message: str) -> errors.Refused:
+def bad_request(message: str) -> errors.ApiStatusError:
     """The body cannot be read as that kind."""
     return refuse(400, "BadRequest", message)
 
 
-def unreadable_patch(kind: Kind, namespace: str, name: str, mistake: str) -> errors.Refused:
+def unreadable_patch(kind: Kind, namespace: str, name: str, mistake: str) -> errors.ApiStatusError:
     """What an apply gets where a create would get a proper 400 or 422: a 500 without any reason."""
     where = f"{namespace}/{name}; {kind.api_version}, Kind={kind.name}"
     return refuse(500, "", f"failed to create typed patch object ({where}): {mistake}")
 
 
-def exists(kind: Kind, name: str, *, deleting: bool) -> errors.Refused:
+def exists(kind: Kind, name: str, *, deleting: bool) -> errors.ApiStatusError:
     """A create met an object of that name."""
     prefix = "object is being deleted: " if deleting else ""
     message = f'{prefix}{resource_name(kind)} "{name}" already exists'
     return refuse(409, "AlreadyExists", message, details=details(kind, name))
 
 
-def conflict(kind: Kind, name: str, why: str) -> errors.Refused:
+def conflict(kind: Kind, name: str, why: str) -> errors.ApiStatusError:
     """A stated uid or resourceVersion is not the object's."""
     message = f'Operation cannot be fulfilled on {resource_name(kind)} "{name}": {why}'
     return refuse(409, "Conflict", message, details=details(kind, name))
 
 
-def stale(kind: Kind, name: str) -> errors.Refused:
+def stale(kind: Kind, name: str) -> errors.ApiStatusError:
     """The stated resourceVersion is not the object's."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind, name, why)
 
 
-def owned_by_others(owned: Mapping[str, Sequence[str]]) -> errors.Refused:
+def owned_by_others(owned: Mapping[str, Sequence[str]]) -> errors.ApiStatusError:
     """An apply without force met fields of others: by the manager as the server words it, the fields."""
     causes = [
         cause(field, f"conflict with {manager}", reason="FieldManagerConflict")
@@ -148,35 +148,35 @@ def owned_by_others(owned: Mapping[str, Sequence[str]]) -> errors.Refused:
     return refuse(409, "Conflict", message, details={"causes": causes})
 
 
-def busy(seconds: float) -> errors.Refused:
+def busy(seconds: float) -> errors.ApiStatusError:
     """The server's own flow control turns a request away: plain text, no `Status`."""
-    return errors.Refused(code=429, status=None, retry_after=seconds)
+    return errors.ApiStatusError(code=429, status=None, retry_after=seconds)
 
 
-def not_now(seconds: float) -> errors.Refused:
+def not_now(seconds: float) -> errors.ApiStatusError:
     """Somebody behind the server does not want this very request now: a webhook, a disruption budget."""
     body = {"retryAfterSeconds": int(seconds)}
     return refuse(429, "TooManyRequests", "not just now", details=body, retry_after=seconds)
 
 
-def internal(message: str) -> errors.Refused:
+def internal(message: str) -> errors.ApiStatusError:
     """Something behind the server failed, such as a webhook."""
     return refuse(
         500, "InternalError", f"Internal error occurred: {message}", details={"causes": [{"message": message}]}
     )
 
 
-def unavailable() -> errors.Refused:
+def unavailable() -> errors.ApiStatusError:
     """No server is there to answer for that group; not a `Status`."""
-    return errors.Refused(code=503, status=None)
+    return errors.ApiStatusError(code=503, status=None)
 
 
-def policy(kind: Kind, name: str, why: str) -> errors.Refused:
+def policy(kind: Kind, name: str, why: str) -> errors.ApiStatusError:
     """A ValidatingAdmissionPolicy says no: like an invalid field, but its cause names none."""
     body = details(kind, name, causes=[{"message": why}])
     return refuse(422, "Invalid", f'{resource_name(kind)} "{name}" is forbidden: {why}', details=body)
 
 
-def webhook(why: str) -> errors.Refused:
+def webhook(why: str) -> errors.ApiStatusError:
     """A webhook says no in its own words."""
     return refuse(400, "", f'admission webhook "guard.example.com" denied the request: {why}')

@@ -54,7 +54,7 @@ ANNOTATIONS = (
     names.ANNOTATION_INCARNATION,
     names.ANNOTATION_HASH,
     names.ANNOTATION_REQUIRES,
-    names.ANNOTATION_STATED,
+    names.ANNOTATION_LAST_APPLIED,
     names.ANNOTATION_SUSPENDED,
     names.ANNOTATION_UNHEALTHY,
     names.ANNOTATION_REVISION,
@@ -193,7 +193,7 @@ class Mallory:
 
     def do(self, deed: Deed) -> None:
         """One act; what the server refuses comes to nothing."""
-        with contextlib.suppress(errors.Refused):
+        with contextlib.suppress(errors.ApiStatusError):
             ACTS[deed.act](self, deed.number, deed.other)
 
     # ------------------------------------------------------------ what it has
@@ -283,7 +283,7 @@ def label_child(mallory: Mallory, number: int, other: int) -> None:
 def annotate_stack(mallory: Mallory, number: int, other: int) -> None:
     """A verb, or nonsense where one stands."""
     for raw in mallory.pick(mallory.own(STACK), number):
-        key = (*ANNOTATIONS, names.VERB_RETRY, names.VERB_CLEANUP)[other % (len(ANNOTATIONS) + 2)]
+        key = (*ANNOTATIONS, names.REQUEST_RETRY, names.REQUEST_CLEANUP)[other % (len(ANNOTATIONS) + 2)]
         mallory.patch(raw, {"metadata": {"annotations": {key: TEXTS[(number + other) % len(TEXTS)]}}})
 
 

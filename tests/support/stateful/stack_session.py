@@ -200,7 +200,7 @@ class Session:
     def annotate(self, verb: str) -> None:
         """Give an order by an annotation."""
         self.since.others += 1
-        self.since.is_retried |= verb == names.VERB_RETRY
+        self.since.is_retried |= verb == names.REQUEST_RETRY
         self._tokens += 1
         annotations = {verb: str(self._tokens)}
         self.tell(annotate=annotations)

@@ -141,7 +141,7 @@ class Wishes(RuleBasedStateMachine):
             self.order(is_paused=is_wanted)
 
     @precondition(lambda self: self.lives)
-    @rule(verb=strategies.sampled_from((names.VERB_RETRY, names.VERB_CLEANUP)))
+    @rule(verb=strategies.sampled_from((names.REQUEST_RETRY, names.REQUEST_CLEANUP)))
     def annotate(self, verb: str) -> None:
         """A verb."""
         self.now.annotate(verb)

@@ -72,7 +72,7 @@ class Controller:
         namespace, name = metadata["namespace"], metadata["name"]
         try:
             live = self._server.get(kind, namespace, name)
-        except errors.Refused:
+        except errors.ApiStatusError:
             return
         if (live["metadata"]["uid"], live["metadata"]["generation"]) == (metadata["uid"], metadata["generation"]):
             self._server.patch_status(kind, namespace, name, find_status(live), manager=CONTROLLER)

@@ -11,9 +11,9 @@ from hearth.model import names
 from hearth.model.child import Child, Object, Path, parse_child
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
-from hearth.plan.ownership.keyed_hash import Hasher
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.memory import Memory
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply
 from hearth.template.blueprint import (
     Blueprint,
@@ -27,8 +27,8 @@ from hearth.template.blueprint import (
 )
 
 STACK = StackIdentity(name="shop", namespace="default", uid="stack-1")
-HASHER = Hasher(b"a key for tests, long enough")
-MANAGER = names.manager(STACK.namespace, STACK.name)
+HASHER = KeyedHasher(b"a key for tests, long enough")
+MANAGER = names.field_manager(STACK.namespace, STACK.name)
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 GADGET = Kind(group="example.org", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 
@@ -117,7 +117,7 @@ class World:
     """The children of one Stack, changed by hand, and the board on them."""
 
     children: dict[str, list[Child]] = field(default_factory=dict)
-    memory: Memory = field(default_factory=Memory)
+    memory: InMemoryState = field(default_factory=InMemoryState)
     now: float = 0.0
     count: int = 0
 
@@ -129,9 +129,9 @@ class World:
         """As `hearth.plan.state.memory.Children` says."""
         return [name for name, children in self.children.items() if children]
 
-    def refresh(self, board: Board, *dirty: str) -> list[str]:
+    def refresh(self, board: StackPlanner, *dirty: str) -> list[str]:
         """One pass; over everything where nothing is named. The keys of the steps that were planned."""
-        return board.refresh(set(dirty) or board.names(self), children=self, memory=self.memory, now=self.now)
+        return board.refresh(set(dirty) or board.all_names(self), children=self, memory=self.memory, now=self.now)
 
     def carry_out(self, step: Apply, *, status: Object | None = None) -> Child:
         """Do what an apply asks for; the child that is there since."""
@@ -139,16 +139,16 @@ class World:
         old = [child for child in self.of(step.resource) if child.ref == step.ref]
         uid = old[0].uid if old else f"uid-{self.count}"
         child = make_child(step.manifest, kind=step.kind, uid=uid, version=self.count, status=status)
-        self.memory.whole[uid] = (step.hash, child.ownership)
+        self.memory.ownership_baseline[uid] = (step.hash, child.ownership)
         others = [each for each in self.of(step.resource) if each.ref != step.ref]
         self.children[step.resource] = [*others, child]
         return child
 
-    def settle(self, board: Board) -> int:
+    def settle(self, board: StackPlanner) -> int:
         """Passes and applies until nothing is left to apply; how many applies that took."""
         applies, planned = 0, self.refresh(board)
         while planned:
-            steps = [(key, board.take(key)) for key in planned]
+            steps = [(key, board.take_step(key)) for key in planned]
             for _, step in steps:
                 if isinstance(step, Apply):
                     self.carry_out(step)
@@ -177,14 +177,14 @@ def make_board(
     kinds: ServedKinds | None = None,
     unwatched: Collection[Kind] = (),
     only_namespace: str = "",
-) -> Board:
+) -> StackPlanner:
     """A board that has not looked at anything."""
-    return Board(
+    return StackPlanner(
         blueprint=blueprint,
         stack=STACK,
         kinds=kinds or ServedKinds(CONFIG_MAP, GADGET),
         hashes=HASHER,
         unwatched=unwatched,
-        rules=health_rules.USUAL,
+        rules=health_rules.DEFAULT_RULES,
         only_namespace=only_namespace,
     )

@@ -58,7 +58,7 @@ class ScriptedConnection:
         sent = Sent(method=method, path=path, query=query or {}, body=body, content_type=content_type, at=now)
         self.sent.append(sent)
         await asyncio.sleep(0)
-        answer = self.script.get(str(sent), errors.Refused(code=404, status=None))
+        answer = self.script.get(str(sent), errors.ApiStatusError(code=404, status=None))
         if isinstance(answer, list):
             answer = answer.pop(0) if len(answer) > 1 else answer[0]
         if isinstance(answer, Exception):
@@ -70,16 +70,16 @@ class ScriptedConnection:
         raise errors.Unreachable(f"nothing streams from {path}")
 
 
-def conflict() -> errors.Refused:
+def conflict() -> errors.ApiStatusError:
     """Somebody else was quicker."""
     return api_errors.refuse(409, "Conflict", "the object has been modified")
 
 
-def exists() -> errors.Refused:
+def exists() -> errors.ApiStatusError:
     """There is one of that name."""
     return api_errors.refuse(409, "AlreadyExists", "already exists")
 
 
-def missing() -> errors.Refused:
+def missing() -> errors.ApiStatusError:
     """There is none of that name."""
     return api_errors.refuse(404, "NotFound", "not found")

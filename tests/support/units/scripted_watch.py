@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.kube.watch.reflector import Rules
+from hearth.kube.watch.reflector import WatchOptions
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -25,7 +25,7 @@ Piece: TypeAlias = bytes | Exception
 """What a stream brings next: bytes, or the end by an error."""
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
-RULES = Rules(uniform=lambda low, high: high)
+RULES = WatchOptions(uniform=lambda low, high: high)
 """No chance: each pause is the longest that may be drawn."""
 
 

@@ -10,13 +10,13 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
-from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.state import suspend_record
 from hearth.plan.state.suspend_record import SuspendRecords
 
-RECORDS = SuspendRecords(hashes=Hasher(b"k" * 32), rules=health_rules.USUAL)
+RECORDS = SuspendRecords(hashes=KeyedHasher(b"k" * 32), rules=health_rules.DEFAULT_RULES)
 OWNED: Object = {
-    "manager": names.SUSPENDER,
+    "manager": names.SUSPEND_FIELD_MANAGER,
     "operation": "Apply",
     "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{names.ANNOTATION_SUSPENDED}": {}}}},
 }

@@ -9,23 +9,23 @@ import pytest
 import yaml
 
 from hearth.cli.demo import suggestions
-from hearth.cli.demo.stack_view import Row, State, View
-from hearth.cli.demo.suggestions import Surroundings
+from hearth.cli.demo.stack_view import ResourceRow, RowState, StackView
+from hearth.cli.demo.suggestions import ShellEnvironment
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "guestbook.yaml"
-HERE = Surroundings(kubeconfig="/k", kubectl=None)
+HERE = ShellEnvironment(kubeconfig="/k", kubectl=None)
 
 
 def make_stack(parameters: Any = None, **given: Any) -> dict[str, Any]:
     return {"spec": {"template": {"parameters": parameters, "resources": {}}, "parameters": given}}
 
 
-def make_view(*objects: str) -> View:
-    rows = tuple(Row(resource="x", object=name, state=State.READY) for name in objects)
-    return View(name="shop", namespace="prod", rows=rows)
+def make_view(*objects: str) -> StackView:
+    rows = tuple(ResourceRow(resource="x", object=name, state=RowState.READY) for name in objects)
+    return StackView(name="shop", namespace="prod", rows=rows)
 
 
-def find_tries(stack: dict[str, Any], view: View) -> dict[str, str]:
+def find_tries(stack: dict[str, Any], view: StackView) -> dict[str, str]:
     return dict(suggestions.find_tries(stack, view, "kubectl"))
 
 
@@ -85,6 +85,6 @@ def test_a_bad_parameter_is_of_another_type(type_: str) -> None:
 
 def test_names_are_quoted_for_the_shell() -> None:
     """A path may hold anything."""
-    where = Surroundings(kubeconfig="/a b/k", kubectl="/c d/kubectl")
+    where = ShellEnvironment(kubeconfig="/a b/k", kubectl="/c d/kubectl")
 
     assert suggestions.prepare(where) == "export KUBECONFIG='/a b/k' PATH='/c d':$PATH"

@@ -8,11 +8,11 @@ from dataclasses import replace
 import rich.console
 
 from hearth.cli.demo import terminal_output, tree_view
-from hearth.cli.demo.stack_view import Row, State, View
+from hearth.cli.demo.stack_view import ResourceRow, RowState, StackView
 
-DISK = Row(resource="disk", object="persistentvolumeclaim/shop-disk", state=State.READY)
-WEB = Row(resource="webFrontend", object="deployment", state=State.WAITING, note="waits for disk")
-VIEW = View(
+DISK = ResourceRow(resource="disk", object="persistentvolumeclaim/shop-disk", state=RowState.READY)
+WEB = ResourceRow(resource="webFrontend", object="deployment", state=RowState.WAITING, note="waits for disk")
+VIEW = StackView(
     name="shop",
     namespace="prod",
     phase="CreateInProgress",
@@ -24,7 +24,7 @@ VIEW = View(
 )
 
 
-def write(view: View, *, seconds: float = 12.4) -> str:
+def write(view: StackView, *, seconds: float = 12.4) -> str:
     return "\n".join("".join(text for text, _ in line) for line in tree_view.draw(view, seconds=seconds))
 
 
@@ -42,17 +42,17 @@ def test_the_tree_stands_in_columns() -> None:
 
 def test_a_stack_that_is_gone_has_one_line() -> None:
     """There is nothing else to say."""
-    assert write(View(name="shop", namespace="prod", exists=False)) == "stack/shop  is gone"
+    assert write(StackView(name="shop", namespace="prod", exists=False)) == "stack/shop  is gone"
 
 
 def test_every_state_has_a_sign_and_a_colour() -> None:
     """A new state must not be forgotten here."""
-    assert tree_view.SIGNS.keys() == set(State)
+    assert tree_view.SIGNS.keys() == set(RowState)
 
 
 def test_trouble_is_red() -> None:
     """And what is well is green."""
-    failed = replace(VIEW, is_stalled=True, rows=(replace(WEB, state=State.FAILED),))
+    failed = replace(VIEW, is_stalled=True, rows=(replace(WEB, state=RowState.FAILED),))
 
     styles = [style for line in tree_view.draw(failed, seconds=0) for _, style in line]
 
@@ -79,7 +79,7 @@ def test_what_changed_is_told_alone() -> None:
         VIEW,
         summary="2/2",
         phase="CreateComplete",
-        rows=(DISK, Row(resource="webFrontend", object="deployment/shop-web-frontend", state=State.READY)),
+        rows=(DISK, ResourceRow(resource="webFrontend", object="deployment/shop-web-frontend", state=RowState.READY)),
     )
 
     assert list(tree_view.tell_changes(VIEW, after)) == [
@@ -90,7 +90,7 @@ def test_what_changed_is_told_alone() -> None:
 
 def test_that_a_stack_is_gone_is_told_once() -> None:
     """However often one looks."""
-    gone = View(name="shop", namespace="prod", exists=False)
+    gone = StackView(name="shop", namespace="prod", exists=False)
 
     assert list(tree_view.tell_changes(VIEW, gone)) == ["stack/shop is gone"]
     assert list(tree_view.tell_changes(gone, gone)) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.cli.demo import stack_view
-from hearth.cli.demo.stack_view import Row, Sight, State
+from hearth.cli.demo.stack_view import ClusterSnapshot, ResourceRow, RowState
 from hearth.model.kinds import Kind
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.compiler import compiler
@@ -58,7 +58,7 @@ WEB = make_child(CONFIG, "web")
 def find_rows(*children: tuple[Kind, dict[str, Any]], deleting: bool = False, **status: Any) -> list[tuple[str, ...]]:
     """Resource, object, state and note of each row."""
     stack = make_stack(deleting=deleting, **status)
-    seen = stack_view.describe(Sight(stack=stack, blueprint=compile_blueprint(), children=children))
+    seen = stack_view.describe(ClusterSnapshot(stack=stack, blueprint=compile_blueprint(), children=children))
     return [(row.resource, row.object, str(row.state), row.note) for row in seen.rows]
 
 
@@ -157,7 +157,7 @@ def test_the_head_comes_from_the_status() -> None:
         outputs={"url": "http://a", "port": 80},
     )
 
-    seen = stack_view.describe(Sight(stack=stack, blueprint=None, children=()))
+    seen = stack_view.describe(ClusterSnapshot(stack=stack, blueprint=None, children=()))
 
     assert (seen.phase, seen.summary, seen.revision, seen.message) == ("UpdateComplete", "3/3", 2, "all is well")
     assert (seen.is_ready, seen.is_stalled) == (True, False)
@@ -170,7 +170,7 @@ def test_a_status_of_an_older_generation_says_nothing_of_ready(observed: int | N
     conditions = [{"type": "Ready", "status": "True"}, {"type": "Stalled", "status": "True"}]
     stack = make_stack(observedGeneration=observed, conditions=conditions)
 
-    seen = stack_view.describe(Sight(stack=stack, blueprint=None, children=()))
+    seen = stack_view.describe(ClusterSnapshot(stack=stack, blueprint=None, children=()))
 
     assert not seen.is_ready
     assert not seen.is_stalled
@@ -178,16 +178,18 @@ def test_a_status_of_an_older_generation_says_nothing_of_ready(observed: int | N
 
 def test_a_new_stack_has_no_status() -> None:
     """Then it is said who is waited for."""
-    seen = stack_view.describe(Sight(stack=make_stack(), blueprint=None, children=()))
+    seen = stack_view.describe(ClusterSnapshot(stack=make_stack(), blueprint=None, children=()))
 
     assert (seen.phase, seen.message, seen.rows) == ("New", "the operator has not looked at it yet", ())
 
 
 def test_without_a_template_the_children_are_shown_all_the_same() -> None:
     """As objects that nobody is known to want."""
-    seen = stack_view.describe(Sight(stack=make_stack(), blueprint=None, children=[WEB]))
+    seen = stack_view.describe(ClusterSnapshot(stack=make_stack(), blueprint=None, children=[WEB]))
 
-    assert seen.rows == (Row(resource="web", object="configmap/shop-web", state=State.OBSOLETE, note="is to go"),)
+    assert seen.rows == (
+        ResourceRow(resource="web", object="configmap/shop-web", state=RowState.OBSOLETE, note="is to go"),
+    )
 
 
 def test_long_lists_of_names_are_cut() -> None:

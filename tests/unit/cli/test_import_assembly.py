@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.cli.importer import stack_assembly
-from hearth.cli.importer.manifest_documents import Text
+from hearth.cli.importer.manifest_documents import SourceText
 from hearth.cli.importer.stack_assembly import Import
 from hearth.model import errors
 
@@ -21,7 +21,7 @@ STORAGE_CLASS = "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {
 
 def assemble(*documents: str, name: str = "shop", namespace: str | None = None) -> Import:
     return stack_assembly.assemble(
-        [Text(source="a.yaml", content="---\n".join(documents))], name=name, namespace=namespace
+        [SourceText(source="a.yaml", content="---\n".join(documents))], name=name, namespace=namespace
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hearth.cli.importer import manifest_documents
-from hearth.cli.importer.manifest_documents import Document, Text
+from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
 from hearth.model import errors
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 
-def read(*contents: str, namespace: str = "default") -> list[Document]:
-    texts = [Text(source=f"{number}.yaml", content=content) for number, content in enumerate(contents, start=1)]
+def read(*contents: str, namespace: str = "default") -> list[ManifestDocument]:
+    texts = [SourceText(source=f"{number}.yaml", content=content) for number, content in enumerate(contents, start=1)]
     return manifest_documents.read_all(texts, default_namespace=namespace)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies
 
 from hearth.cli.importer import resource_naming
-from hearth.cli.importer.manifest_documents import Document
+from hearth.cli.importer.manifest_documents import ManifestDocument
 from hearth.model import names
 from hearth.model.api import stack
 
@@ -17,9 +17,9 @@ def name_all(*objects: str) -> list[str]:
     return resource_naming.name_all([make_document(*written.split("/")) for written in objects])
 
 
-def make_document(kind: str, *where: str) -> Document:
+def make_document(kind: str, *where: str) -> ManifestDocument:
     metadata = dict(zip(("name", "namespace"), reversed(where), strict=False))
-    return Document(manifest={"apiVersion": "v1", "kind": kind, "metadata": metadata}, place="")
+    return ManifestDocument(manifest={"apiVersion": "v1", "kind": kind, "metadata": metadata}, place="")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hearth.cli.importer import dependencies, stack_assembly
-from hearth.cli.importer.manifest_documents import Document, Text
+from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
 
 SHOP = Path(__file__).resolve().parents[2] / "data" / "shop.yaml"
 
@@ -17,7 +17,7 @@ SHOP = Path(__file__).resolve().parents[2] / "data" / "shop.yaml"
 def find_required(dependent: str, *others: str) -> list[str]:
     """Which of the others the dependent waits for, as `Kind/name`. Each is a manifest without `apiVersion: v1`."""
     manifests = [{"apiVersion": "v1", **yaml.safe_load(text)} for text in (dependent, *others)]
-    documents = [Document(manifest=manifest, place="") for manifest in manifests]
+    documents = [ManifestDocument(manifest=manifest, place="") for manifest in manifests]
     required = dependencies.find_dependencies(documents, default_namespace="default")[0]
     return [f"{documents[position].kind}/{documents[position].name}" for position in required]
 
@@ -197,7 +197,9 @@ def test_whoever_names_another_waits_for_it(dependent: str, required: str) -> No
     is_by_place = manifest["kind"] == "ResourceQuota"
     bystander = yaml.safe_dump({**manifest, "metadata": {"name": "y"}, "spec": {}})
     elsewhere = yaml.safe_dump({**manifest, "metadata": {"name": "x", "namespace": "elsewhere"}, "spec": {}})
-    is_namespaced = Document(manifest={"apiVersion": "v1", **manifest}, place="").locate("default").namespace != ""
+    is_namespaced = (
+        ManifestDocument(manifest={"apiVersion": "v1", **manifest}, place="").locate("default").namespace != ""
+    )
     others = [] if is_by_place else [bystander]
 
     assert find_required(dependent, required, *others, *([elsewhere] if is_namespaced else [])) == [
@@ -268,7 +270,9 @@ def test_a_manifest_of_any_shape_is_read(manifest: str) -> None:
 
 def test_a_whole_shop_is_put_in_order() -> None:
     """All of it together, as one file."""
-    result = stack_assembly.assemble([Text(source="shop.yaml", content=SHOP.read_text())], name="shop", namespace=None)
+    result = stack_assembly.assemble(
+        [SourceText(source="shop.yaml", content=SHOP.read_text())], name="shop", namespace=None
+    )
 
     resources = result.stack["spec"]["template"]["resources"]
     assert result.warnings == ()

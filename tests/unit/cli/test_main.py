@@ -59,8 +59,8 @@ def test_the_operator_loads_nothing_that_it_has_no_use_for() -> None:
         "with contextlib.suppress(AttributeError): __main__.run(None)\n"
         "print(sorted({'jsonschema', 'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))\n"
         "print(gc.isenabled(), gc.get_freeze_count() > 10_000)\n"
-        "from hearth.handlers import frame\n"
-        "with contextlib.suppress(RuntimeError): frame.make_life(None, None)().send(None)\n"
+        "from hearth.handlers import kopf_supervisor\n"
+        "with contextlib.suppress(RuntimeError): kopf_supervisor.make_run(None, None)().send(None)\n"
         "print(sorted({'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))"
     )
 

@@ -16,4 +16,4 @@ def test_a_kind_is_found_under_whatever_version_is_served() -> None:
     """Objects outlive the version that they were applied in; a kind that is gone has none."""
     cluster: Any = SimpleNamespace(kinds=ServedKinds(CONFIG_MAP, NEW))
     kinds = ["v1/ConfigMap", "example.org/v1beta1/Gadget", "example.org/v1/Gadget", "other.org/v1/Gadget"]
-    assert revision_builder.served(cluster, kinds) == [NEW, CONFIG_MAP]
+    assert revision_builder.find_served_kinds(cluster, kinds) == [NEW, CONFIG_MAP]

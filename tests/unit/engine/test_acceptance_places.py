@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterator
 
 from hearth.engine import cooperative_work as turns_module
-from hearth.engine.cooperative_work import PIECES_IN_A_ROW
-from hearth.engine.definition.revision_builder import ACCEPTED_AT_ONCE
+from hearth.engine.cooperative_work import CHUNKS_PER_YIELD
+from hearth.engine.definition.revision_builder import MAX_CONCURRENT_BUILDS
 from hearth.model import names
 from hearth.model.child import Object
 from support.fake_world import fake_world
@@ -28,7 +28,7 @@ async def test_work_in_pieces_leaves_room_for_others() -> None:
 
     def work() -> Iterator[None]:
         nonlocal done
-        for number in range(1, 10 * PIECES_IN_A_ROW):
+        for number in range(1, 10 * CHUNKS_PER_YIELD):
             done = number
             yield
         return "made"
@@ -42,7 +42,7 @@ async def test_work_in_pieces_leaves_room_for_others() -> None:
     assert await turns_module.share(work()) == "made"
     await looking
     assert len(turns) >= 9
-    assert max(later - sooner for sooner, later in itertools.pairwise(turns)) <= PIECES_IN_A_ROW
+    assert max(later - sooner for sooner, later in itertools.pairwise(turns)) <= CHUNKS_PER_YIELD
 
 
 def make_stack(name: str) -> Object:
@@ -64,14 +64,14 @@ def test_where_many_stacks_are_made_at_once_others_need_not_wait_for_their_revis
         world.controllers[0].wire.desk = Desk(places=1000, seconds=SECONDS)
         world.traffic.listeners.append(lambda request: heard.append((begun(), request)))
         since = begun()
-        for number in range(ACCEPTED_AT_ONCE + 4):
+        for number in range(MAX_CONCURRENT_BUILDS + 4):
             await world.user.create(make_stack(f"new{number}"))
         await asyncio.sleep(SECONDS / 2)
         await world.user.delete(old)
         await asyncio.sleep(5)
 
         finalizers = [moment - since for moment, request in heard if request.verb == "finalizer"]
-        assert sum(moment < 1.5 * SECONDS for moment in finalizers) == ACCEPTED_AT_ONCE
+        assert sum(moment < 1.5 * SECONDS for moment in finalizers) == MAX_CONCURRENT_BUILDS
         gone = next(moment - since for moment, request in heard if request.verb == "delete")
         assert gone < 2.5 * SECONDS
         assert await world.user.find(old) is None

@@ -40,7 +40,7 @@ async def converge(world: FakeWorld, *, resources: int) -> None:
 
 async def ask(world: FakeWorld, token: str) -> None:
     """Ask for a check."""
-    await world.user.patch(STACK, {"metadata": {"annotations": {names.VERB_CHECK: token}}})
+    await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: token}}})
 
 
 async def read(world: FakeWorld) -> tuple[str, str | None]:
@@ -74,7 +74,7 @@ def test_of_two_tokens_quickly_the_later_is_answered() -> None:
         def ask_again(request: Request) -> None:
             if request.verb == "list" and not asked:
                 asked.append(len(world.traffic.requests))
-                patch = {"metadata": {"annotations": {names.VERB_CHECK: "2"}}}
+                patch = {"metadata": {"annotations": {names.REQUEST_CHECK: "2"}}}
                 world.server.patch(fake_kinds.STACK.kind, "default", "shop", patch, manager="kubectl-annotate")
 
         world.traffic.listeners.append(ask_again)
@@ -120,7 +120,7 @@ def test_an_annotation_that_is_taken_away_asks_for_nothing() -> None:
         await ask(world, "1")
         await world.wait(5.0)
         refused = expectations.find_condition(await world.user.find(STACK), "Checking")
-        await world.user.patch(STACK, {"metadata": {"annotations": {names.VERB_CHECK: None}}})
+        await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: None}}})
         await world.wait_rest(find_nothing)
         told = expectations.find_condition(await world.user.find(STACK), "Checking")
         assert (refused["status"], told["status"], await read(world)) == ("True", "False", ("CreateComplete", None))

@@ -6,7 +6,7 @@ import pytest
 
 from hearth.engine.stack import continue_requests
 from hearth.plan.environment import environment_rules
-from hearth.plan.environment.active_environment import Gates
+from hearth.plan.environment.active_environment import ActiveEnvironment
 from support.units import blueprints
 from support.units.blueprints import World
 
@@ -42,7 +42,9 @@ def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
 def test_who_goes_on(order: str, passed: tuple[str, str] | None) -> None:
     """And the answer says who waits, and is bounded."""
     board = blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}))
-    board.heed(Gates(rules=environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]})))
+    board.set_environment(
+        ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]}))
+    )
     World().refresh(board)
     answer = continue_requests.answer(order, board)
     assert answer.passed == passed

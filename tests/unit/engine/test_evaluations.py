@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from hearth.engine.work_queue import EVALUATED, Inbox
+from hearth.engine.work_queue import EVALUATED, WorkQueue
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.sandbox import worker
@@ -63,8 +63,8 @@ def make_world(world: FakeWorld) -> SlowProcess:
         process.is_usable = True
         return process  # type: ignore[return-value]  # a process that is none
 
-    def make(inbox: Inbox) -> Pool:
-        return SlowPool(tell=lambda uid: inbox.mark(uid, EVALUATED), start=start, now=VirtualClock().monotonic)
+    def make(inbox: WorkQueue) -> Pool:
+        return SlowPool(tell=lambda uid: inbox.enqueue(uid, EVALUATED), start=start, now=VirtualClock().monotonic)
 
     world.evaluate = make
     return process

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from hearth.engine.writes.fair_executor import Executor
+from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.runtime import LoopClock
 
 
@@ -33,9 +33,9 @@ async def turn_over() -> None:
 async def test_no_more_than_the_workers_are_in_flight() -> None:
     """The rest follows as they come free."""
     steps = Steps()
-    executor = Executor(workers=2, take_step=steps.take, clock=LoopClock())
+    executor = FairExecutor(workers=2, take_step=steps.take, clock=LoopClock())
     executor.start()
-    executor.offer("s", ["a", "b", "c"])
+    executor.enqueue("s", ["a", "b", "c"])
     await turn_over()
     assert len(steps.taken) == 2
     steps.gate.set()
@@ -48,9 +48,9 @@ async def test_a_large_stack_does_not_keep_a_small_one_waiting() -> None:
     """They take turns."""
     steps = Steps()
     steps.gate.set()
-    executor = Executor(workers=1, take_step=steps.take, clock=LoopClock())
-    executor.offer("large", [str(number) for number in range(100)])
-    executor.offer("small", ["x"])
+    executor = FairExecutor(workers=1, take_step=steps.take, clock=LoopClock())
+    executor.enqueue("large", [str(number) for number in range(100)])
+    executor.enqueue("small", ["x"])
     executor.start()
     await turn_over()
     assert steps.taken.index(("small", "x")) == 1
@@ -61,9 +61,9 @@ async def test_a_key_that_waits_is_not_queued_twice() -> None:
     """Offering again changes nothing."""
     steps = Steps()
     steps.gate.set()
-    executor = Executor(workers=1, take_step=steps.take, clock=LoopClock())
+    executor = FairExecutor(workers=1, take_step=steps.take, clock=LoopClock())
     for _ in range(3):
-        executor.offer("s", ["a"])
+        executor.enqueue("s", ["a"])
     executor.start()
     await turn_over()
     assert steps.taken == [("s", "a")]
@@ -74,9 +74,9 @@ async def test_offering_nothing_leaves_no_trace() -> None:
     """A pass that planned nothing."""
     steps = Steps()
     steps.gate.set()
-    executor = Executor(workers=1, take_step=steps.take, clock=LoopClock())
-    executor.offer("empty", [])
-    executor.offer("s", ["a"])
+    executor = FairExecutor(workers=1, take_step=steps.take, clock=LoopClock())
+    executor.enqueue("empty", [])
+    executor.enqueue("s", ["a"])
     executor.start()
     await turn_over()
     assert steps.taken == [("s", "a")]
@@ -86,9 +86,9 @@ async def test_offering_nothing_leaves_no_trace() -> None:
 async def test_so_many_work_as_there_is_room_for_at_the_moment() -> None:
     """Whoever makes room says so; what is under way goes on when there is less."""
     steps, room = Steps(), 1
-    executor = Executor(workers=8, take_step=steps.take, clock=LoopClock(), find_room=lambda: room)
+    executor = FairExecutor(workers=8, take_step=steps.take, clock=LoopClock(), find_room=lambda: room)
     executor.start()
-    executor.offer("s", "abcdef")
+    executor.enqueue("s", "abcdef")
     await turn_over()
     assert len(steps.taken) == executor.in_flight == 1
     room = 3
@@ -110,14 +110,14 @@ async def test_so_many_work_as_there_is_room_for_at_the_moment() -> None:
 async def test_where_every_write_of_a_large_stack_hangs_others_find_a_place() -> None:
     """It never has all places; who has none comes first."""
     steps = Steps()
-    executor = Executor(workers=16, take_step=steps.take, clock=LoopClock())
+    executor = FairExecutor(workers=16, take_step=steps.take, clock=LoopClock())
     executor.start()
-    executor.offer("large", [str(number) for number in range(100)])
+    executor.enqueue("large", [str(number) for number in range(100)])
     await turn_over()
     await turn_over()
     assert Counter(stack for stack, _ in steps.taken) == {"large": 14}
-    executor.offer("small", ["a", "b"])
-    executor.offer("gone", ["c"])
+    executor.enqueue("small", ["a", "b"])
+    executor.enqueue("gone", ["c"])
     await turn_over()
     assert steps.taken[14:] == [("small", "a"), ("gone", "c")]
     await executor.stop()
@@ -126,9 +126,9 @@ async def test_where_every_write_of_a_large_stack_hangs_others_find_a_place() ->
 async def test_stacks_take_turns_however_long_their_steps_take() -> None:
     """Each gets one place in the order in which it came, before any gets a second one."""
     steps = Steps()
-    executor = Executor(workers=4, take_step=steps.take, clock=LoopClock())
+    executor = FairExecutor(workers=4, take_step=steps.take, clock=LoopClock())
     for stack in "xyz":
-        executor.offer(stack, ["1", "2", "3"])
+        executor.enqueue(stack, ["1", "2", "3"])
     executor.start()
     await turn_over()
     assert [stack for stack, _ in steps.taken] == ["x", "y", "z", "x"]
@@ -147,9 +147,9 @@ async def test_the_time_in_the_queue_is_told() -> None:
         def monotonic(self) -> float:
             return next(moments)
 
-    executor = Executor(workers=1, take_step=steps.take, clock=Clock(), on_start=waited.append)
-    executor.offer("s", ["a"])
-    executor.offer("s", ["a"])
+    executor = FairExecutor(workers=1, take_step=steps.take, clock=Clock(), on_start=waited.append)
+    executor.enqueue("s", ["a"])
+    executor.enqueue("s", ["a"])
     executor.start()
     await turn_over()
     assert waited == [3.5]
@@ -170,13 +170,13 @@ async def test_step_that_raises_ends_no_worker() -> None:
         else:
             taken.append(key)
 
-    executor = Executor(
+    executor = FairExecutor(
         workers=2, take_step=take, clock=LoopClock(), on_error=lambda stack_uid, key: failed.append((stack_uid, key))
     )
     executor.start()
-    executor.offer("shop", [f"bad{number}" for number in range(40)])
-    executor.offer("shop", ["last"])
-    executor.offer("canary", ["good"])
+    executor.enqueue("shop", [f"bad{number}" for number in range(40)])
+    executor.enqueue("shop", ["last"])
+    executor.enqueue("canary", ["good"])
     await is_over.wait()
     await executor.stop()
 
@@ -207,8 +207,8 @@ class ManualClock:
 async def test_queue_that_nobody_serves_is_a_stall() -> None:
     """After a minute, unless nothing may be in flight: then the API server has asked for a pause."""
     clock, room = ManualClock(), [4]
-    executor = Executor(workers=4, take_step=Steps().take, clock=clock, find_room=lambda: room[0])
-    executor.offer("shop", ["a"])
+    executor = FairExecutor(workers=4, take_step=Steps().take, clock=clock, find_room=lambda: room[0])
+    executor.enqueue("shop", ["a"])
     clock.seconds = 60.0
     assert executor.find_stall() == ""
     clock.seconds = 61.0
@@ -220,9 +220,9 @@ async def test_queue_that_nobody_serves_is_a_stall() -> None:
 async def test_steps_that_hang_are_a_stall_once_each_request_must_have_ended() -> None:
     """One that ends, in whatever way, begins the time anew."""
     clock, steps = ManualClock(), Steps()
-    executor = Executor(workers=1, take_step=steps.take, clock=clock)
+    executor = FairExecutor(workers=1, take_step=steps.take, clock=clock)
     executor.start()
-    executor.offer("shop", ["a", "b"])
+    executor.enqueue("shop", ["a", "b"])
     await turn_over()
     clock.seconds = 170.0
     assert executor.find_stall() == ""
@@ -237,6 +237,6 @@ async def test_steps_that_hang_are_a_stall_once_each_request_must_have_ended() -
 def test_nothing_to_do_is_no_stall() -> None:
     """However long."""
     clock = ManualClock()
-    executor = Executor(workers=4, take_step=Steps().take, clock=clock)
+    executor = FairExecutor(workers=4, take_step=Steps().take, clock=clock)
     clock.seconds = 10_000.0
     assert executor.find_stall() == ""

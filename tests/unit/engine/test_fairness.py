@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 
-from hearth.engine.writes.concurrency_limiter import FEWEST_BY_TIME
+from hearth.engine.writes.concurrency_limiter import MIN_LIMIT_BY_LATENCY
 from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
@@ -35,7 +35,7 @@ class Site:
     async def start(self) -> None:
         """Let the operator run, and look at its requests."""
         # Where the limiter settles at such a server, which its own tests show.
-        self.world.concurrency = FEWEST_BY_TIME
+        self.world.concurrency = MIN_LIMIT_BY_LATENCY
         await self.world.start_controller()
         self.world.controllers[0].wire.desk = Desk(places=2, seconds=SECONDS)
         self.world.traffic.listeners.append(
@@ -117,7 +117,7 @@ def test_a_small_stack_beside_a_large_one_takes_at_most_twice_its_time() -> None
         assert await site.is_rolling_out(large)
         assert created <= 2 * alone[0]
         # Seven requests, one after the other, each behind at most as many as are in flight.
-        assert deleted <= alone[1] + 7 * FEWEST_BY_TIME / 2 * SECONDS
+        assert deleted <= alone[1] + 7 * MIN_LIMIT_BY_LATENCY / 2 * SECONDS
         gaps = [later - sooner for sooner, later in itertools.pairwise(site.statuses)]
         assert max(gaps) < 1.5
 

@@ -9,17 +9,17 @@ from typing import Any
 import orjson
 import pytest
 
-from hearth.engine.work_queue import Inbox
+from hearth.engine.work_queue import WorkQueue
 from hearth.engine.writes import step_execution
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.retry.backoff import Trouble
+from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.state.steps import Apply
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_connection import FakeWire
-from support.ports.fake_workload_cluster import FakeCluster
+from support.ports.fake_workload_cluster import FakeWorkloadCluster
 from support.server import fake_kinds
 from support.stories.world import Address
 from support.units import blueprints
@@ -90,7 +90,7 @@ def apply_as_operator(world: FakeWorld, name: str, *, kind: Kind = CONFIG_MAP, *
 
 async def check(world: FakeWorld, number: int = 1) -> Object:
     """Ask for a check; what the status says of it as soon as it does."""
-    await world.user.patch(STACK, {"metadata": {"annotations": {names.VERB_CHECK: str(number)}}})
+    await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: str(number)}}})
 
     async def find_missing() -> list[str]:
         handled = (get_stack(world)["status"].get("handled") or {}).get("check")
@@ -184,24 +184,24 @@ def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, 
     async def story(world: FakeWorld) -> None:
         board = blueprints.make_board(blueprints.make_blueprint({"a": []}))
         blueprints.World().refresh(board)
-        step = board.take("a")
+        step = board.take_step("a")
         assert isinstance(step, Apply)
         metadata = {**step.manifest["metadata"], "annotations": {}}
         live = world.server.apply({**step.manifest, "metadata": metadata}, kind=CONFIG_MAP, manager=manager, force=True)
         step = dataclasses.replace(step, takes_up=live["metadata"]["uid"] if is_meant else "another")
-        result = await step_execution.take(
+        result = await step_execution.execute_step(
             step,
-            cluster=FakeCluster(FakeWire(world.server, world.traffic), Inbox(), signatures=HASHER),
+            cluster=FakeWorkloadCluster(FakeWire(world.server, world.traffic), WorkQueue(), signatures=HASHER),
             manager=blueprints.MANAGER,
             may_exist=lambda uid, namespace: uid == blueprints.STACK.uid,
             ours=HASHER,
         )
         if is_taken:
-            assert isinstance(result, step_execution.Done)
+            assert isinstance(result, step_execution.StepDone)
             assert result.child is not None
             assert (result.child.uid, result.child.is_identified) == (live["metadata"]["uid"], True)
         else:
-            assert isinstance(result, Trouble)
+            assert isinstance(result, StepFailure)
             assert result.reason == "NotOurs"
 
     fake_world.run(story)

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.definition.definition_sync import Intake
-from hearth.engine.definition.revision_builder import Acceptor
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks import health_mark_controller
-from hearth.engine.stack.stack_reconciler import Runner
+from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
-from hearth.plan.health.health_rules import Change
+from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.resource import removal
-from hearth.plan.resource.resource_planner import Resolver
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.stack.suspend_planner import Suspension
+from hearth.plan.resource.resource_planner import ResourcePlanner
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.suspend_planner import SuspendPlanner
 from hearth.plan.state import internal_errors
 from hearth.plan.status import conditions, status_builder
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.ports.fake_management_cluster import FakeHome
+from support.ports.fake_management_cluster import FakeManagementCluster
 from support.stories.world import Address
 
 SECRET = "tagsecret99"
@@ -135,25 +135,31 @@ def is_shop(stack: Any) -> bool:
 
 
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
-    "a step": (step_execution, "take", is_bad),
-    "what comes of a step": (Runner, "finish", lambda _self, _key, step, _result: is_bad(step)),
+    "a step": (step_execution, "execute_step", is_bad),
+    "what comes of a step": (StackReconciler, "finish_step", lambda _self, _key, step, _result: is_bad(step)),
     "the judgement of a resource": (
-        Resolver,
+        ResourcePlanner,
         "_judge",
         lambda self, resource, *_, **__: resource.name == "bad" and self._stack.name == STACK.name,
     ),
-    "a pass": (Board, "refresh", lambda self, *_, **__: self._resolver._stack.name == STACK.name),
-    "accepting": (Acceptor, "compile", lambda _self, _definition, stack: is_shop(stack)),
+    "a pass": (StackPlanner, "refresh", lambda self, *_, **__: self._resolver._stack.name == STACK.name),
+    "accepting": (RevisionBuilder, "compile", lambda _self, _definition, stack: is_shop(stack)),
     "building a status": (
         status_builder,
-        "build",
+        "build_status",
         lambda subject, board, **_: board is not None and board._resolver._stack.name == STACK.name,
     ),
-    "writing a status": (FakeHome, "write_status", lambda _self, stack, patch: is_shop(stack) and "outputs" in patch),
+    "writing a status": (
+        FakeManagementCluster,
+        "write_status",
+        lambda _self, stack, patch: is_shop(stack) and "outputs" in patch,
+    ),
     "an event for all Stacks": (
-        Runner,
-        "hear",
-        lambda self, what: isinstance(what, Change) and is_shop(self._services.home.find_stack(self.uid)),
+        StackReconciler,
+        "on_broadcast",
+        lambda self, what: (
+            isinstance(what, RuleChange) and is_shop(self._services.management_cluster.find_stack(self.uid))
+        ),
     ),
 }
 
@@ -178,8 +184,8 @@ def test_error_is_told_and_ends_nothing_else(place: str, monkeypatch: pytest.Mon
 DELETED = "the deletion of an object"
 SUSPENDED = "the suspension of an object"
 LATER: dict[str, tuple[Any, str, Callable[..., bool]]] = {
-    DELETED: (removal, "leave", lambda child, _blueprint: child.resource == "bad"),
-    SUSPENDED: (Suspension, "_view", lambda _self, name, _children, **_: name == "bad"),
+    DELETED: (removal, "plan_removal", lambda child, _blueprint: child.resource == "bad"),
+    SUSPENDED: (SuspendPlanner, "_view", lambda _self, name, _children, **_: name == "bad"),
 }
 
 
@@ -231,8 +237,13 @@ def end_stack(place: str, fault: Fault) -> tuple[Told, dict[str, Object | None]]
 def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Stack is as it is wanted all the same, and says so."""
     fault, told = Fault(), Told()
-    fault.put(monkeypatch, Intake, "trim", lambda self: is_shop(self.services.home.find_stack(self.uid)))
-    monkeypatch.setattr(Intake, "_look", look_without_trimming(Intake._look))
+    fault.put(
+        monkeypatch,
+        DefinitionSync,
+        "truncate_history",
+        lambda self: is_shop(self.services.management_cluster.find_stack(self.uid)),
+    )
+    monkeypatch.setattr(DefinitionSync, "_look", look_without_trimming(DefinitionSync._look))
     phases: list[str] = []
 
     async def test(world: FakeWorld) -> None:
@@ -252,15 +263,15 @@ def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.Monke
 def look_without_trimming(real: Callable[..., Any]) -> Callable[..., Any]:
     """What accepts a definition, and leaves the old revisions to the task of their own."""
 
-    async def look(self: Intake, *args: Any, **kwargs: Any) -> None:
+    async def look(self: DefinitionSync, *args: Any, **kwargs: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Intake, "trim", nothing_of_a_stack)
+            patch.setattr(DefinitionSync, "truncate_history", nothing_of_a_stack)
             await real(self, *args, **kwargs)
 
     return look
 
 
-async def nothing_of_a_stack(_self: Intake) -> None:
+async def nothing_of_a_stack(_self: DefinitionSync) -> None:
     """Nothing."""
 
 

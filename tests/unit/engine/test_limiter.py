@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hearth.engine.writes.concurrency_limiter import FEWEST_BY_TIME, Limiter
+from hearth.engine.writes.concurrency_limiter import MIN_LIMIT_BY_LATENCY, ConcurrencyLimiter
 
 MOST = 32
 
@@ -32,7 +32,7 @@ class Run:
 
     def __init__(self, server: Server, *, sorts: tuple[str, ...] = ("apply",), most: int = MOST) -> None:
         self.server = server
-        self.limiter = Limiter(most=most)
+        self.limiter = ConcurrencyLimiter(most=most)
         self.sorts = sorts
         self.now = 0.0
         self.done = 0
@@ -64,10 +64,10 @@ class Run:
         """Let time pass; how many writes were accepted in it."""
         until, before = self.now + seconds, self.done
         while True:
-            while self.in_flight < self.limiter.find_room(self.now):
+            while self.in_flight < self.limiter.find_limit(self.now):
                 self._send()
             next_end = self._ends[0][0] if self._ends else float("inf")
-            hold = self.limiter.find_hold(self.now)
+            hold = self.limiter.find_pause(self.now)
             moment = min(next_end, self.now + hold if hold else float("inf"))
             if moment > until:
                 self.now = until
@@ -82,12 +82,12 @@ class Run:
         self.latest = self.now - begun
         if how == "done":
             self.done += 1
-            self.limiter.on_done(sort, begun=begun, now=self.now, in_flight=in_flight)
+            self.limiter.on_success(sort, begun=begun, now=self.now, in_flight=in_flight)
         elif how == "busy":
             self.refused += 1
-            self.limiter.on_busy(1.0, begun=begun, now=self.now, in_flight=in_flight)
+            self.limiter.on_throttled(1.0, begun=begun, now=self.now, in_flight=in_flight)
         else:
-            self.limiter.on_silence(begun=begun)
+            self.limiter.on_no_answer(begun=begun)
 
 
 def work(seconds: float) -> Callable[[str], float]:
@@ -99,7 +99,7 @@ def test_it_settles_where_a_small_server_is_busy_and_answers_soon() -> None:
     """More in flight would only wait there: as much is done, and everybody else is answered four times as soon."""
     run = Run(Server(cores=2, seconds=work(0.04)))
     assert run.go_on(12) == pytest.approx(600, rel=0.02)
-    assert run.limiter.limit == FEWEST_BY_TIME
+    assert run.limiter.limit == MIN_LIMIT_BY_LATENCY
     assert run.latest == pytest.approx(0.16)
 
 
@@ -197,29 +197,29 @@ def test_a_server_that_is_away_is_asked_by_few_and_at_once_by_all_when_it_is_bac
 
 def test_silence_behind_the_server_is_not_its_own() -> None:
     """A webhook hangs for half a minute while others are answered."""
-    limiter = Limiter(most=MOST)
+    limiter = ConcurrencyLimiter(most=MOST)
     for moment in range(100):
-        limiter.on_done("quick", begun=moment, now=moment + 0.004, in_flight=MOST)
+        limiter.on_success("quick", begun=moment, now=moment + 0.004, in_flight=MOST)
     assert limiter.limit == MOST
-    limiter.on_silence(begun=70.0)
+    limiter.on_no_answer(begun=70.0)
     assert limiter.limit == MOST
-    limiter.on_silence(begun=100.0)
+    limiter.on_no_answer(begun=100.0)
     assert limiter.limit < MOST
 
 
 def test_what_is_refused_for_itself_changes_nothing() -> None:
     """A quick refusal is no measure of writes, and no reason for more."""
-    limiter = Limiter(most=MOST)
+    limiter = ConcurrencyLimiter(most=MOST)
     for _ in range(100):
-        limiter.on_refused(now=1.0)
+        limiter.on_rejected(now=1.0)
     assert limiter.limit == 4
 
 
 def test_a_limit_that_is_not_made_use_of_stays() -> None:
     """One at a time tells nothing of what many would meet."""
-    limiter = Limiter(most=MOST)
+    limiter = ConcurrencyLimiter(most=MOST)
     for moment in range(100):
-        limiter.on_done("apply", begun=moment, now=moment + 0.004, in_flight=1)
+        limiter.on_success("apply", begun=moment, now=moment + 0.004, in_flight=1)
     assert limiter.limit == 4
 
 

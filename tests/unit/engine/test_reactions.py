@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.engine.writes.write_latency import Reactions
+from hearth.engine.writes.write_latency import WriteLatency
 from support.fake_world import fake_world
 from support.fake_world.fake_world import SilentObserver
 from support.stories import story, story_runner
@@ -13,30 +13,30 @@ from support.stories import story, story_runner
 def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:
     """However often it was planned since, and once."""
     told: list[float] = []
-    reactions = Reactions(now=lambda: 12.0, tell=told.append)
-    reactions.plan("s", ["a", "b"], since=10.0)
-    reactions.plan("s", ["a"], since=11.0)
-    reactions.plan("t", ["a"], since=11.5)
+    reactions = WriteLatency(now=lambda: 12.0, tell=told.append)
+    reactions.on_planned("s", ["a", "b"], since=10.0)
+    reactions.on_planned("s", ["a"], since=11.0)
+    reactions.on_planned("t", ["a"], since=11.5)
     for stack in ("s", "t", "s"):
-        reactions.begin(stack, "a", is_wanted=True)
+        reactions.on_started(stack, "a", is_wanted=True)
     assert told == [2.0, 0.5]
 
 
 def test_what_nobody_wants_any_more_was_no_reaction() -> None:
     """Nor does it count for the next write of the same resource."""
     told: list[float] = []
-    reactions = Reactions(now=lambda: 12.0, tell=told.append)
-    reactions.plan("s", ["a"], since=10.0)
-    reactions.begin("s", "a", is_wanted=False)
-    reactions.plan("s", ["a"], since=11.0)
-    reactions.begin("s", "a", is_wanted=True)
+    reactions = WriteLatency(now=lambda: 12.0, tell=told.append)
+    reactions.on_planned("s", ["a"], since=10.0)
+    reactions.on_started("s", "a", is_wanted=False)
+    reactions.on_planned("s", ["a"], since=11.0)
+    reactions.on_started("s", "a", is_wanted=True)
     assert told == [1.0]
 
 
 def test_every_write_of_a_story_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the clock of the world that it happens in, where nothing is in the way of a write."""
     told: list[float] = []
-    monkeypatch.setattr(SilentObserver, "on_reaction", lambda _, seconds: told.append(seconds))
+    monkeypatch.setattr(SilentObserver, "on_event_to_write", lambda _, seconds: told.append(seconds))
     chain = story.load(story.FOLDER / "chain.yaml")
     fake_world.run(lambda world: story_runner.Play(chain, world).perform())
     assert len(told) >= 3

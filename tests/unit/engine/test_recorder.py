@@ -11,17 +11,17 @@ import orjson
 
 from hearth.engine.ports import StackObject
 from hearth.engine.status import status_rate_limiter
-from hearth.engine.status.status_writer import Recorder
+from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.unassisted import Unassisted
 from hearth.model.child import Object
 from hearth.model.sharding import WHOLE, Share
-from hearth.plan.ownership.keyed_hash import Hasher
-from hearth.plan.state.memory import Memory
-from hearth.plan.status.ready_condition import Refusal, Subject
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.status.ready_condition import DefinitionRejection, StatusInput
 from support import virtual_time
 from support.virtual_time import VirtualClock
 
-HASHES = Hasher(b"k" * 32)
+HASHES = KeyedHasher(b"k" * 32)
 STACK = StackObject(
     name="shop",
     namespace="default",
@@ -64,42 +64,42 @@ class SlowHome:
 class Told:
     """What a runner says of its Stack: whatever the test wants."""
 
-    is_urgent = False
-    is_yielding = False
+    is_status_urgent = False
+    is_superseded = False
 
     def __init__(self, message: str) -> None:
         self.message = message
         self.reason = "InvalidTemplate"
         self.looks = 0
-        self.intake = SimpleNamespace(generation=1, hidden_texts=frozenset())
-        self.board = None
-        self.memory = Memory()
+        self.definition = SimpleNamespace(generation=1, hidden_texts=frozenset())
+        self.planner = None
+        self.memory = InMemoryState()
 
-    def blind_for(self) -> float:
+    def cache_sync_grace(self) -> float:
         """It sees everything."""
         return 0.0
 
     def note_written(self, _status: Object) -> None:
         """Nothing waits for it."""
 
-    def describe(self) -> Subject:
+    def make_status_input(self) -> StatusInput:
         """With the message that is to be seen."""
         self.looks += 1
-        refusal = Refusal(reason=self.reason, message=self.message)
-        return Subject(generation=1, refusal=refusal)
+        refusal = DefinitionRejection(reason=self.reason, message=self.message)
+        return StatusInput(generation=1, rejection=refusal)
 
 
-async def begin(home: SlowHome, told: Told) -> Recorder:
+async def begin(home: SlowHome, told: Told) -> StatusWriter:
     """A recorder that was told of one message, and a moment later of another."""
     services: Any = SimpleNamespace(
-        home=home, hashes=HASHES, clock=VirtualClock(), share=WHOLE, evaluations=Unassisted()
+        management_cluster=home, hashes=HASHES, clock=VirtualClock(), share=WHOLE, evaluations=Unassisted()
     )
-    recorder = Recorder(services, find_runner=lambda _uid: told, interval=1.0)
+    recorder = StatusWriter(services, find_runner=lambda _uid: told, interval=1.0)
     recorder.start()
-    recorder.touch("u")
+    recorder.request("u")
     await asyncio.sleep(0.1)
     told.message = "two"
-    recorder.touch("u")
+    recorder.request("u")
     return recorder
 
 
@@ -124,21 +124,21 @@ def test_of_a_large_stack_progress_is_told_less_often_and_news_as_soon_as_ever()
     """As the server looks at all of it at every write."""
 
     async def story() -> None:
-        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_rate_limiter.PACE)
+        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_rate_limiter.BYTES_PER_SECOND)
         home, told = SlowHome(large), Told("one")
         home.gate.set()
         recorder = await begin(home, told)
         for _ in range(70):
             # Never at the very moment of a look.
             await asyncio.sleep(0.13)
-            recorder.touch("u")
+            recorder.request("u")
         assert home.written == ["one"]
         assert told.looks <= 11
         await asyncio.sleep(2)
         assert home.written == ["one", "two"]
 
         told.message, told.reason = "three", "SourceMissing"
-        recorder.touch("u")
+        recorder.request("u")
         await asyncio.sleep(1.5)
         assert home.written == ["one", "two", "three"]
         await recorder.stop()
@@ -172,21 +172,27 @@ def test_among_many_progress_is_told_less_often_and_in_the_end_all_of_it() -> No
     async def story(count: int, seconds: int, share: Share = WHOLE) -> Crowd:
         home, told = Crowd(count), Told("0")
         services: Any = SimpleNamespace(
-            home=home, hashes=HASHES, clock=VirtualClock(), share=share, evaluations=Unassisted()
+            management_cluster=home, hashes=HASHES, clock=VirtualClock(), share=share, evaluations=Unassisted()
         )
-        recorder = Recorder(services, find_runner=lambda _uid: told, interval=1.0)
+        recorder = StatusWriter(services, find_runner=lambda _uid: told, interval=1.0)
         recorder.start()
         for second in range(seconds):
             told.message = str(second)
             for uid in home.stacks:
-                recorder.touch(uid)
+                recorder.request(uid)
             await asyncio.sleep(1.01)
-        await asyncio.sleep(count * share.count / status_rate_limiter.TURNS + 1)
+        await asyncio.sleep(count * share.count / status_rate_limiter.PROGRESS_WRITES_PER_SECOND + 1)
         assert {stack.status["conditions"][0]["message"] for stack in home.stacks.values()} == {told.message}
         await recorder.stop()
         return home
 
     assert virtual_time.run(lambda: story(2, 30)).writes == 2 * 30
-    assert virtual_time.run(lambda: story(300, 30)).writes <= 300 * (1 + 1) + 30 * status_rate_limiter.TURNS
+    assert (
+        virtual_time.run(lambda: story(300, 30)).writes
+        <= 300 * (1 + 1) + 30 * status_rate_limiter.PROGRESS_WRITES_PER_SECOND
+    )
     third = Share(index=0, count=3)
-    assert virtual_time.run(lambda: story(300, 30, third)).writes <= 300 * (1 + 1) + 30 * status_rate_limiter.TURNS / 3
+    assert (
+        virtual_time.run(lambda: story(300, 30, third)).writes
+        <= 300 * (1 + 1) + 30 * status_rate_limiter.PROGRESS_WRITES_PER_SECOND / 3
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.engine.stack.stack_reconciler import Runner
+from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.model import names
 from hearth.model.child import Object
 from support.fake_world import fake_world
@@ -63,16 +63,16 @@ def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children() -> N
         await converge(world, stacks=1)
         (controller,) = world.controllers
         engine = controller.engine
-        (uid,) = engine._services.home.stacks()
-        stack = engine._services.home.find_stack(uid)
+        (uid,) = engine._services.management_cluster.stacks()
+        stack = engine._services.management_cluster.find_stack(uid)
         assert stack is not None
-        another = Runner(uid, services=engine._services, acceptor=engine._acceptor)
-        await another.intake.catch_up()
+        another = StackReconciler(uid, services=engine._services, acceptor=engine._acceptor)
+        await another.definition.sync()
 
-        assert another.blind_for() > 0
-        another.run_pass(stack, set())
-        assert another.blind_for() == 0
-        assert another.board is not None
-        assert another.board.is_complete
+        assert another.cache_sync_grace() > 0
+        another.reconcile(stack, set())
+        assert another.cache_sync_grace() == 0
+        assert another.planner is not None
+        assert another.planner.is_complete
 
     fake_world.run(story)

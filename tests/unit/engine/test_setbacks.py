@@ -16,7 +16,7 @@ from support.stories.world import Address
 
 STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
-SMALL, LARGE = 10, 2 * status_rate_limiter.PACE
+SMALL, LARGE = 10, 2 * status_rate_limiter.BYTES_PER_SECOND
 
 
 def make_stack(size: int) -> Object:

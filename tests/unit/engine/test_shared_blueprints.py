@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.definition.revision_builder import Acceptor
+from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.ports import StackObject
 from hearth.model import packing
 from hearth.model.errors import InvalidDefinition
@@ -35,7 +35,7 @@ class Office:
 
     def __init__(self) -> None:
         self.cluster = Served()
-        self._acceptor = Acceptor(home=None, cluster=self.cluster, hashes=HASHER)  # type: ignore[arg-type]
+        self._acceptor = RevisionBuilder(home=None, cluster=self.cluster, hashes=HASHER)  # type: ignore[arg-type]
 
     def compile(self, name: str, *manifests: Any, namespace: str = "shop", x: object = "1", **spec: Any) -> Blueprint:
         """The blueprint of a Stack with these ConfigMaps."""
@@ -151,7 +151,7 @@ def test_what_a_secret_gave_is_not_shared_as_if_it_were_plain() -> None:
     plain = office.compile_definition("one", Definition(template=template, parameters={"x": "long-enough"}))
     sensitive = Definition(template=template, parameters={"x": "long-enough"}, origins={"x": origin})
     found = office.compile_definition("two", sensitive)
-    assert (plain.hidden, found.hidden) == (frozenset(), frozenset({"long-enough"}))
+    assert (plain.sensitive_texts, found.sensitive_texts) == (frozenset(), frozenset({"long-enough"}))
 
 
 def test_a_changed_kind_has_all_compiled_anew() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import strategies as st
 
 from hearth.engine.health_marks.signed_marks import SignedMarks
-from hearth.engine.ports import MarkObject
+from hearth.engine.ports import HealthMarkObject
 from hearth.model.child import Object
-from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 
 CONDITIONS = [
     {"type": "Ready", "status": "True", "reason": "Marked", "message": "m"},
@@ -25,7 +25,7 @@ BOUND: Object = {
     "resource": "web",
     "conditions": CONDITIONS,
 }
-MARK = MarkObject(
+MARK = HealthMarkObject(
     name="bad",
     namespace="n",
     uid="m",
@@ -40,10 +40,10 @@ MARK = MarkObject(
 class FixedMarks:
     """Holds one mark."""
 
-    def __init__(self, mark: MarkObject | None) -> None:
+    def __init__(self, mark: HealthMarkObject | None) -> None:
         self.mark = mark
 
-    def find_mark(self, _uid: str) -> MarkObject | None:
+    def find_mark(self, _uid: str) -> HealthMarkObject | None:
         """That one."""
         return self.mark
 
@@ -51,7 +51,7 @@ class FixedMarks:
 def read(status: Any, **changes: Any) -> Object:
     """What counts of a status of the mark."""
     held: Any = FixedMarks(dataclasses.replace(MARK, status=status, **changes))
-    found = SignedMarks(held, Hasher(b"k" * 32)).find_mark("m")
+    found = SignedMarks(held, KeyedHasher(b"k" * 32)).find_mark("m")
     assert found is not None
     return found.status
 
@@ -59,7 +59,7 @@ def read(status: Any, **changes: Any) -> Object:
 def sign(status: Object) -> Object:
     """As the operator writes it."""
     held: Any = FixedMarks(MARK)
-    return SignedMarks(held, Hasher(b"k" * 32)).sign(MARK, status)
+    return SignedMarks(held, KeyedHasher(b"k" * 32)).sign(MARK, status)
 
 
 def test_a_status_of_our_own_counts() -> None:
@@ -100,7 +100,7 @@ def test_that_nothing_more_comes_of_a_mark_is_believed() -> None:
 def test_a_mark_that_is_gone_is_forgotten() -> None:
     """With what was known of it."""
     held: Any = FixedMarks(MARK)
-    marks = SignedMarks(held, Hasher(b"k" * 32))
+    marks = SignedMarks(held, KeyedHasher(b"k" * 32))
     assert marks.find_mark("m") == MARK
     held.mark = None
     assert marks.find_mark("m") is None

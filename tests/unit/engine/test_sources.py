@@ -35,7 +35,7 @@ class Shelf:
         """As the port says; a number is the code of a refusal."""
         found = self._data.get(ref.name, 404)
         if isinstance(found, int):
-            raise errors.Refused(code=found, status=None)
+            raise errors.ApiStatusError(code=found, status=None)
         return found
 
 
@@ -47,10 +47,8 @@ def encode(text: str | bytes) -> str:
 def define(shelf: Shelf, parameters: Object | None = None, given: Object | None = None, **spec: Any) -> Definition:
     """The definition that these sources give."""
     template = {"parameters": parameters or PARAMETERS, "resources": {}}
-    acceptor = revision_builder.Acceptor(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
-    return asyncio.run(
-        acceptor.get_definition("shop", {"template": template, "parameters": given or {}, **(spec or SPEC)})
-    )
+    acceptor = revision_builder.RevisionBuilder(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    return asyncio.run(acceptor.read_spec("shop", {"template": template, "parameters": given or {}, **(spec or SPEC)}))
 
 
 def test_the_later_source_counts_before_the_earlier() -> None:
@@ -93,7 +91,7 @@ def test_the_stack_itself_counts_before_all() -> None:
 )
 def test_what_is_missing(shelf: Shelf, expected: str) -> None:
     """Is told with its place and what to do."""
-    with pytest.raises(errors.MissingSource) as caught:
+    with pytest.raises(errors.SourceNotFound) as caught:
         define(shelf)
     assert str(caught.value) == expected
 
@@ -102,13 +100,13 @@ def test_an_optional_source_may_be_missing() -> None:
     """Not one that may not be read: nobody can tell what it holds."""
     optional = {"parametersFrom": [{"secretRef": {"name": "b", "optional": True}}]}
     assert define(Shelf(), {"n": {"default": 1}}, **optional).parameters == {}
-    with pytest.raises(errors.MissingSource, match="may not be read"):
+    with pytest.raises(errors.SourceNotFound, match="may not be read"):
         define(Shelf(b=403), {"n": {"default": 1}}, **optional)
 
 
 def test_a_source_that_cannot_be_read_for_now_is_asked_again() -> None:
     """It is not said to be missing."""
-    with pytest.raises(errors.Refused):
+    with pytest.raises(errors.ApiStatusError):
         define(Shelf(a=503, b={}, c={}))
 
 
@@ -176,10 +174,10 @@ def test_a_spec_that_is_nested_too_deeply_is_a_mistake(word: str) -> None:
     deep: Any = 1
     for _ in range(300):
         deep = [deep]
-    acceptor = revision_builder.Acceptor(home=Shelf(), cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    acceptor = revision_builder.RevisionBuilder(home=Shelf(), cluster=None, hashes=HASHER)  # type: ignore[arg-type]
     spec = {"template": {"resources": {}}, "parameters": {}} | {word: {"x": deep}}
     with pytest.raises(errors.InvalidDefinition) as caught:
-        asyncio.run(acceptor.get_definition("shop", spec))
+        asyncio.run(acceptor.read_spec("shop", spec))
     assert str(caught.value) == f"spec.{word}: is nested more than 100 levels deep; flatten it"
 
 
@@ -197,14 +195,14 @@ def stack(**parameters: Any) -> Any:
 def restore(recorded: Object, shelf: Shelf, **live: Any) -> Definition:
     """The definition of a revision, years later."""
     return asyncio.run(
-        stored_definition.restore(recorded, home=shelf, stack=stack(**live), number=3, hashes=HASHER)  # type: ignore[arg-type]
+        stored_definition.from_stored(recorded, home=shelf, stack=stack(**live), number=3, hashes=HASHER)  # type: ignore[arg-type]
     )
 
 
 def test_a_definition_without_secrets_is_kept_whole() -> None:
     """As it was before there were any, so that earlier hashes stay good."""
     definition = Definition(template={"resources": {}}, parameters={"a": 1})
-    recorded = stored_definition.record(definition, HASHER)
+    recorded = stored_definition.to_stored(definition, HASHER)
     assert recorded == {"template": {"resources": {}}, "parameters": {"a": 1}}
     assert stored_definition.hash_record(recorded, HASHER) == HASHER.hash([{"resources": {}}, {"a": 1}])
 
@@ -212,7 +210,7 @@ def test_a_definition_without_secrets_is_kept_whole() -> None:
 def test_of_a_secret_its_place_is_kept() -> None:
     """And what tells a change."""
     shelf = Shelf(a={"n": "2"}, b={"x": encode("sesame")}, c={})
-    recorded = stored_definition.record(define(shelf, SENSITIVE, {"y": "sesame"}), HASHER)
+    recorded = stored_definition.to_stored(define(shelf, SENSITIVE, {"y": "sesame"}), HASHER)
     kept = recorded["sensitive"]
     assert recorded["parameters"] == {"n": "2"}
     assert {name: entry["from"] for name, entry in kept.items()} == {"x": "Secret/b", "y": "spec.parameters"}
@@ -224,7 +222,7 @@ def test_a_changed_secret_is_another_definition() -> None:
     """So is one that comes from elsewhere; one that went back is the same again."""
 
     def hash_of(shelf: Shelf, **given: Any) -> str:
-        acceptor = revision_builder.Acceptor(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+        acceptor = revision_builder.RevisionBuilder(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
         return acceptor.hash(define(shelf, SENSITIVE, {"y": "1", **given}), stack())
 
     one = hash_of(Shelf(a={}, b={"x": encode("one")}, c={}))
@@ -237,11 +235,11 @@ def test_a_changed_secret_is_another_definition() -> None:
 def test_equal_secrets_of_two_stacks_have_different_hashes() -> None:
     """So the hash that one tenant reads off a revision tests no guess at another tenant's secret."""
     definition = define(Shelf(a={}, b={"x": encode("one")}, c={}), SENSITIVE, {"y": "1"})
-    acceptor = revision_builder.Acceptor(home=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    acceptor = revision_builder.RevisionBuilder(home=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
     ours, theirs = stack(), dataclasses.replace(stack(), uid="other")
     assert acceptor.hash(definition, ours) == acceptor.hash(definition, ours)
     assert acceptor.hash(definition, ours) != acceptor.hash(definition, theirs)
-    recorded = [stored_definition.record(definition, HASHER.of_stack(each.uid)) for each in (ours, theirs)]
+    recorded = [stored_definition.to_stored(definition, HASHER.of_stack(each.uid)) for each in (ours, theirs)]
     assert recorded[0]["sensitive"]["x"]["hash"] != recorded[1]["sensitive"]["x"]["hash"]
 
 
@@ -249,12 +247,12 @@ def test_going_back_takes_the_secret_as_it_is_now() -> None:
     """And tells that it is another one."""
     shelf = Shelf(a={}, b={"x": encode("then")}, c={})
     definition = define(shelf, SENSITIVE, {"y": "own"})
-    recorded = stored_definition.record(definition, HASHER)
+    recorded = stored_definition.to_stored(definition, HASHER)
     same = restore(recorded, shelf, y="own")
-    assert (same.parameters, same.renewed) == (definition.parameters, ())
-    assert stored_definition.record(same, HASHER) == recorded
+    assert (same.parameters, same.refreshed) == (definition.parameters, ())
+    assert stored_definition.to_stored(same, HASHER) == recorded
     renewed = restore(recorded, Shelf(b={"x": encode("now")}), y="other")
-    assert (renewed.parameters, renewed.renewed) == ({"x": "now", "y": "other"}, ("x", "y"))
+    assert (renewed.parameters, renewed.refreshed) == ({"x": "now", "y": "other"}, ("x", "y"))
     assert sensitivity.find_sensitive(renewed) == {"x", "y"}
 
 
@@ -275,10 +273,10 @@ def test_going_back_takes_the_secret_as_it_is_now() -> None:
 )
 def test_going_back_without_the_secret(shelf: Shelf, live: Object, expected: str) -> None:
     """Is refused, with the place and what to do."""
-    recorded = stored_definition.record(
+    recorded = stored_definition.to_stored(
         define(Shelf(a={}, b={"x": encode("then")}, c={}), SENSITIVE, {"y": "own"}), HASHER
     )
-    with pytest.raises(errors.MissingSource) as caught:
+    with pytest.raises(errors.SourceNotFound) as caught:
         restore(recorded, shelf, **live)
     assert str(caught.value) == expected
 

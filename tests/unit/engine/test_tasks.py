@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hearth.engine.named_tasks import Tasks
+from hearth.engine.named_tasks import NamedTasks
 
 
 async def test_what_is_asked_for_after_the_end_is_done_even_before_the_end_is_told() -> None:
@@ -14,7 +14,7 @@ async def test_what_is_asked_for_after_the_end_is_done_even_before_the_end_is_to
         if len(begun) == 1:
             asyncio.get_running_loop().call_soon(tasks.run, "act", act)
 
-    tasks = Tasks(lambda name, error: None)
+    tasks = NamedTasks(lambda name, error: None)
     tasks.run("act", act)
     for _ in range(5):
         await asyncio.sleep(0)
@@ -29,7 +29,7 @@ async def test_what_runs_already_is_not_begun_again() -> None:
         begun.append(len(begun))
         await asyncio.sleep(0)
 
-    tasks = Tasks(lambda name, error: None)
+    tasks = NamedTasks(lambda name, error: None)
     tasks.run("act", act)
     tasks.run("act", act)
     for _ in range(5):

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from hearth.engine.writes.write_throttle import Throttle
+from hearth.engine.writes.write_throttle import WriteThrottle
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from hearth.plan.retry.backoff import Server, Trouble
+from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.state.steps import Apply
 from support import virtual_time
 from support.checks import expectations
@@ -138,14 +138,14 @@ def test_a_hold_ends_by_itself() -> None:
 
     async def story() -> None:
         loop, woken = asyncio.get_running_loop(), list[float]()
-        throttle = Throttle(most=32, clock=VirtualClock())
+        throttle = WriteThrottle(most=32, clock=VirtualClock())
         for after in (2.0, 3.0, 1.0):
-            trouble = Trouble(reason="Unavailable", message="busy", after=after, server=Server.BUSY)
-            throttle.hear(STEP, trouble, begun=0.0, in_flight=4, wake=lambda: woken.append(loop.time()))
-        assert throttle.find_room() == 0
+            trouble = StepFailure(reason="Unavailable", message="busy", retry_after=after, server=ServerResponse.BUSY)
+            throttle.on_result(STEP, trouble, begun=0.0, in_flight=4, wake=lambda: woken.append(loop.time()))
+        assert throttle.find_limit() == 0
         await asyncio.sleep(10)
         assert woken == [3.0]
-        assert throttle.find_room() == throttle.limit == 2
+        assert throttle.find_limit() == throttle.limit == 2
 
     virtual_time.run(story)
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from hearth.engine import health_rule_loader
-from hearth.engine.health_rule_loader import UserRules
+from hearth.engine.health_rule_loader import HealthRuleLoader
 from hearth.engine.services import Services
-from hearth.engine.work_queue import Inbox
+from hearth.engine.work_queue import WorkQueue
 from hearth.model import errors
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.health.health_rules import Change, Rulebook
-from hearth.plan.retry.backoff import Patience
+from hearth.plan.health.health_rules import HealthRules, RuleChange
+from hearth.plan.retry.backoff import BackoffPolicy
 from support.units.blueprints import HASHER
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
@@ -25,7 +25,7 @@ class Shelf:
     """As much of the port `Home` as rules take."""
 
     def __init__(self) -> None:
-        self.answer: Mapping[str, str] | Exception = errors.Refused(code=404, status=None)
+        self.answer: Mapping[str, str] | Exception = errors.ApiStatusError(code=404, status=None)
         self.followed: list[ObjectRef] = []
         self.events: list[str] = []
 
@@ -62,28 +62,28 @@ class Bench:
     """User rules with everything around them."""
 
     def __init__(self, own_namespace: str = "hearth-system") -> None:
-        self.shelf, self.clock, self.inbox = Shelf(), Clock(), Inbox()
+        self.shelf, self.clock, self.inbox = Shelf(), Clock(), WorkQueue()
         self.services = Services(
-            home=self.shelf,  # type: ignore[arg-type]
-            cluster=None,  # type: ignore[arg-type]
-            marks=None,  # type: ignore[arg-type]
+            management_cluster=self.shelf,  # type: ignore[arg-type]
+            workload_cluster=None,  # type: ignore[arg-type]
+            health_marks=None,  # type: ignore[arg-type]
             clock=self.clock,  # type: ignore[arg-type]
             hashes=HASHER,
-            inbox=self.inbox,
-            patience=Patience(chance=lambda: 0.5),
-            rules=Rulebook(),
+            queue=self.inbox,
+            backoff=BackoffPolicy(jitter=lambda: 0.5),
+            health_rules=HealthRules(),
             own_namespace=own_namespace,
         )
-        self.rules = UserRules(self.services)
+        self.rules = HealthRuleLoader(self.services)
 
     def judge(self) -> str:
         """The reason of the verdict on a gadget."""
-        return self.services.rules.judge({"metadata": {}}, kind=GADGET).reason
+        return self.services.health_rules.judge({"metadata": {}}, kind=GADGET).reason
 
     async def hear(self, answer: Mapping[str, str] | Exception) -> set[object]:
         """What is broadcast once the ConfigMap has changed to that."""
         self.shelf.answer = answer
-        self.rules.hear(REF)
+        self.rules.on_broadcast(REF)
         await asyncio.sleep(0.01)
         return self.inbox.take_broadcasts()
 
@@ -104,10 +104,10 @@ async def test_rules_are_there_before_the_first_pass() -> None:
     assert bench.judge() == "Mine"
     bench.inbox.take_broadcasts()
     (change,) = await bench.hear({"a": RULE.replace("Mine", "Yours")})
-    assert isinstance(change, Change)
+    assert isinstance(change, RuleChange)
     assert change.touches(GADGET)
     assert bench.judge() == "Yours"
-    await bench.hear(errors.Refused(code=404, status=None))
+    await bench.hear(errors.ApiStatusError(code=404, status=None))
     assert bench.judge() == "Exists"
     assert bench.shelf.events == []
 
@@ -123,7 +123,7 @@ async def test_what_cannot_be_read_is_kept_and_tried_again() -> None:
     """Whether the server is away, or may not be asked."""
     bench = Bench()
     await bench.hear({"a": RULE})
-    for error in (errors.Refused(code=403, status=None), errors.Unreachable("away")):
+    for error in (errors.ApiStatusError(code=403, status=None), errors.Unreachable("away")):
         await bench.hear(error)
         assert bench.judge() == "Mine"
     bench.shelf.answer = {}

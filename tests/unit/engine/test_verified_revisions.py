@@ -10,10 +10,10 @@ import pytest
 from hearth.engine import verified_revisions
 from hearth.engine.ports import Revision, StackObject
 from hearth.model import limits
-from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 
-HASHES = Hasher(b"k" * 32)
-OTHER_KEY = Hasher(b"o" * 32)
+HASHES = KeyedHasher(b"k" * 32)
+OTHER_KEY = KeyedHasher(b"o" * 32)
 
 
 def make_stack(**changes: Any) -> StackObject:

@@ -12,11 +12,11 @@ import pytest
 
 from hearth.engine.definition import definition_sync as intake_module
 from hearth.engine.stack import supersession
-from hearth.engine.stack.supersession import Yielding
-from hearth.engine.work_queue import Inbox
+from hearth.engine.stack.supersession import Supersession
+from hearth.engine.work_queue import WorkQueue
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.plan.status.ready_condition import Refusal
+from hearth.plan.status.ready_condition import DefinitionRejection
 from support import virtual_time
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
@@ -132,19 +132,19 @@ def test_a_newer_wish_that_comes_to_nothing_stops_no_rollout(spec: Object) -> No
         await wait_for(lambda: count(world, "two") == SIZE)
         seconds = asyncio.get_running_loop().time() - begun
         asked = sum(request.verb == "revision" for request in world.traffic.requests) - asked
-        assert seconds < supersession.PATIENCE
+        assert seconds < supersession.MAX_HOLD
         assert asked <= 2 + seconds / intake_module.RETRY
 
     fake_world.run(story)
 
 
-def make(generation: int) -> tuple[Yielding, Any, Inbox]:
+def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
     """Of a Stack of which that generation was accepted."""
-    intake: Any = SimpleNamespace(generation=generation, refusal=None)
-    intake.is_unread = lambda stack: stack.generation != intake.generation
-    inbox = Inbox()
-    services: Any = SimpleNamespace(clock=VirtualClock(), inbox=inbox)
-    return Yielding(SEEN.uid, services=services, intake=intake), intake, inbox
+    intake: Any = SimpleNamespace(generation=generation, rejection=None)
+    intake.has_unprocessed_spec = lambda stack: stack.generation != intake.generation
+    inbox = WorkQueue()
+    services: Any = SimpleNamespace(clock=VirtualClock(), queue=inbox)
+    return Supersession(SEEN.uid, services=services, intake=intake), intake, inbox
 
 
 def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
@@ -153,17 +153,17 @@ def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
     async def story() -> None:
         held, intake, inbox = make(1)
         seen = dataclasses.replace(SEEN, generation=2)
-        held.look(seen)
-        assert held.is_holding
-        await asyncio.sleep(supersession.PATIENCE + 1)
-        assert inbox.take() is not None
-        held.look(dataclasses.replace(SEEN, generation=3))
-        assert not held.is_holding
+        held.update(seen)
+        assert held.is_active
+        await asyncio.sleep(supersession.MAX_HOLD + 1)
+        assert inbox.get() is not None
+        held.update(dataclasses.replace(SEEN, generation=3))
+        assert not held.is_active
 
         intake.generation = 3
-        held.look(dataclasses.replace(SEEN, generation=3))
-        held.look(dataclasses.replace(SEEN, generation=4))
-        assert held.is_holding
+        held.update(dataclasses.replace(SEEN, generation=3))
+        held.update(dataclasses.replace(SEEN, generation=4))
+        assert held.is_active
 
     virtual_time.run(story)
 
@@ -173,9 +173,9 @@ def test_work_goes_on_beside_a_refusal() -> None:
 
     async def story() -> None:
         held, intake, _ = make(1)
-        held.look(dataclasses.replace(SEEN, generation=2))
-        intake.refusal = Refusal(reason="CannotAccept", message="no")
-        held.look(dataclasses.replace(SEEN, generation=2))
-        assert not held.is_holding
+        held.update(dataclasses.replace(SEEN, generation=2))
+        intake.rejection = DefinitionRejection(reason="CannotAccept", message="no")
+        held.update(dataclasses.replace(SEEN, generation=2))
+        assert not held.is_active
 
     virtual_time.run(story)

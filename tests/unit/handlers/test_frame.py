@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from hearth.handlers import kopf_supervisor
-from hearth.handlers.callbacks import Wakes
-from hearth.handlers.kopf_supervisor import Ears, KopfFrame, Life, Patience
+from hearth.handlers.callbacks import HandlerCallbacks
+from hearth.handlers.kopf_supervisor import KopfCallbacks, KopfSupervisor, RunKopf, SupervisorTimeouts
 
-QUICK = Patience(first_pause=0.0, longest_pause=0.0, stop=2.0)
+QUICK = SupervisorTimeouts(first_pause=0.0, longest_pause=0.0, stop=2.0)
 
 
 class World:
@@ -25,8 +25,8 @@ class World:
         self.threads: set[int] = set()
         self._count = 0
 
-    def ears(self) -> Ears:
-        return Ears(on_kinds=self.hear_kinds, on_restart=self.hear_restart)
+    def ears(self) -> KopfCallbacks:
+        return KopfCallbacks(on_kinds=self.hear_kinds, on_restart=self.hear_restart)
 
     def hear_kinds(self) -> None:
         self.threads.add(threading.get_ident())
@@ -38,7 +38,7 @@ class World:
         self.restarts.put_nowait(self._count)
 
 
-def obedient(wakes: Wakes) -> Life:
+def obedient(wakes: HandlerCallbacks) -> RunKopf:
     """Starts, speaks of kinds, and ends when told."""
 
     async def live() -> None:
@@ -52,7 +52,7 @@ def obedient(wakes: Wakes) -> Life:
     return live
 
 
-def failing(wakes: Wakes) -> Life:
+def failing(wakes: HandlerCallbacks) -> RunKopf:
     """Ends by itself with an error, as kopf does on an ERROR in its stream."""
 
     async def live() -> None:
@@ -62,7 +62,7 @@ def failing(wakes: Wakes) -> Life:
     return live
 
 
-def ending(wakes: Wakes) -> Life:
+def ending(wakes: HandlerCallbacks) -> RunKopf:
     """Ends by itself without one."""
 
     async def live() -> None:
@@ -71,7 +71,7 @@ def ending(wakes: Wakes) -> Life:
     return live
 
 
-def stubborn(wakes: Wakes) -> Life:
+def stubborn(wakes: HandlerCallbacks) -> RunKopf:
     """Does not hear that it is to end."""
 
     async def live() -> None:
@@ -86,7 +86,7 @@ def stubborn(wakes: Wakes) -> Life:
 async def test_what_kopf_hears_arrives_in_the_loop_of_whoever_started_it() -> None:
     """The engine's structures are touched by one thread alone."""
     world = World()
-    kopf = KopfFrame(obedient, world.ears(), patience=QUICK)
+    kopf = KopfSupervisor(obedient, world.ears(), patience=QUICK)
 
     kopf.start()
     await asyncio.wait_for(world.kinds.wait(), 5)
@@ -98,7 +98,7 @@ async def test_what_kopf_hears_arrives_in_the_loop_of_whoever_started_it() -> No
 async def test_it_is_up_between_its_start_and_its_end() -> None:
     """Readiness may ask for it."""
     world = World()
-    kopf = KopfFrame(obedient, world.ears(), patience=QUICK)
+    kopf = KopfSupervisor(obedient, world.ears(), patience=QUICK)
     assert not kopf.is_up
 
     kopf.start()
@@ -110,10 +110,10 @@ async def test_it_is_up_between_its_start_and_its_end() -> None:
 
 
 @pytest.mark.parametrize("live", [failing, ending], ids=["by an error", "of itself"])
-async def test_a_kopf_that_ends_unasked_is_begun_anew(live: Callable[[Wakes], Life]) -> None:
+async def test_a_kopf_that_ends_unasked_is_begun_anew(live: Callable[[HandlerCallbacks], RunKopf]) -> None:
     """Again and again; the engine's loop goes on meanwhile, and is told for its metrics."""
     world = World()
-    kopf = KopfFrame(live, world.ears(), patience=QUICK)
+    kopf = KopfSupervisor(live, world.ears(), patience=QUICK)
 
     kopf.start()
     counts = [await asyncio.wait_for(world.restarts.get(), 5) for _ in range(3)]
@@ -125,7 +125,9 @@ async def test_a_kopf_that_ends_unasked_is_begun_anew(live: Callable[[Wakes], Li
 async def test_a_pause_does_not_outlast_the_end() -> None:
     """Whoever ends the process need not wait for the next attempt."""
     world = World()
-    kopf = KopfFrame(failing, world.ears(), patience=Patience(first_pause=3600.0, longest_pause=3600.0, stop=5.0))
+    kopf = KopfSupervisor(
+        failing, world.ears(), patience=SupervisorTimeouts(first_pause=3600.0, longest_pause=3600.0, stop=5.0)
+    )
 
     kopf.start()
     await asyncio.wait_for(world.restarts.get(), 5)
@@ -137,7 +139,7 @@ async def test_a_pause_does_not_outlast_the_end() -> None:
 async def test_a_kopf_that_does_not_hear_is_left_behind() -> None:
     """Its thread is a daemon: the process ends in time whatever hangs in there."""
     world = World()
-    kopf = KopfFrame(stubborn, world.ears(), patience=Patience(stop=0.01))
+    kopf = KopfSupervisor(stubborn, world.ears(), patience=SupervisorTimeouts(stop=0.01))
 
     kopf.start()
     await asyncio.wait_for(world.kinds.wait(), 5)
@@ -148,7 +150,7 @@ async def test_a_kopf_that_does_not_hear_is_left_behind() -> None:
 
 async def test_a_frame_that_never_started_can_be_stopped() -> None:
     """The start of the process may fail before it."""
-    kopf = KopfFrame(obedient, World().ears(), patience=QUICK)
+    kopf = KopfSupervisor(obedient, World().ears(), patience=QUICK)
 
     await kopf.stop()
 
@@ -157,14 +159,14 @@ async def test_a_frame_that_never_started_can_be_stopped() -> None:
 
 def test_patience_fits_into_the_five_seconds_that_the_process_has() -> None:
     """Between the signal and the end."""
-    assert kopf_supervisor.Patience().stop < 4.5
+    assert kopf_supervisor.SupervisorTimeouts().stop < 4.5
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
     """And begin anew after a life that lasted."""
-    patience = Patience(first_pause=1.0, longest_pause=5.0, settled_after=60.0)
+    patience = SupervisorTimeouts(first_pause=1.0, longest_pause=5.0, settled_after=60.0)
 
-    assert kopf_supervisor.find_pause(None, lasted=0.0, patience=patience) == 1.0
-    assert kopf_supervisor.find_pause(1.0, lasted=2.0, patience=patience) == 2.0
-    assert kopf_supervisor.find_pause(4.0, lasted=2.0, patience=patience) == 5.0
-    assert kopf_supervisor.find_pause(5.0, lasted=61.0, patience=patience) == 1.0
+    assert kopf_supervisor.find_restart_delay(None, lasted=0.0, patience=patience) == 1.0
+    assert kopf_supervisor.find_restart_delay(1.0, lasted=2.0, patience=patience) == 2.0
+    assert kopf_supervisor.find_restart_delay(4.0, lasted=2.0, patience=patience) == 5.0
+    assert kopf_supervisor.find_restart_delay(5.0, lasted=61.0, patience=patience) == 1.0

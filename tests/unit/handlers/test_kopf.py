@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 from aiohttp import web
 
-from hearth.handlers.kopf_supervisor import Ears, KopfFrame, Patience, make_life
+from hearth.handlers.kopf_supervisor import KopfCallbacks, KopfSupervisor, SupervisorTimeouts, make_run
 from hearth.kube.auth.credentials import Credentials
 from support.real.stub_server import run_stub
 
@@ -81,10 +81,12 @@ class World:
         self.kinds = asyncio.Queue[None]()
         self.restarts = asyncio.Queue[None]()
 
-    def start(self, url: str) -> KopfFrame:
-        ears = Ears(on_kinds=lambda: self.kinds.put_nowait(None), on_restart=lambda: self.restarts.put_nowait(None))
-        patience = Patience(first_pause=0.0, longest_pause=0.0)
-        kopf = KopfFrame(lambda wakes: make_life(Source(url), wakes), ears, patience=patience)
+    def start(self, url: str) -> KopfSupervisor:
+        ears = KopfCallbacks(
+            on_kinds=lambda: self.kinds.put_nowait(None), on_restart=lambda: self.restarts.put_nowait(None)
+        )
+        patience = SupervisorTimeouts(first_pause=0.0, longest_pause=0.0)
+        kopf = KopfSupervisor(lambda wakes: make_run(Source(url), wakes), ears, patience=patience)
         kopf.start()
         return kopf
 

@@ -10,7 +10,7 @@ import kopf
 import pytest
 
 from hearth.handlers import configuration, registry
-from hearth.handlers.callbacks import Wakes
+from hearth.handlers.callbacks import HandlerCallbacks
 from hearth.kube.auth.credentials import Credentials, NoCredentials
 
 LINES_AT_MOST = 15
@@ -31,8 +31,8 @@ class Source:
 class Calls(list[str]):
     """What the handlers called, in order."""
 
-    def wakes(self) -> Wakes:
-        return Wakes(
+    def wakes(self) -> HandlerCallbacks:
+        return HandlerCallbacks(
             on_kinds=lambda: self.append("kinds"),
             on_started=lambda: self.append("started"),
             on_ended=lambda: self.append("ended"),
@@ -46,22 +46,22 @@ async def test_a_handler_wakes_and_does_nothing_else(name: str, expected: list[s
     """Whatever kopf hands in is ignored."""
     calls = Calls()
 
-    await getattr(registry.Handlers(Source(None), calls.wakes()), name)(type="ADDED", body={"spec": {}})
+    await getattr(registry.KopfHandlers(Source(None), calls.wakes()), name)(type="ADDED", body={"spec": {}})
 
     assert calls == expected
 
 
 async def test_login_reads_the_credentials_anew() -> None:
     """Each time kopf asks."""
-    handlers = registry.Handlers(Source(Credentials(server="https://server")), Calls().wakes())
+    handlers = registry.KopfHandlers(Source(Credentials(server="https://server")), Calls().wakes())
 
-    assert (await handlers.log_in()).server == "https://server"
+    assert (await handlers.authenticate()).server == "https://server"
 
 
 async def test_credentials_that_cannot_be_read_are_tried_again() -> None:
     """Kopf retries a handler that raises an ordinary error, for ever; the sentence is in its log."""
     with pytest.raises(NoCredentials):
-        await registry.Handlers(Source(None), Calls().wakes()).log_in()
+        await registry.KopfHandlers(Source(None), Calls().wakes()).authenticate()
 
 
 def test_no_handler_has_fifteen_lines() -> None:
@@ -83,7 +83,7 @@ def test_two_registries_share_nothing() -> None:
 
 def test_attempts_never_end_and_each_loop_begins_anew() -> None:
     """Kopf ends when its list of pauses does; a generator would be used up after the first loop."""
-    forever = configuration.Forever(uniform=lambda low, high: (low + high) / 2)
+    forever = configuration.EndlessBackoff(uniform=lambda low, high: (low + high) / 2)
 
     first = list(itertools.islice(forever, 1000))
 

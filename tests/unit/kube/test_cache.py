@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from hearth.kube.cache import child_index
-from hearth.kube.cache.child_cache import Caches
-from hearth.kube.watch.reflector import METADATA, Rules
+from hearth.kube.cache.child_cache import ChildCache
+from hearth.kube.watch.reflector import METADATA, WatchOptions
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -48,11 +48,13 @@ class Listener:
 class Bench:
     """Caches on a scripted connection, in virtual time."""
 
-    def __init__(self, *streams: Stream | Exception, namespace: str = "", rules: Rules = scripted_watch.RULES) -> None:
+    def __init__(
+        self, *streams: Stream | Exception, namespace: str = "", rules: WatchOptions = scripted_watch.RULES
+    ) -> None:
         self.connection = ScriptedConnection(streams=list(streams))
         self.kinds = ServedKinds()
         self.listener = Listener()
-        self.caches = Caches(self.connection, self.kinds, self.listener, namespace=namespace, rules=rules)
+        self.caches = ChildCache(self.connection, self.kinds, self.listener, namespace=namespace, rules=rules)
         self.caches.trust(signing.Trusting())
 
     async def hear(self) -> list[str]:
@@ -274,7 +276,7 @@ async def test_what_went_while_nobody_looked_wakes() -> None:
 @scripted_watch.in_virtual_time
 async def test_a_kind_that_vanished_takes_its_objects_along_and_comes_back_at_once() -> None:
     """Its definition was deleted, and made again much later."""
-    gone = [errors.Refused(code=404, status=None) for _ in range(10)]
+    gone = [errors.ApiStatusError(code=404, status=None) for _ in range(10)]
     first, again = Stream(added("a", 3), list_end(5)).end(), Stream(added("a", 30, uid="new"), list_end(31))
     bench = Bench(first, *gone, again)
     bench.caches.follow(CONFIG_MAP, [])
@@ -351,8 +353,8 @@ async def test_health_tells_of_each_watch() -> None:
     "error",
     [
         pytest.param(errors.Unreachable("away"), id="the server is away"),
-        pytest.param(errors.Refused(code=404, status=None), id="the kind is gone"),
-        pytest.param(errors.Refused(code=403, status=None), id="the right is gone"),
+        pytest.param(errors.ApiStatusError(code=404, status=None), id="the kind is gone"),
+        pytest.param(errors.ApiStatusError(code=403, status=None), id="the right is gone"),
     ],
 )
 def test_a_watch_that_goes_on_asking_is_not_silent(error: Exception) -> None:

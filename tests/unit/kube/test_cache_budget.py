@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.kube.cache.child_cache import Caches
+from hearth.kube.cache.child_cache import ChildCache
 from hearth.model import limits, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
@@ -52,7 +52,7 @@ class Bench:
         self.stream = Stream()
         self._paths = paths
         connection = ScriptedConnection(streams=[self.stream])
-        self.caches = Caches(
+        self.caches = ChildCache(
             connection, ServedKinds(), self.observer, rules=scripted_watch.RULES, observer=self.observer
         )
         self.caches.trust(signing.Trusting())
@@ -110,7 +110,7 @@ async def test_ours_among_large_annotations_and_labels_stay() -> None:
         f"{names.GROUP}/looks-like-ours": "x",
         "example.org/big": "x" * BIG,
         names.ANNOTATION_UNHEALTHY: "answers 500",
-        names.ANNOTATION_STOP: "x" * BIG,
+        names.ANNOTATION_POST_BREAKPOINT: "x" * BIG,
     }
     bench = Bench()
     await bench.show(ours("one", 1, annotations=annotations, finalizers=[f"example.org/{n}" for n in range(99)]))
@@ -118,7 +118,7 @@ async def test_ours_among_large_annotations_and_labels_stay() -> None:
     kept = child.fields["metadata"]["annotations"]
     assert child.is_identified
     assert child.omitted == (("metadata", "annotations"),)
-    assert (child.mark, set(kept) & set(annotations)) == ("answers 500", {names.ANNOTATION_UNHEALTHY})
+    assert (child.unhealthy_reason, set(kept) & set(annotations)) == ("answers 500", {names.ANNOTATION_UNHEALTHY})
     assert len(child.finalizers) == limits.FINALIZERS_KEPT
 
 

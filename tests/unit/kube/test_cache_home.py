@@ -27,7 +27,7 @@ from support.units.scripted_watch import (
 SOURCE = ObjectRef(group="", kind="ConfigMap", namespace="default", name="template")
 
 
-FORBIDDEN = errors.Refused(code=403, status=None)
+FORBIDDEN = errors.ApiStatusError(code=403, status=None)
 
 
 class Listener:
@@ -215,13 +215,13 @@ async def test_a_source_that_is_missing_is_told_of_when_it_comes() -> None:
     """Until then asking says 404, from the server as from memory."""
     stream = Stream(list_end(5))
     connection, listener = (
-        ScriptedConnection(streams=[stream], pages=[errors.Refused(code=404, status=None)]),
+        ScriptedConnection(streams=[stream], pages=[errors.ApiStatusError(code=404, status=None)]),
         Listener(),
     )
     cache = SourceCache(connection, listener, rules=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     for _ in range(2):
-        with pytest.raises(errors.Refused, match=r"404|not found"):
+        with pytest.raises(errors.ApiStatusError, match=r"404|not found"):
             await cache.get_source(SOURCE)
         await elapse(0.1)
     stream.say(added("template", 6, data={"stack.yaml": "a"}))
@@ -365,11 +365,11 @@ async def test_sources_of_a_kind_that_may_not_be_watched_are_polled() -> None:
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
     pages: list[Object | Exception] = [
         make_object(f"n{most}", 3),
-        errors.Refused(code=503, status=None),
+        errors.ApiStatusError(code=503, status=None),
         make_object(f"n{most}", 8),
-        errors.Refused(code=404, status=None),
+        errors.ApiStatusError(code=404, status=None),
         make_object(f"n{most}", 8),
-        errors.Refused(code=404, status=None),
+        errors.ApiStatusError(code=404, status=None),
     ]
     cache, listener, _, refs = await follow_many(most + 2, *[FORBIDDEN] * 12, pages=pages)
     assert listener.heard == [f"configmap/n{most}"]

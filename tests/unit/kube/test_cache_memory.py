@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from hearth.kube.cache.child_cache import Caches
+from hearth.kube.cache.child_cache import ChildCache
 from hearth.model import names, sharding
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
@@ -85,7 +85,7 @@ def measure(*, paths: list[Path], has_own_keys: bool = False) -> float:
         # Then the server is asked for the metadata alone.
         children = [{"kind": "PartialObjectMetadata", "metadata": child["metadata"]} for child in children]
     stream = Stream(*(scripted_watch.event("ADDED", child) for child in children), list_end(10_000 + CHILDREN))
-    caches = Caches(ScriptedConnection(streams=[stream]), ServedKinds(), Deaf(), rules=scripted_watch.RULES)
+    caches = ChildCache(ScriptedConnection(streams=[stream]), ServedKinds(), Deaf(), rules=scripted_watch.RULES)
     caches.trust(HASHER)
 
     async def load() -> int:

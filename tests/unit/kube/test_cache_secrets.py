@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.kube.cache.child_cache import Caches
+from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.watch.reflector import JSON, METADATA
 from hearth.model import names
 from hearth.model.child import Object, Path
@@ -69,7 +69,7 @@ def find_wanted(used: str) -> frozenset[Path]:
     template = {"resources": {"login": {"manifest": secret}, "user": {"manifest": user}}}
     definition = Definition(template=template, parameters={})
     blueprint = compiler.compile_template(definition, stack=blueprints.STACK, kinds=Served())
-    return watched_fields.find_paths(blueprint, Served(), health_rules.Rulebook())[SECRET]
+    return watched_fields.find_watched_fields(blueprint, Served(), health_rules.HealthRules())[SECRET]
 
 
 def find_texts(root: object) -> Iterator[str]:
@@ -85,7 +85,7 @@ def find_texts(root: object) -> Iterator[str]:
                 waiting.append(inner)
 
 
-async def read(caches: Caches, *, used: str, way: str) -> set[str]:
+async def read(caches: ChildCache, *, used: str, way: str) -> set[str]:
     """Every text that the caches hold once a whole Secret came in that way."""
     caches.follow(SECRET, find_wanted(used))
     await elapse(0.5)
@@ -112,7 +112,7 @@ def test_what_a_secret_holds_is_kept_only_where_it_is_used(used: str, accept: st
     async def story() -> None:
         shown = make_secret(3) if is_kept else {"metadata": make_secret(3)["metadata"]}
         connection = ScriptedConnection(streams=[Stream(event("ADDED", shown), list_end(5))])
-        caches = Caches(connection, Served(), Deaf(), rules=scripted_watch.RULES)
+        caches = ChildCache(connection, Served(), Deaf(), rules=scripted_watch.RULES)
         caches.trust(signing.Trusting())
         texts = await read(caches, used=used, way=way)
         assert [question.accept for question in connection.asked] == [accept]

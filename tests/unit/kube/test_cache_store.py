@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hearth.kube.cache.object_store import Store
+from hearth.kube.cache.object_store import ObjectStore
 from hearth.model.child import Object
 from support.units.scripted_watch import make_object
 
@@ -24,7 +24,7 @@ class Keeper:
     """An owner that counts and writes down."""
 
     def __init__(self) -> None:
-        self.store: Store[Entry] = Store(self)
+        self.store: ObjectStore[Entry] = ObjectStore(self)
         self.parsed = 0
         self.heard: list[str] = []
 
@@ -50,7 +50,7 @@ class Keeper:
 
     def list(self, version: int | None, *raws: Object) -> None:
         """Feed a full set."""
-        self.store.on_listing()
+        self.store.on_list_started()
         for raw in raws:
             self.store.on_object(raw)
         self.store.on_synced(version)
@@ -83,7 +83,7 @@ def test_a_state_that_is_not_newer_is_not_even_parsed(keeper: Keeper, version: i
 
 def test_the_answer_to_our_write_is_taken_in_and_its_event_is_not(keeper: Keeper) -> None:
     """Nobody is woken twice, nor at all."""
-    keeper.store.put(make_object("a", 31), passed=30)
+    keeper.store.record_write(make_object("a", 31), passed=30)
     keeper.store.on_object(make_object("a", 31))
     assert keeper.heard == ["a: 10 → 31 (ours)"]
 
@@ -91,7 +91,7 @@ def test_the_answer_to_our_write_is_taken_in_and_its_event_is_not(keeper: Keeper
 def test_an_answer_that_comes_after_a_newer_event_changes_nothing(keeper: Keeper) -> None:
     """Somebody else wrote between our write and its answer."""
     keeper.store.on_object(make_object("a", 32))
-    entry = keeper.store.put(make_object("a", 31), passed=32)
+    entry = keeper.store.record_write(make_object("a", 31), passed=32)
     assert (entry.resource_version, keeper.versions["a"]) == (31, 32)
 
 
@@ -99,7 +99,7 @@ def test_an_answer_that_comes_after_its_objects_deletion_does_not_bring_it_back(
     """The stream is past the answer's version and does not know the object: it is gone."""
     keeper.store.on_object(make_object("c", 31))
     keeper.store.on_deleted(make_object("c", 32))
-    keeper.store.put(make_object("c", 31), passed=32)
+    keeper.store.record_write(make_object("c", 31), passed=32)
     assert "c" not in keeper.versions
 
 
@@ -107,7 +107,7 @@ def test_a_deletion_of_ours_is_done_at_once_and_late_events_do_not_undo_it(keepe
     """Nor does a late answer."""
     keeper.store.forget("a")
     keeper.store.on_object(make_object("a", 31))
-    keeper.store.put(make_object("a", 31), passed=30)
+    keeper.store.record_write(make_object("a", 31), passed=30)
     keeper.store.on_deleted(make_object("a", 32))
     assert keeper.heard == ["a: 10 → None (ours)"]
 
@@ -148,7 +148,7 @@ def test_a_list_shows_what_went_while_nobody_looked(keeper: Keeper) -> None:
 
 def test_a_list_that_is_broken_off_takes_nothing_away(keeper: Keeper) -> None:
     """Only a complete set speaks about what it does not show."""
-    keeper.store.on_listing()
+    keeper.store.on_list_started()
     keeper.store.on_object(make_object("b", 20))
     keeper.list(40, make_object("a", 10), make_object("b", 20))
     assert keeper.versions == {"a": 10, "b": 20}
@@ -156,9 +156,9 @@ def test_a_list_that_is_broken_off_takes_nothing_away(keeper: Keeper) -> None:
 
 def test_a_list_says_nothing_about_what_we_wrote_after_it(keeper: Keeper) -> None:
     """The object is younger than the list; its event follows."""
-    keeper.store.on_listing()
-    keeper.store.put(make_object("c", 45), passed=0)
-    keeper.store.put(make_object("b", 44), passed=0)
+    keeper.store.on_list_started()
+    keeper.store.record_write(make_object("c", 45), passed=0)
+    keeper.store.record_write(make_object("b", 44), passed=0)
     keeper.store.on_object(make_object("b", 20))
     keeper.store.on_synced(40)
     assert keeper.versions == {"b": 44, "c": 45}
@@ -166,7 +166,7 @@ def test_a_list_says_nothing_about_what_we_wrote_after_it(keeper: Keeper) -> Non
 
 def test_what_is_deleted_during_a_list_is_gone_after_it(keeper: Keeper) -> None:
     """A set that comes as events is mixed with what happens meanwhile."""
-    keeper.store.on_listing()
+    keeper.store.on_list_started()
     for raw in (make_object("a", 10), make_object("b", 20)):
         keeper.store.on_object(raw)
     keeper.store.on_deleted(make_object("a", 39))
@@ -176,7 +176,7 @@ def test_what_is_deleted_during_a_list_is_gone_after_it(keeper: Keeper) -> None:
 
 def test_a_label_that_went_and_came_back_leaves_the_object_here(keeper: Keeper) -> None:
     """The DELETED of the lost label is older than what our repair was answered with."""
-    keeper.store.put(make_object("a", 32), passed=30)
+    keeper.store.record_write(make_object("a", 32), passed=30)
     keeper.store.on_deleted(make_object("a", 31))
     keeper.store.on_object(make_object("a", 32))
     assert keeper.heard == ["a: 10 → 32 (ours)"]
@@ -206,7 +206,7 @@ def test_a_restored_store_may_hold_what_we_deleted(keeper: Keeper) -> None:
 
 def test_outdated_records_are_made_again_from_the_same_version(keeper: Keeper) -> None:
     """Since more of each object is kept now; once is enough."""
-    keeper.store.outdate()
+    keeper.store.invalidate()
     keeper.list(40, make_object("a", 10), make_object("b", 20))
     keeper.list(41, make_object("a", 10), make_object("b", 20))
     assert keeper.parsed == 2

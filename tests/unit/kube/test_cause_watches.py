@@ -5,13 +5,13 @@ from __future__ import annotations
 import structlog
 
 from hearth.kube.watch import retry_trigger_watches
-from hearth.kube.watch.reflector import METADATA, Server
-from hearth.kube.watch.retry_trigger_watches import CauseWatches
+from hearth.kube.watch.reflector import METADATA, WatchContext
+from hearth.kube.watch.retry_trigger_watches import TriggerWatches
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import retry_triggers
-from hearth.plan.retry.retry_triggers import Cause, What
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from support.units import scripted_watch
 from support.units.scripted_watch import ScriptedConnection, ServedKinds, Stream, added, elapse, list_end, modified
 
@@ -19,32 +19,32 @@ KINDS = {
     Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True),
     Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False),
 }
-NAMESPACE = Cause(what=What.NAMESPACE, name="shop")
-FORBIDDEN = errors.Refused(code=403, status={"kind": "Status", "message": "no"})
+NAMESPACE = RetryTrigger(type=TriggerType.NAMESPACE, name="shop")
+FORBIDDEN = errors.ApiStatusError(code=403, status={"kind": "Status", "message": "no"})
 
 
-def taken(name: str) -> Cause:
+def taken(name: str) -> RetryTrigger:
     """That ConfigMap stands in the way."""
     ref = ObjectRef(group="", kind="ConfigMap", namespace="shop", name=name)
-    return retry_triggers.of_object(scripted_watch.CONFIG_MAP, ref)
+    return retry_triggers.object_trigger(scripted_watch.CONFIG_MAP, ref)
 
 
 class Bench:
     """Watches on a scripted connection, in virtual time."""
 
     def __init__(self, *streams: Stream | Exception) -> None:
-        self.heard: list[Cause] = []
+        self.heard: list[RetryTrigger] = []
         self.connection = ScriptedConnection(streams=list(streams))
-        self.server = Server(connection=self.connection, rules=scripted_watch.RULES)
+        self.server = WatchContext(connection=self.connection, rules=scripted_watch.RULES)
         self.kinds = ServedKinds()
         self.kinds.serve(*KINDS)
-        self.watches = CauseWatches(self.server, self.kinds, self)
+        self.watches = TriggerWatches(self.server, self.kinds, self)
 
-    def on_cause(self, cause: Cause) -> None:
+    def on_retry_trigger(self, cause: RetryTrigger) -> None:
         """As the listener."""
         self.heard.append(cause)
 
-    async def hear(self, seconds: float = 5.0) -> list[Cause]:
+    async def hear(self, seconds: float = 5.0) -> list[RetryTrigger]:
         """What was told in so many seconds."""
         await elapse(seconds)
         heard, self.heard = self.heard, []
@@ -81,15 +81,15 @@ async def test_what_nobody_waits_for_is_not_watched() -> None:
     """The stream ends; what else needs it keeps it."""
     stream = Stream(list_end(5))
     bench = Bench(stream)
-    limits = Cause(what=What.LIMITS, namespace="shop")
+    limits = RetryTrigger(type=TriggerType.LIMITS, namespace="shop")
     bench.watches.watch(NAMESPACE)
     bench.watches.watch(limits)
     await bench.hear()
     assert len(bench.connection.asked) == 1
-    bench.watches.keep({limits})
+    bench.watches.retain({limits})
     stream.say(modified("shop", 6))
     assert await bench.hear() == [limits]
-    bench.watches.keep(())
+    bench.watches.retain(())
     await bench.hear()
     assert not stream.is_open
 
@@ -102,7 +102,7 @@ async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> 
         for name in ("a", "b", "a"):
             bench.watches.watch(taken(name))
             await bench.hear()
-            bench.watches.keep(())
+            bench.watches.retain(())
     assert [each["kind"] for each in said if each["event"].startswith("may not watch")] == ["ConfigMap"]
     assert len(bench.connection.asked) == 2
     await elapse(retry_trigger_watches.ASK_AGAIN)
@@ -169,6 +169,6 @@ async def test_webhooks_that_did_not_answer_are_told_of_by_the_endpoints_of_thei
     assert asked.query["labelSelector"] == "kubernetes.io/service-name in (a,b)"
     stream.say(modified("a-1", 6))
     assert await bench.hear() == [retry_triggers.WEBHOOKS]
-    bench.watches.keep(())
+    bench.watches.retain(())
     await bench.hear()
     assert not stream.is_open

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.workload_cluster import KubeCluster
+from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.retry.retry_triggers import Cause
+from hearth.plan.retry.retry_triggers import RetryTrigger
 from support import virtual_time
 from support.server import api_errors
 from support.units import signing
@@ -41,20 +41,20 @@ class Ears:
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
 
-    def on_cause(self, cause: Cause) -> None:
+    def on_retry_trigger(self, cause: RetryTrigger) -> None:
         """What a refusal hangs on changed."""
 
     def on_kinds(self) -> None:
         """Kinds changed."""
         self.kinds += 1
 
-    def on_pass(self, *, result: str, seconds: float) -> None:
+    def on_reconcile(self, *, result: str, seconds: float) -> None:
         """A pass ended."""
 
-    def on_start(self, seconds: float) -> None:
+    def on_dequeue(self, seconds: float) -> None:
         """A write of a child began."""
 
-    def on_reaction(self, seconds: float) -> None:
+    def on_event_to_write(self, seconds: float) -> None:
         """A write is sent."""
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
@@ -78,15 +78,15 @@ def config_map(*, uid: str = "1", version: int = 10, **metadata: object) -> Obje
     return signing.sign({"apiVersion": "v1", "kind": "ConfigMap", "metadata": shown})
 
 
-def make(**script: Answer | list[Answer]) -> tuple[KubeCluster, ScriptedConnection, Ears]:
+def make(**script: Answer | list[Answer]) -> tuple[KubeWorkloadCluster, ScriptedConnection, Ears]:
     """A cluster on a server with these answers about the ConfigMap a/b, by method."""
     connection, ears = ScriptedConnection({f"{method} {ITEM}": answer for method, answer in script.items()}), Ears()
-    cluster = KubeCluster(connection, ears, observer=ears)
+    cluster = KubeWorkloadCluster(connection, ears, observer=ears)
     cluster.trust(signing.Trusting())
     return cluster, connection, ears
 
 
-async def apply(cluster: KubeCluster) -> Child:
+async def apply(cluster: KubeWorkloadCluster) -> Child:
     """Apply the ConfigMap."""
     return await cluster.apply(config_map(), kind=CONFIG_MAP, manager="hearth:a/s", force=True)
 
@@ -203,7 +203,7 @@ def test_a_refused_deletion_is_no_deletion(script: dict[str, Answer], code: int)
     async def story() -> None:
         cluster, _, _ = make(PATCH=config_map(), **script)
         child = await apply(cluster)
-        with pytest.raises(errors.Refused) as caught:
+        with pytest.raises(errors.ApiStatusError) as caught:
             await cluster.delete(child)
         assert caught.value.code == code
         assert cluster.children_of("s", "r") == (child,)
@@ -258,7 +258,7 @@ def test_a_list_that_is_refused_is_not_empty() -> None:
     async def story() -> None:
         cluster, connection, _ = make()
         connection.script[LIST] = api_errors.unavailable()
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.ApiStatusError):
             await cluster.list_children(CONFIG_MAP, "s")
 
     virtual_time.run(story)
@@ -269,7 +269,7 @@ def test_an_operator_of_one_namespace_lists_only_there() -> None:
 
     async def story() -> None:
         connection = ScriptedConnection({f"GET {COLLECTION}": page(config_map())})
-        cluster = KubeCluster(connection, Ears(), namespace="a")
+        cluster = KubeWorkloadCluster(connection, Ears(), namespace="a")
         assert len(await cluster.list_children(CONFIG_MAP, "s")) == 1
 
     virtual_time.run(story)
@@ -283,7 +283,7 @@ def test_an_access_review_is_answered(*, allowed: bool) -> None:
         cluster, connection, _ = make()
         path = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         connection.script[path] = {"status": {"allowed": allowed}}
-        assert await cluster.can("patch", kind=CONFIG_MAP, namespace="a") == allowed
+        assert await cluster.is_allowed("patch", kind=CONFIG_MAP, namespace="a") == allowed
 
     virtual_time.run(story)
 
@@ -298,7 +298,7 @@ def test_a_change_of_kinds_is_told() -> None:
         version = {"version": "v1", "resources": [{**served, "verbs": verbs}]}
         core = {"kind": "APIGroupDiscoveryList", "items": [{"metadata": {}, "versions": [version]}]}
         connection.script = {"GET /api": core, "GET /apis": {"kind": "APIGroupDiscoveryList"}}
-        cluster = KubeCluster(connection, ears)
+        cluster = KubeWorkloadCluster(connection, ears)
         await cluster.open()
         await cluster.refresh_kinds()
         assert cluster.kinds.find("v1", "ConfigMap") == CONFIG_MAP

@@ -101,7 +101,7 @@ async def test_anything_but_2xx_is_refused(
 ) -> None:
     """Code, status object and delay are kept as they came."""
     async with run_stub(says(body, code=code, headers=headers)) as stub, Connection(source_of(stub.url)) as connection:
-        with pytest.raises(errors.Refused) as caught:
+        with pytest.raises(errors.ApiStatusError) as caught:
             await connection.request("GET", "/x")
     assert (caught.value.code, caught.value.status, caught.value.retry_after) == (code, status, retry_after)
 
@@ -137,7 +137,7 @@ async def test_a_proxy_is_asked_in_the_server_s_stead() -> None:
         source = FixedSource([Credentials(server="http://elsewhere.invalid", proxy=stub.url)])
         async with Connection(source) as connection:
             assert await connection.request("PATCH", "/x", body={"kind": "Ping"}) == {"kind": "Pong"}
-            with pytest.raises(errors.Refused) as caught:
+            with pytest.raises(errors.ApiStatusError) as caught:
                 await connection.request("GET", "/x")
     assert [request.headers["Host"] for request in stub.requests] == ["elsewhere.invalid"] * 2
     assert (stub.bodies[0], caught.value.code, caught.value.retry_after) == (b'{"kind":"Ping"}', 429, 7.0)
@@ -167,7 +167,7 @@ async def test_after_one_401_the_credentials_are_read_anew_and_the_request_is_re
 async def test_a_second_401_is_refused_and_not_asked_a_third_time() -> None:
     """Credentials that do not help are no reason to go on."""
     async with run_stub(UNAUTHORIZED) as stub, Connection(source_of(stub.url, "old", "new")) as connection:
-        with pytest.raises(errors.Refused) as caught:
+        with pytest.raises(errors.ApiStatusError) as caught:
             await connection.request("GET", "/x")
     assert (caught.value.code, len(stub.requests)) == (401, 2)
 
@@ -305,7 +305,7 @@ async def test_a_stream_that_is_left_early_is_closed() -> None:
 async def test_a_stream_that_is_refused_says_so_on_entering() -> None:
     """As any request."""
     async with run_stub(says('{"kind": "Status"}', code=410)) as stub, Connection(source_of(stub.url)) as connection:
-        with pytest.raises(errors.Refused) as caught:
+        with pytest.raises(errors.ApiStatusError) as caught:
             await collect(connection, "/w")
     assert (caught.value.code, caught.value.status) == (410, {"kind": "Status"})
 

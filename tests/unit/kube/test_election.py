@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from hearth.kube.client.connection import Connection
-from hearth.kube.leader_election.leader_elector import Election, LostLease, Terms
+from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector, LeadershipLost
 from support import virtual_time
 from support.units.fake_lease_server import LeaseConnection, LeaseServer
 
@@ -20,8 +20,8 @@ class Candidate:
 
     def __init__(self, server: LeaseServer, name: str) -> None:
         self.connection = LeaseConnection(server)
-        terms = Terms(name="hearth", namespace="ops", identity=name)
-        self.election = Election(cast(Connection, self.connection), terms)
+        terms = LeaderElectionConfig(name="hearth", namespace="ops", identity=name)
+        self.election = LeaderElector(cast(Connection, self.connection), terms)
         self.won = asyncio.Event()
         self.won_at = self.lost_at = -1.0
         self.reason = ""
@@ -34,12 +34,12 @@ class Candidate:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        await self.election.win()
+        await self.election.acquire()
         self.won_at = loop.time()
         self.won.set()
         try:
-            await self.election.hold()
-        except LostLease as error:
+            await self.election.renew_forever()
+        except LeadershipLost as error:
             self.reason = str(error)
             self.lost_at = loop.time()
 
@@ -255,10 +255,10 @@ def test_a_candidate_that_may_not_look_says_so_and_goes_on_trying() -> None:
         only = Candidate(LeaseServer(), "only")
         only.connection.is_refused = True
         await asyncio.sleep(60)
-        assert only.election.trouble == "cannot look at lease/hearth in namespace ops: leases is forbidden"
+        assert only.election.error == "cannot look at lease/hearth in namespace ops: leases is forbidden"
         only.connection.is_refused = False
         await asyncio.wait_for(only.won.wait(), 3)
-        assert only.election.trouble == ""
+        assert only.election.error == ""
         await only.kill()
 
     virtual_time.run(story)

@@ -52,25 +52,27 @@ class FixedSource:
 )
 def test_a_connection_on_which_more_came_serves_no_other_request(raw: bytes) -> None:
     """What stands behind an answer never counts as that of the next request."""
-    answer = http_response.Reader().feed(f"{OK}\r\n".encode() + raw)
+    answer = http_response.HttpResponseParser().feed(f"{OK}\r\n".encode() + raw)
 
     assert answer is not None
-    assert not answer.may_go_on
+    assert not answer.keep_alive
     assert answer.body in (b"", b"{}")
 
 
 @pytest.mark.parametrize("length", ["+2", "-2", "0x2", " 2 2", "2,2", "2.0", "٢", "", "2_0"])
 def test_a_length_is_digits_and_nothing_else(length: str) -> None:
     """Whatever else Python would take for a number."""
-    with pytest.raises(http_response.Malformed):
-        http_response.Reader().feed(f"{OK}\r\nContent-Length: {length}\r\n\r\n{{}}".encode())
+    with pytest.raises(http_response.MalformedResponse):
+        http_response.HttpResponseParser().feed(f"{OK}\r\nContent-Length: {length}\r\n\r\n{{}}".encode())
 
 
 @pytest.mark.parametrize("size", ["+2", "-2", "0x2", "2 2", "2,2", "2_0", "", "zz"])
 def test_the_size_of_a_chunk_is_digits_and_nothing_else(size: str) -> None:
     """Whatever else Python would take for a number."""
-    with pytest.raises(http_response.Malformed):
-        http_response.Reader().feed(f"{OK}\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n{{}}\r\n0\r\n\r\n".encode())
+    with pytest.raises(http_response.MalformedResponse):
+        http_response.HttpResponseParser().feed(
+            f"{OK}\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n{{}}\r\n0\r\n\r\n".encode()
+        )
 
 
 async def test_a_redirect_is_refused_and_not_followed() -> None:
@@ -79,10 +81,10 @@ async def test_a_redirect_is_refused_and_not_followed() -> None:
         moved = says("moved", code=307, headers={"Location": f"{elsewhere.url}/api"})
         async with run_stub(moved) as stub, Connection(find_source(stub.url)) as connection:
             for method in ("GET", "PATCH"):
-                with pytest.raises(errors.Refused) as refused:
+                with pytest.raises(errors.ApiStatusError) as refused:
                     await connection.request(method, "/api")
                 assert refused.value.code == 307
-            with pytest.raises(errors.Refused):
+            with pytest.raises(errors.ApiStatusError):
                 async with connection.stream("/api"):
                     pass
         assert elsewhere.requests == []

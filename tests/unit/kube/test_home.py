@@ -10,11 +10,12 @@ import orjson
 import pytest
 
 from hearth.engine.ports import Revision, StackObject
-from hearth.kube.cache.revision_cache import CONTROLLER_REVISION, RevisionCache
+from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
-from hearth.kube.cache.stack_cache import STACK, StackCache
-from hearth.kube.management_cluster import KubeHome
+from hearth.kube.cache.stack_cache import StackCache
+from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import controller_revision
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
@@ -68,7 +69,7 @@ def shown(*finalizers: str, version: int = 8, **metadata: object) -> Object:
     return {"metadata": {**plain, "finalizers": list(finalizers), **metadata}, "status": {"phase": "CreateComplete"}}
 
 
-def make(**script: Answer | list[Answer]) -> tuple[KubeHome, ScriptedConnection]:
+def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, ScriptedConnection]:
     """A home on a server with these answers: about the Stack, its status, revisions and a source."""
     paths = {
         "stack": f"GET {ITEM}",
@@ -79,7 +80,7 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeHome, ScriptedConnection]
         "source": "GET /api/v1/namespaces/a/configmaps/c",
     }
     connection = ScriptedConnection({paths[name]: answer for name, answer in script.items()})
-    home = KubeHome(
+    home = KubeManagementCluster(
         connection,
         stacks=StackCache(connection, Ears()),
         revisions=RevisionCache(connection),
@@ -93,7 +94,7 @@ def test_a_finalizer_is_added_to_those_that_were_read() -> None:
 
     async def story() -> None:
         home, connection = make(patch=shown("x", names.FINALIZER))
-        await home.put_finalizer(stack("x"))
+        await home.add_finalizer(stack("x"))
         wanted = {"metadata": {"finalizers": ["x", names.FINALIZER], "resourceVersion": "7"}}
         assert connection.sent[0].body == wanted
         assert connection.sent[0].content_type == "application/merge-patch+json"
@@ -110,7 +111,7 @@ def test_a_finalizer_that_is_there_costs_nothing() -> None:
 
     async def story() -> None:
         home, connection = make()
-        await home.put_finalizer(stack(names.FINALIZER))
+        await home.add_finalizer(stack(names.FINALIZER))
         await home.remove_finalizer(stack("x"))
         assert connection.sent == []
 
@@ -122,8 +123,8 @@ def test_a_stack_that_changed_meanwhile_keeps_its_finalizers() -> None:
 
     async def story() -> None:
         home, _ = make(patch=conflict())
-        with pytest.raises(errors.Refused) as caught:
-            await home.put_finalizer(stack())
+        with pytest.raises(errors.ApiStatusError) as caught:
+            await home.add_finalizer(stack())
         assert caught.value.code == 409
 
     virtual_time.run(story)
@@ -225,7 +226,7 @@ def test_a_status_that_cannot_be_written_is_the_callers_to_try_again(
 
     async def story() -> None:
         home, connection = make(**script)
-        with pytest.raises(errors.Refused) as caught:
+        with pytest.raises(errors.ApiStatusError) as caught:
             await home.write_status(stack(), {"phase": "CreateComplete"})
         assert (caught.value.code, len(connection.sent)) == (code, count)
 
@@ -288,7 +289,7 @@ def test_any_other_refusal_of_a_revision_passes_through() -> None:
 
     async def story() -> None:
         home, _ = make(create=api_errors.unavailable())
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.ApiStatusError):
             await home.create_revision(stack(), REVISION, DEFINITION)
 
     virtual_time.run(story)

@@ -7,16 +7,16 @@ import dataclasses
 import pytest
 
 from hearth.engine.ports import StackObject
-from hearth.kube.client.api_client import Sender
+from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import event_recorder
-from hearth.kube.objects.event_recorder import EventRecorder, Occurrence
+from hearth.kube.objects.event_recorder import EventContent, EventRecorder
 from hearth.model import errors
 from support import virtual_time
 from support.server import api_errors
 from support.units.scripted_connection import ScriptedConnection, exists, missing
 
 EVENTS = "/api/v1/namespaces/a/events"
-READY = Occurrence(type_="Normal", reason="Ready", message="all 3 resources are ready")
+READY = EventContent(type_="Normal", reason="Ready", message="all 3 resources are ready")
 STACK = StackObject(
     name="shop",
     namespace="a",
@@ -34,7 +34,7 @@ NAME = event_recorder.event_name(STACK, READY)
 
 def make(connection: ScriptedConnection) -> EventRecorder:
     """A recorder at noon."""
-    return EventRecorder(Sender(connection, None), now=lambda: 1_767_268_800.0)
+    return EventRecorder(ApiClient(connection, None), now=lambda: 1_767_268_800.0)
 
 
 def test_the_first_event_is_posted() -> None:
@@ -93,7 +93,7 @@ def test_the_same_words_again_are_counted() -> None:
 
 def test_other_words_are_another_event() -> None:
     """So are the same words about another Stack of that name."""
-    failed = Occurrence(type_="Warning", reason="Failed", message="no")
+    failed = EventContent(type_="Warning", reason="Failed", message="no")
     again = dataclasses.replace(STACK, uid="v")
     assert len({NAME, event_recorder.event_name(STACK, failed), event_recorder.event_name(again, READY)}) == 3
 
@@ -175,7 +175,7 @@ def test_what_is_remembered_is_bounded() -> None:
         connection = ScriptedConnection({f"POST {EVENTS}": {}})
         recorder = make(connection)
         for number in range(event_recorder.REMEMBERED + 10):
-            await recorder.emit(STACK, Occurrence(type_="Normal", reason="Ready", message=str(number)))
+            await recorder.emit(STACK, EventContent(type_="Normal", reason="Ready", message=str(number)))
         assert len(recorder._counts) == event_recorder.REMEMBERED
 
     virtual_time.run(story)

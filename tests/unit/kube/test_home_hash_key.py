@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from hearth.kube.client.api_client import Sender
+from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import hash_key
 from hearth.model import errors
 from hearth.model.child import Object
@@ -26,7 +26,7 @@ def secret(key: bytes) -> Object:
 
 async def get_key(connection: ScriptedConnection) -> bytes:
     """The key, or the fixed one where one is made."""
-    return await hash_key.get_hash_key(Sender(connection, None), "hearth", entropy=lambda length: b"o" * length)
+    return await hash_key.get_hash_key(ApiClient(connection, None), "hearth", entropy=lambda length: b"o" * length)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_spoilt_key_is_never_replaced_unasked(stored: Object) -> None:
     """Who restores it saves all hashes; the message says what may be done."""
 
     async def story() -> None:
-        with pytest.raises(hash_key.BrokenHashKey, match=r"hearth-hash-key in namespace hearth: data\.key .* delete"):
+        with pytest.raises(hash_key.InvalidHashKey, match=r"hearth-hash-key in namespace hearth: data\.key .* delete"):
             await get_key(ScriptedConnection({GET: stored}))
 
     virtual_time.run(story)
@@ -108,7 +108,7 @@ def test_a_refusal_passes_through(script: dict[str, Answer | list[Answer]]) -> N
     """Nothing can be hashed without the key."""
 
     async def story() -> None:
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.ApiStatusError):
             await get_key(ScriptedConnection(script))
 
     virtual_time.run(story)

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from hearth.kube.client.http_response import Answer, Malformed, Reader, TooLong
+from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, MalformedResponse, TooLong
 from hearth.model import limits
 
 CHUNKS = b'4\r\n{"a"\r\n3;name=value\r\n:1}\r\n'
@@ -45,13 +45,13 @@ def head(*lines: str, code: str = "200 OK", version: str = "HTTP/1.1") -> bytes:
 )
 def test_an_answer_is_whole_with_its_last_byte(raw: bytes, code: int, body: bytes) -> None:
     """Not before, and it is the same whether it comes at once or byte by byte."""
-    reader = Reader()
+    reader = HttpResponseParser()
     pieces = [reader.feed(raw[at : at + 1]) for at in range(len(raw))]
-    at_once = Reader().feed(raw)
+    at_once = HttpResponseParser().feed(raw)
     assert pieces[:-1] == [None] * (len(raw) - 1)
     assert pieces[-1] == at_once
     assert at_once is not None
-    assert (at_once.code, at_once.body, at_once.may_go_on) == (code, body, True)
+    assert (at_once.code, at_once.body, at_once.keep_alive) == (code, body, True)
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,16 @@ def test_an_answer_is_whole_with_its_last_byte(raw: bytes, code: int, body: byte
 )
 def test_a_connection_is_of_no_more_use(raw: bytes) -> None:
     """The answer counts all the same."""
-    answer = Reader().feed(raw)
+    answer = HttpResponseParser().feed(raw)
     assert answer is not None
-    assert (answer.body, answer.may_go_on) == (b"{}", False)
+    assert (answer.body, answer.keep_alive) == (b"{}", False)
 
 
 def test_an_answer_may_end_with_its_connection() -> None:
     """Where it says nothing of its length."""
-    reader = Reader()
+    reader = HttpResponseParser()
     assert reader.feed(head("Retry-After: 7", code="503 Busy") + b"later") is None
-    assert reader.finish() == Answer(503, {"retry-after": "7"}, b"later", may_go_on=False)
+    assert reader.finish() == HttpResponse(503, {"retry-after": "7"}, b"later", keep_alive=False)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_an_answer_may_end_with_its_connection() -> None:
 )
 def test_an_answer_that_was_cut_is_none(raw: bytes) -> None:
     """Half an object must never count as one."""
-    reader = Reader()
+    reader = HttpResponseParser()
     assert reader.feed(raw) is None
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedResponse):
         reader.finish()
 
 
@@ -111,8 +111,8 @@ def test_an_answer_that_was_cut_is_none(raw: bytes) -> None:
 )
 def test_what_is_no_answer_is_refused(raw: bytes) -> None:
     """Rather than waited for."""
-    with pytest.raises(Malformed):
-        Reader().feed(raw)
+    with pytest.raises(MalformedResponse):
+        HttpResponseParser().feed(raw)
 
 
 BOMB = gzip.compress(bytes(200 * 1024 * 1024), mtime=0)
@@ -133,7 +133,7 @@ BOMB = gzip.compress(bytes(200 * 1024 * 1024), mtime=0)
 )
 def test_a_body_is_read_up_to_a_limit(pieces: list[bytes]) -> None:
     """What it takes meanwhile is bounded, too: the gzip took 436 MiB."""
-    reader = Reader()
+    reader = HttpResponseParser()
     tracemalloc.start()
     try:
         with pytest.raises(TooLong):
@@ -158,5 +158,5 @@ def test_a_body_is_read_up_to_a_limit(pieces: list[bytes]) -> None:
 )
 def test_neither_is_anything_else_read_without_end(raw: bytes) -> None:
     """Nor does a number of thousands of digits raise anything else."""
-    with pytest.raises(Malformed):
-        Reader().feed(raw)
+    with pytest.raises(MalformedResponse):
+        HttpResponseParser().feed(raw)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hearth.kube.client.connection_pool import Pool, Unheard
-from hearth.kube.client.http_response import Answer, Malformed
+from hearth.kube.client.connection_pool import ConnectionDropped, ConnectionPool
+from hearth.kube.client.http_response import HttpResponse, MalformedResponse
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 LAST = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
@@ -43,12 +43,12 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def run(*plans: list[bytes | None], path: str = "") -> AsyncIterator[tuple[Server, Pool]]:
+async def run(*plans: list[bytes | None], path: str = "") -> AsyncIterator[tuple[Server, ConnectionPool]]:
     """A server, and a pool of connections to it."""
     server = Server(list(plans))
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    pool = Pool(f"http://127.0.0.1:{port}{path}", context=None, server_name=None, agent="test/1")
+    pool = ConnectionPool(f"http://127.0.0.1:{port}{path}", context=None, server_name=None, agent="test/1")
     try:
         yield server, pool
     finally:
@@ -56,7 +56,7 @@ async def run(*plans: list[bytes | None], path: str = "") -> AsyncIterator[tuple
         listening.close()
 
 
-async def send(pool: Pool, method: str = "GET", *, seconds: float = 5.0, **headers: str) -> Answer:
+async def send(pool: ConnectionPool, method: str = "GET", *, seconds: float = 5.0, **headers: str) -> HttpResponse:
     """One request."""
     return await pool.send(method, "/x?y=z", headers=headers, body=None, seconds=seconds)
 
@@ -127,7 +127,7 @@ async def test_a_write_is_not_repeated() -> None:
     """It may have been done."""
     async with run([OK, None], [OK]) as (server, pool):
         await send(pool)
-        with pytest.raises(Unheard):
+        with pytest.raises(ConnectionDropped):
             await send(pool, "PATCH")
         assert len(server.writers) == 1
 
@@ -135,7 +135,7 @@ async def test_a_write_is_not_repeated() -> None:
 async def test_a_fresh_connection_without_an_answer_is_not_repeated() -> None:
     """Else a server that closes every connection would be asked for ever."""
     async with run([None]) as (server, pool):
-        with pytest.raises(Unheard):
+        with pytest.raises(ConnectionDropped):
             await send(pool)
         assert len(server.writers) == 1
 
@@ -148,7 +148,7 @@ async def test_half_an_answer_is_none(answer: bytes) -> None:
         await server.asked.wait()
         await until(lambda: sending.done() or pool._links != set())
         server.writers[0].close()
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedResponse):
             await sending
         assert len(server.writers) == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hearth.kube.cache.shard_filter import Others
+from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.model import names
 from hearth.model.sharding import Share
 from hearth.model.stack_tree import Node, StackTree
@@ -25,7 +25,7 @@ class Inner:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def on_listing(self) -> None:
+    def on_list_started(self) -> None:
         self.heard.append("listing")
 
     def on_object(self, raw: dict[str, Any]) -> None:
@@ -41,9 +41,9 @@ class Inner:
 def test_only_its_own_come_through() -> None:
     """The others cost a lookup."""
     inner = Inner()
-    others = Others(inner, SHARE, StackTree())
+    others = ShardFilter(inner, SHARE, StackTree())
 
-    others.on_listing()
+    others.on_list_started()
     others.on_object(stack(OWN))
     others.on_object(stack(FOREIGN, "other"))
     others.on_synced(5)
@@ -55,7 +55,7 @@ def test_only_its_own_come_through() -> None:
 
 def test_the_others_are_known_by_uid_and_name() -> None:
     """As long as they are there; a name may pass from one to the next before the end of the first is heard."""
-    others = Others(Inner(), SHARE, StackTree())
+    others = ShardFilter(Inner(), SHARE, StackTree())
 
     others.on_object(stack(FOREIGN))
     others.on_object(stack(FOREIGN))
@@ -70,11 +70,11 @@ def test_the_others_are_known_by_uid_and_name() -> None:
 
 def test_what_a_fresh_list_does_not_show_is_gone() -> None:
     """Its end was missed."""
-    others = Others(Inner(), SHARE, StackTree())
+    others = ShardFilter(Inner(), SHARE, StackTree())
     others.on_object(stack(FOREIGN))
     others.on_object(stack(NEXT, "next"))
 
-    others.on_listing()
+    others.on_list_started()
     others.on_object(stack(NEXT, "next"))
     others.on_synced(9)
 
@@ -85,7 +85,7 @@ def test_what_a_fresh_list_does_not_show_is_gone() -> None:
 def test_the_tree_of_all_stacks_knows_the_others_too() -> None:
     """With the parent that their label names, which may change, and as long as they are there."""
     tree = StackTree()
-    others = Others(Inner(), SHARE, tree)
+    others = ShardFilter(Inner(), SHARE, tree)
     labelled = {"metadata": {**stack(NEXT, "next")["metadata"], "labels": {names.LABEL_STACK_UID: FOREIGN}}}
 
     others.on_object(stack(FOREIGN))

@@ -39,7 +39,7 @@ NO_NAMES: list[Any] = ["../secrets/b", "web/scale", "web%2Fscale", ".", "..", ""
 @pytest.mark.parametrize("name", NO_NAMES)
 def test_what_is_no_segment_of_a_path_is_refused_before_anything_is_sent(name: Any) -> None:
     """The API server decodes `%2F`, so that quoting alone would lead to a subresource."""
-    with pytest.raises(errors.Refused) as refused:
+    with pytest.raises(errors.ApiStatusError) as refused:
         api_requests.object_path(CONFIG_MAP, "a", name)
     assert (refused.value.code, "is no name of an object" in str(refused.value)) == (422, True)
 
@@ -47,7 +47,7 @@ def test_what_is_no_segment_of_a_path_is_refused_before_anything_is_sent(name: A
 @pytest.mark.parametrize("namespace", [each for each in NO_NAMES if each])
 def test_neither_does_a_namespace_lead_elsewhere(namespace: Any) -> None:
     """Empty it means all of them."""
-    with pytest.raises(errors.Refused):
+    with pytest.raises(errors.ApiStatusError):
         api_requests.collection_path(CONFIG_MAP, namespace)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hearth.kube.client.connection import Connection
 from hearth.kube.leader_election import overlapping_leases
-from hearth.kube.leader_election.leader_elector import Election, Terms
+from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector
 from hearth.model.sharding import WHOLE, Share
 from support import virtual_time
 from support.units import fake_lease_server
@@ -25,16 +25,16 @@ def rival(share: Share | None, *, holder: str = "old", version: str = "7") -> di
     return {"metadata": metadata, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}}
 
 
-def stand(server: LeaseServer, name: str = "new", *, share: Share = HALF) -> tuple[LeaseConnection, Election]:
+def stand(server: LeaseServer, name: str = "new", *, share: Share = HALF) -> tuple[LeaseConnection, LeaderElector]:
     connection = LeaseConnection(server)
-    terms = Terms(name="hearth-0-of-2", namespace="ops", identity=name, share=share)
-    return connection, Election(cast(Connection, connection), terms)
+    terms = LeaderElectionConfig(name="hearth-0-of-2", namespace="ops", identity=name, share=share)
+    return connection, LeaderElector(cast(Connection, connection), terms)
 
 
-async def measure(election: Election) -> float:
+async def measure(election: LeaderElector) -> float:
     """Seconds until it won."""
     begun = asyncio.get_running_loop().time()
-    await election.win()
+    await election.acquire()
     return asyncio.get_running_loop().time() - begun
 
 
@@ -70,7 +70,7 @@ def test_who_works_on_the_same_stacks_is_waited_for(share: Share) -> None:
             server.rivals = [rival(share, version=str(8 + number))]
         assert not winning.done()
         assert server.lease is None
-        assert election.trouble == ""
+        assert election.error == ""
         server.rivals = [rival(share, holder="")]
         assert 60 < await winning < 64
 

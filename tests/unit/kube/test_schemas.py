@@ -120,8 +120,8 @@ def test_defaults_stay_whole() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(errors.Refused(code=404, status=None), id="missing"),
-        pytest.param(errors.Refused(code=503, status=None), id="its server is down"),
+        pytest.param(errors.ApiStatusError(code=404, status=None), id="missing"),
+        pytest.param(errors.ApiStatusError(code=503, status=None), id="its server is down"),
         pytest.param(errors.Unreachable("down"), id="no answer"),
         pytest.param({}, id="empty"),
         pytest.param({"components": {"schemas": {"a": None}}}, id="broken"),

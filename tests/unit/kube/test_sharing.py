@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.kube.discovery.single_flight import Shared
+from hearth.kube.discovery.single_flight import SingleFlight
 from support import virtual_time
 
 
@@ -43,7 +43,7 @@ def test_callers_at_the_same_time_share_one_run() -> None:
 
     async def story() -> None:
         runs = Runs()
-        shared = Shared(runs.run, interval=1.0)
+        shared = SingleFlight(runs.run, interval=1.0)
         await asyncio.gather(*(shared() for _ in range(100)))
         assert runs.begun == [0.0]
 
@@ -55,7 +55,7 @@ def test_runs_keep_their_distance() -> None:
 
     async def story() -> None:
         runs = Runs()
-        shared = Shared(runs.run, interval=1.0)
+        shared = SingleFlight(runs.run, interval=1.0)
         for _ in range(3):
             await shared()
         assert runs.begun == [0.0, 1.0, 2.0]
@@ -68,7 +68,7 @@ def test_who_comes_while_a_run_is_under_way_gets_the_next() -> None:
 
     async def story() -> None:
         runs = Runs(lasts=5.0)
-        shared = Shared(runs.run, interval=1.0)
+        shared = SingleFlight(runs.run, interval=1.0)
         first = asyncio.create_task(shared())
         await runs.has_begun.wait()
         await shared()
@@ -84,7 +84,7 @@ def test_an_error_reaches_every_caller_and_not_the_next() -> None:
     async def story() -> None:
         runs = Runs()
         runs.errors = [OSError("down"), None]
-        shared = Shared(runs.run, interval=1.0)
+        shared = SingleFlight(runs.run, interval=1.0)
         outcomes = await asyncio.gather(shared(), shared(), return_exceptions=True)
         assert [str(outcome) for outcome in outcomes] == ["down", "down"]
         await shared()
@@ -97,7 +97,7 @@ def test_a_caller_that_gives_up_takes_the_run_from_nobody() -> None:
 
     async def story() -> None:
         runs = Runs(lasts=1.0)
-        shared = Shared(runs.run, interval=1.0)
+        shared = SingleFlight(runs.run, interval=1.0)
         first, second = asyncio.create_task(shared()), asyncio.create_task(shared())
         await asyncio.sleep(0)
         first.cancel()

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from hearth.engine.ports import StackObject
-from hearth.kube.cache.child_cache import Caches
+from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.model.child import Child
 from hearth.model.kinds import Kind
@@ -61,7 +61,7 @@ async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
 async def find_children(lines: Sequence[bytes], *, pages: Sequence[Any] = ()) -> dict[str, Child]:
     """What a cache of ConfigMaps has after these events, or pages, by name."""
     connection = ScriptedConnection(streams=[Stream(*lines, *([] if pages else [list_end(5)]))], pages=list(pages))
-    caches = Caches(connection, ServedKinds(), Deaf(), rules=scripted_watch.RULES)
+    caches = ChildCache(connection, ServedKinds(), Deaf(), rules=scripted_watch.RULES)
     caches.server.has_watch_list = not pages
     caches.follow(CONFIG_MAP, [("data",)])
     await caches.wait_synced()

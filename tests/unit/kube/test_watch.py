@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from hearth.kube.watch.reflector import METADATA, METADATA_LIST, Server, Watch
+from hearth.kube.watch.reflector import METADATA, METADATA_LIST, Reflector, WatchContext
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from support import virtual_time
@@ -19,7 +19,7 @@ class Recorder:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def on_listing(self) -> None:
+    def on_list_started(self) -> None:
         """A full set begins."""
         self.heard.append("listing")
 
@@ -61,9 +61,9 @@ class Bench:
     def __init__(self, *streams: Stream | Exception, pages: list[Object | Exception] | None = None) -> None:
         self.connection = ScriptedConnection(streams=list(streams), pages=pages or [])
         self.counter = Counter()
-        self.server = Server(connection=self.connection, rules=scripted_watch.RULES, observer=self.counter)
+        self.server = WatchContext(connection=self.connection, rules=scripted_watch.RULES, observer=self.counter)
         self.recorder = Recorder()
-        self.watch = Watch(self.server, "/api/v1/configmaps", self.recorder, name="ConfigMap")
+        self.watch = Reflector(self.server, "/api/v1/configmaps", self.recorder, name="ConfigMap")
 
     async def run(self, seconds: float = 5.0) -> list[str]:
         """Let it run for so long; what was heard."""
@@ -91,7 +91,7 @@ async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream(
 @scripted_watch.in_virtual_time
 async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> None:
     """Its refusal is remembered for all watches of the connection."""
-    refusal = errors.Refused(code=422, status=None)
+    refusal = errors.ApiStatusError(code=422, status=None)
     first = scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more")
     pages: list[Object | Exception] = [first, scripted_watch.page(9, scripted_watch.make_object("b", 4))]
     bench = Bench(refusal, Stream(modified("a", 10)), pages=pages)
@@ -104,7 +104,7 @@ async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> 
 async def test_a_page_that_expired_begins_the_list_anew() -> None:
     """410 on continue."""
     first = scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more")
-    expired = errors.Refused(code=410, status=None)
+    expired = errors.ApiStatusError(code=410, status=None)
     bench = Bench(pages=[first, expired, scripted_watch.page(12, scripted_watch.make_object("b", 11))])
     bench.server.has_watch_list = False
     assert await bench.run() == ["listing", "a@3", "listing", "b@11", "synced@12"]
@@ -256,7 +256,7 @@ def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
     """Whatever the code, and however often."""
 
     async def test() -> None:
-        refusal = errors.Refused(code=code, status=None)
+        refusal = errors.ApiStatusError(code=code, status=None)
         streams: list[Stream | Exception] = [Stream(list_end(5)).end(), refusal, Stream(list_end(8), added("z", 9))]
         bench = Bench(*streams)
         assert (await bench.run())[-1] == "z@9"
@@ -326,7 +326,7 @@ async def test_a_restored_store_voids_all_versions() -> None:
 @scripted_watch.in_virtual_time
 async def test_a_kind_that_is_not_served_twice_in_a_row_has_no_objects() -> None:
     """Once may be a kind that was only just made."""
-    gone = errors.Refused(code=404, status=None)
+    gone = errors.ApiStatusError(code=404, status=None)
     bench = Bench(Stream(added("a", 3), list_end(5)).end(), gone, Stream(added("a", 3), list_end(6)).end(), gone, gone)
     heard = await bench.run()
     assert heard.count("synced@None") == 1
@@ -336,7 +336,7 @@ async def test_a_kind_that_is_not_served_twice_in_a_row_has_no_objects() -> None
 @scripted_watch.in_virtual_time
 async def test_pauses_grow_to_a_limit_and_no_further() -> None:
     """503 for minutes."""
-    unavailable = [errors.Refused(code=503, status=None) for _ in range(20)]
+    unavailable = [errors.ApiStatusError(code=503, status=None) for _ in range(20)]
     bench = Bench(*unavailable)
     loop = virtual_time.get_loop()
     bench.watch.start()
@@ -349,7 +349,7 @@ async def test_pauses_grow_to_a_limit_and_no_further() -> None:
 async def test_after_a_stream_that_lasted_pauses_are_short_again() -> None:
     """Failures count only in a row."""
     lasting = Stream(list_end(5))
-    bench = Bench(*[errors.Refused(code=503, status=None) for _ in range(8)], lasting, Stream(added("a", 6)))
+    bench = Bench(*[errors.ApiStatusError(code=503, status=None) for _ in range(8)], lasting, Stream(added("a", 6)))
     while bench.connection.streams[1:]:
         await bench.run(1.0)
     await bench.run(15.0)
@@ -360,7 +360,7 @@ async def test_after_a_stream_that_lasted_pauses_are_short_again() -> None:
 @scripted_watch.in_virtual_time
 async def test_a_server_that_names_a_pause_gets_it() -> None:
     """429 with Retry-After."""
-    bench = Bench(errors.Refused(code=429, status=None, retry_after=7.0), Stream(list_end(5)))
+    bench = Bench(errors.ApiStatusError(code=429, status=None, retry_after=7.0), Stream(list_end(5)))
     assert await bench.run(5.0) == ["listing"]
     assert (await bench.run(3.0))[-1] == "synced@5"
 
@@ -368,13 +368,13 @@ async def test_a_server_that_names_a_pause_gets_it() -> None:
 @scripted_watch.in_virtual_time
 async def test_a_nudge_ends_a_pause_at_once() -> None:
     """When the set of kinds changes."""
-    bench = Bench(*[errors.Refused(code=403, status=None) for _ in range(12)], Stream(list_end(5)))
+    bench = Bench(*[errors.ApiStatusError(code=403, status=None) for _ in range(12)], Stream(list_end(5)))
     bench.watch.start()
     loop = virtual_time.get_loop()
     while len(bench.connection.streams) > 1:
         await scripted_watch.elapse(1.0)
     before = loop.time()
-    bench.watch.nudge()
+    bench.watch.retry_now()
     await bench.watch.wait_synced()
     assert loop.time() == before
 
@@ -424,7 +424,7 @@ async def test_after_closing_nothing_more_is_heard() -> None:
 async def test_collection_that_may_not_be_watched_is_answered_and_told_once() -> None:
     """In the server's words, until a list comes."""
     status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}
-    refused = errors.Refused(code=403, status=status)
+    refused = errors.ApiStatusError(code=403, status=status)
     bench = Bench(refused, refused, Stream(list_end(5)))
     told: list[str] = []
     bench.watch.on_denied = lambda: told.append(bench.watch.denial)
@@ -439,6 +439,6 @@ async def test_collection_that_may_not_be_watched_is_answered_and_told_once() ->
 @scripted_watch.in_virtual_time
 async def test_server_that_is_away_has_answered_nothing() -> None:
     """Whether the kind may be watched is not known."""
-    bench = Bench(errors.Unreachable("refused"), errors.Refused(code=429, status=None))
+    bench = Bench(errors.Unreachable("refused"), errors.ApiStatusError(code=429, status=None))
     await bench.run(0.5)
     assert (bench.watch.denial, bench.watch.is_answered) == ("", False)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from hearth.kube.watch import watch_errors
-from hearth.kube.watch.watch_errors import Interruption, Reason
+from hearth.kube.watch.watch_errors import WatchEndReason, WatchFailure
 from hearth.model import errors
 
 TOO_LARGE = {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}
@@ -16,24 +16,26 @@ TOO_LARGE = {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        pytest.param(errors.Refused(code=401, status=None), Reason.UNAUTHORIZED, id="401"),
-        pytest.param(errors.Refused(code=410, status=None), Reason.EXPIRED, id="410"),
-        pytest.param(errors.Refused(code=418, status=None), Reason.REFUSED, id="any other code"),
-        pytest.param(errors.Refused(code=504, status=TOO_LARGE), Reason.BACKWARDS, id="a version from the future"),
-        pytest.param(errors.Unreachable("reset"), Reason.UNREACHABLE, id="no answer"),
-        pytest.param(TimeoutError(), Reason.STALLED, id="nothing for too long"),
-        pytest.param(KeyError("metadata"), Reason.UNEXPECTED, id="a bug, ours or theirs"),
+        pytest.param(errors.ApiStatusError(code=401, status=None), WatchEndReason.UNAUTHORIZED, id="401"),
+        pytest.param(errors.ApiStatusError(code=410, status=None), WatchEndReason.EXPIRED, id="410"),
+        pytest.param(errors.ApiStatusError(code=418, status=None), WatchEndReason.REFUSED, id="any other code"),
+        pytest.param(
+            errors.ApiStatusError(code=504, status=TOO_LARGE), WatchEndReason.BACKWARDS, id="a version from the future"
+        ),
+        pytest.param(errors.Unreachable("reset"), WatchEndReason.UNREACHABLE, id="no answer"),
+        pytest.param(TimeoutError(), WatchEndReason.STALLED, id="nothing for too long"),
+        pytest.param(KeyError("metadata"), WatchEndReason.UNEXPECTED, id="a bug, ours or theirs"),
     ],
 )
-def test_each_error_has_its_reason(error: Exception, reason: Reason) -> None:
+def test_each_error_has_its_reason(error: Exception, reason: WatchEndReason) -> None:
     """Never told by its text."""
-    assert watch_errors.judge(error).reason == reason
+    assert watch_errors.classify(error).reason == reason
 
 
 def test_a_status_tells_how_long_to_wait_where_no_header_did() -> None:
     """As lists do that are too many."""
     status = {"details": {"retryAfterSeconds": 2}}
-    assert watch_errors.judge(errors.Refused(code=429, status=status)).retry_after == 2
+    assert watch_errors.classify(errors.ApiStatusError(code=429, status=status)).retry_after == 2
 
 
 @pytest.mark.parametrize(
@@ -52,8 +54,8 @@ def test_pauses_are_drawn_from_a_range(
 ) -> None:
     """So that a thousand watches do not come back in one instant."""
     chance = random.Random(failures)
-    interruption = Interruption(reason=Reason.REFUSED, retry_after=retry_after)
-    drawn = [watch_errors.pause(interruption, failures=failures, uniform=chance.uniform) for _ in range(100)]
+    interruption = WatchFailure(reason=WatchEndReason.REFUSED, retry_after=retry_after)
+    drawn = [watch_errors.find_delay(interruption, failures=failures, uniform=chance.uniform) for _ in range(100)]
     assert shortest <= min(drawn)
     assert max(drawn) <= longest
     assert len(set(drawn)) > 1 or shortest == longest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.model import field_paths
-from hearth.model.field_paths import Item, Pattern, Place
+from hearth.model.field_paths import ElementPath, ListItem, PathPattern
 
 MANIFEST = {
     "metadata": {"annotations": {"example.com/owner": "me"}},
@@ -20,13 +20,13 @@ MANIFEST = {
     [
         ("spec.replicas", ("spec", "replicas")),
         ("metadata.annotations[example.com/owner]", ("metadata", "annotations", "example.com/owner")),
-        ('spec.containers[name="web"].image', ("spec", "containers", Item((("name", "web"),)), "image")),
-        ("spec.containers[name=web].image", ("spec", "containers", Item((("name", "web"),)), "image")),
-        ('p[port=80,protocol="UDP"]', ("p", Item((("port", "80"), ("protocol", "UDP"))))),
-        (r'p[name="a]\"b"]', ("p", Item((("name", 'a]"b'),)))),
+        ('spec.containers[name="web"].image', ("spec", "containers", ListItem((("name", "web"),)), "image")),
+        ("spec.containers[name=web].image", ("spec", "containers", ListItem((("name", "web"),)), "image")),
+        ('p[port=80,protocol="UDP"]', ("p", ListItem((("port", "80"), ("protocol", "UDP"))))),
+        (r'p[name="a]\"b"]', ("p", ListItem((("name", 'a]"b'),)))),
     ],
 )
-def test_what_messages_say_can_be_read(text: str, expected: Pattern) -> None:
+def test_what_messages_say_can_be_read(text: str, expected: PathPattern) -> None:
     """With or without quotes around the values of keys."""
     assert field_paths.parse(text) == expected
 
@@ -50,7 +50,7 @@ def test_what_is_no_path_is_none(text: str) -> None:
         ("spec.containers[name=log].ports[port=80]", ("spec", "containers", 1, "ports", 0), True),
     ],
 )
-def test_a_pattern_covers_what_lies_at_and_below_it(text: str, place: Place, expected: bool) -> None:
+def test_a_pattern_covers_what_lies_at_and_below_it(text: str, place: ElementPath, expected: bool) -> None:
     """Not what holds it."""
     pattern = field_paths.parse(text)
     assert pattern is not None
@@ -68,7 +68,7 @@ def test_a_pattern_covers_what_lies_at_and_below_it(text: str, place: Place, exp
     ],
     ids=["nothing", "a field", "in lists", "a whole list", "what held nothing else"],
 )  # fmt: skip
-def test_fields_are_left_out(places: list[Place], expected: Any) -> None:
+def test_fields_are_left_out(places: list[ElementPath], expected: Any) -> None:
     """The manifest itself stays as it is, and no map or list is left empty by it."""
     before = repr(MANIFEST)
     assert field_paths.without(MANIFEST["spec"], places) == expected

@@ -22,14 +22,14 @@ from hearth.model import redaction
 )
 def test_texts(text: str, hidden: list[str], expected: str) -> None:
     """However they are quoted."""
-    assert redaction.hide(text, hidden) == expected
+    assert redaction.redact(text, hidden) == expected
 
 
 def test_values() -> None:
     """A text that holds one is not shown at all."""
     value: Any = {"a": ["x sesame", "y"], "n": 4711, "t": True, "sesame": None}
     shown = {"a": ["(sensitive)", "y"], "n": "(sensitive)", "t": True, "…": None}
-    assert redaction.hide_within(value, {"sesame", "4711"}) == shown
+    assert redaction.redact_within(value, {"sesame", "4711"}) == shown
 
 
 def test_texts_of_a_value() -> None:

@@ -70,7 +70,7 @@ def test_which_phase_may_follow_which(before: Phase | None, after: Phase, is_leg
 @pytest.mark.parametrize("phase", Phase)
 def test_ready_is_said_of_what_is_complete_and_runs_alone(phase: Phase) -> None:
     """Whoever waits for `Ready` waits for the end of the work, and for something to use."""
-    is_ready = phases.TABLE[phase].says.ready == "True"
+    is_ready = phases.TABLE[phase].conditions.ready == "True"
 
     assert is_ready is (phase.endswith("Complete") and not phase.startswith(("Delete", "Suspend")))
 
@@ -78,7 +78,7 @@ def test_ready_is_said_of_what_is_complete_and_runs_alone(phase: Phase) -> None:
 @pytest.mark.parametrize("phase", Phase)
 def test_stalled_and_reconciling_follow_from_how_far_it_has_come(phase: Phase) -> None:
     """Only `Stalled=True` reads as failed, and only work that goes on as reconciling."""
-    says = phases.TABLE[phase].says
+    says = phases.TABLE[phase].conditions
 
     # What a check has found is no end of an action: nothing was tried.
     is_failed = phase.endswith("Failed") and phase is not Phase.CHECK_FAILED

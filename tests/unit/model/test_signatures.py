@@ -14,7 +14,7 @@ from support.units.blueprints import CONFIG_MAP, GADGET, HASHER
 
 IDENTITY = names.identity(stack_uid="stack-1", group="", kind="ConfigMap", namespace="default", name="shop-web")
 REQUIRES = "db/1,cache/2"
-ANOTHER_KEY = keyed_hash.Hasher(b"another key, long enough")
+ANOTHER_KEY = keyed_hash.KeyedHasher(b"another key, long enough")
 NINES = "9" * 5000
 
 
@@ -161,7 +161,7 @@ def test_an_object_that_was_proven_stays_a_child_when_its_signature_is_spoilt(si
 )
 def test_a_count_has_nine_digits_at_most(text: str, count: int) -> None:
     """Whatever else somebody writes there reads as the first."""
-    assert child.parse_count(text) == count
+    assert child.parse_incarnation(text) == count
 
 
 def test_the_longest_signature_is_within_its_limit() -> None:

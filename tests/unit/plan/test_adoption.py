@@ -32,9 +32,9 @@ def unsigned(uid: str, entry: dict[str, Any], name: str = "web") -> dict[str, An
     return {**metadata, "labels": {names.LABEL_STACK_UID: uid}, "managedFields": [entry]}
 
 
-def object_to(metadata: dict[str, Any], *, adopts: bool) -> adoption.Objection | None:
+def object_to(metadata: dict[str, Any], *, adopts: bool) -> adoption.AdoptionDenial | None:
     """What speaks against it where only the Stack `LIVING` exists."""
-    return adoption.object_to(
+    return adoption.find_adoption_denial(
         {"metadata": metadata},
         ref=REF,
         adopts=adopts,
@@ -95,7 +95,7 @@ def test_the_namespace_of_its_stack_is_asked_about() -> None:
         asked.append((uid, namespace))
         return True
 
-    adoption.object_to(
+    adoption.find_adoption_denial(
         {"metadata": identity("uid-2")}, ref=REF, adopts=True, may_exist=may_exist, ours=blueprints.HASHER
     )
     assert asked == [("uid-2", "prod")]

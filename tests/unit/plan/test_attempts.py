@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hearth.plan.retry import backoff
-from hearth.plan.retry.backoff import Attempt, Patience, Trouble
+from hearth.plan.retry.backoff import Attempt, BackoffPolicy, StepFailure
 
-STEADY = Patience(max_backoff=300.0, chance=lambda: 0.0)
-TROUBLE = Trouble(reason="Refused", message="no")
+STEADY = BackoffPolicy(max_backoff=300.0, jitter=lambda: 0.0)
+TROUBLE = StepFailure(reason="Refused", message="no")
 
 
-def fail(times: int, *, patience: Patience = STEADY, trouble: Trouble = TROUBLE) -> Attempt:
+def fail(times: int, *, patience: BackoffPolicy = STEADY, trouble: StepFailure = TROUBLE) -> Attempt:
     """What is remembered after that many failures at one thing, all at the time 0."""
     attempt = None
     for _ in range(times):
@@ -27,23 +27,23 @@ def fail(times: int, *, patience: Patience = STEADY, trouble: Trouble = TROUBLE)
 )
 def test_the_delay_doubles_up_to_the_cap(times: int, expected: float) -> None:
     """In seconds, without the spread."""
-    assert fail(times).next_try == expected
+    assert fail(times).retry_at == expected
 
 
 def test_chance_only_shortens_and_by_a_quarter_at_most() -> None:
     """So the cap holds for every spread."""
-    assert fail(3, patience=Patience(max_backoff=300.0, chance=lambda: 1.0)).next_try == 3.0
+    assert fail(3, patience=BackoffPolicy(max_backoff=300.0, jitter=lambda: 1.0)).retry_at == 3.0
 
 
 def test_the_servers_wish_to_wait_is_kept() -> None:
     """Retry-After counts where it is longer than the delay."""
-    assert fail(1, trouble=Trouble(reason="Unavailable", message="busy", after=30.0)).next_try == 30.0
+    assert fail(1, trouble=StepFailure(reason="Unavailable", message="busy", retry_after=30.0)).retry_at == 30.0
 
 
 def test_another_subject_starts_from_nothing() -> None:
     """A new definition is not punished for the failures of the old one."""
     after = backoff.after_failure(fail(8), TROUBLE, subject="other", now=100.0, patience=STEADY)
-    assert (after.failures, after.next_try) == (1, 101.0)
+    assert (after.failures, after.retry_at) == (1, 101.0)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,10 @@ def test_another_subject_starts_from_nothing() -> None:
     [
         (backoff.LIMIT - 1, TROUBLE, False),
         (backoff.LIMIT, TROUBLE, True),
-        (1, Trouble(reason="Invalid", message="no", is_final=True), True),
+        (1, StepFailure(reason="Invalid", message="no", is_final=True), True),
     ],
     ids=["below the limit", "at the limit", "a mistake counts as the limit at once"],
 )
-def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, trouble: Trouble, expected: bool) -> None:
+def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, trouble: StepFailure, expected: bool) -> None:
     """Trying goes on either way."""
     assert fail(times, trouble=trouble).is_exhausted is expected

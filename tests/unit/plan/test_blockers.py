@@ -6,17 +6,22 @@ import dataclasses
 
 from hearth.model.child import Child
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.stack.stack_planner import Board
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import deletion_blockers
 from support.units import blueprints
 from support.units.blueprints import World
 
 DENIED = Attempt(
-    subject="uid-1", failures=1, next_try=9.0, reason="Denied", message="cannot delete configmap/shop-a", is_final=False
+    attempt_id="uid-1",
+    failures=1,
+    retry_at=9.0,
+    reason="Denied",
+    message="cannot delete configmap/shop-a",
+    is_final=False,
 )
 
 
-def leaving(**change: object) -> tuple[World, Board, Child]:
+def leaving(**change: object) -> tuple[World, StackPlanner, Child]:
     """A Stack of one object, `a`, that is being deleted."""
     world = World()
     world.settle(blueprints.make_board(blueprints.make_blueprint({"a": []})))
@@ -31,13 +36,13 @@ def test_nothing_holds_up_what_only_takes_time() -> None:
     """Neither what is still to be deleted nor what ends by itself."""
     for change in ({}, {"finalizers": ("x/y",)}, {"deleting": True}):
         world, board, _ = leaving(**change)
-        assert deletion_blockers.find_blockage(board, world.memory, beyond="") is None
+        assert deletion_blockers.find_deletion_block(board, world.memory, beyond="") is None
 
 
 def test_finalizers_are_named_with_the_object_that_they_hold() -> None:
     """Whoever put them there can be found."""
     world, board, _ = leaving(deleting=True, finalizers=("x/y", "x/z"))
-    found = deletion_blockers.find_blockage(board, world.memory, beyond="")
+    found = deletion_blockers.find_deletion_block(board, world.memory, beyond="")
     assert found is not None
     assert (found.type, found.reason, found.message) == (
         "DeletionBlocked",
@@ -50,7 +55,7 @@ def test_a_refused_deletion_comes_first() -> None:
     """It is tried again, and needs somebody all the same."""
     world, board, child = leaving()
     world.memory.attempts[child.uid] = DENIED
-    found = deletion_blockers.find_blockage(board, world.memory, beyond="waits for probe/x")
+    found = deletion_blockers.find_deletion_block(board, world.memory, beyond="waits for probe/x")
     assert found is not None
     assert (found.reason, found.message) == ("Denied", "cannot delete configmap/shop-a")
 
@@ -67,7 +72,7 @@ def test_a_refusal_is_forgotten_once_the_object_goes() -> None:
 def test_what_only_the_server_knows_is_told_where_nothing_else_is() -> None:
     """All that is known is gone, and yet there is something."""
     board = blueprints.make_board(blueprints.make_blueprint({}))
-    found = deletion_blockers.find_blockage(board, World().memory, beyond="waits for probe/x")
+    found = deletion_blockers.find_deletion_block(board, World().memory, beyond="waits for probe/x")
     assert found is not None
     assert (found.reason, found.message) == ("NotGone", "waits for probe/x")
 

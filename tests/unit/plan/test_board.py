@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.model.child import Child, Ownership, Path
+from hearth.model.child import Child, FieldOwnership, Path
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.resource_status import State
-from hearth.plan.state.steps import Apply, Delete, touches
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.resource_status import ResourceState
+from hearth.plan.state.steps import Apply, Delete, affected_keys
 from hearth.template.blueprint import Blueprint
 from support.units import blueprints
 from support.units.blueprints import Constant, Reading, ServedKinds, World
@@ -21,12 +21,12 @@ from support.units.blueprints import Constant, Reading, ServedKinds, World
 CHAIN = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["b"]})
 
 
-def states(board: Board) -> dict[str, State]:
+def states(board: StackPlanner) -> dict[str, ResourceState]:
     """By resource."""
-    return {name: standing.state for name, standing in board.standings.items()}
+    return {name: standing.state for name, standing in board.statuses.items()}
 
 
-def settled(blueprint: Blueprint) -> tuple[World, Board]:
+def settled(blueprint: Blueprint) -> tuple[World, StackPlanner]:
     """A world in which all of it is there and ready."""
     world, board = World(), blueprints.make_board(blueprint)
     world.settle(board)
@@ -44,7 +44,7 @@ def test_a_resource_is_applied_once_what_it_requires_is_ready() -> None:
     """Only the beginning of a chain is in the first frontier."""
     world, board = World(), blueprints.make_board(CHAIN)
     assert world.refresh(board) == ["a"]
-    assert states(board) == {"a": State.PROGRESSING, "b": State.WAITING, "c": State.WAITING}
+    assert states(board) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING, "c": ResourceState.WAITING}
 
 
 def test_each_resource_costs_one_apply() -> None:
@@ -55,7 +55,7 @@ def test_each_resource_costs_one_apply() -> None:
 def test_a_complete_board_plans_nothing() -> None:
     """A pass over everything finds nothing to do."""
     world, board = settled(CHAIN)
-    assert (world.refresh(board), board.frontier, board.wakes) == ([], {}, {})
+    assert (world.refresh(board), board.ready_steps, board.requeues) == ([], {}, {})
 
 
 def test_a_board_made_anew_over_the_same_world_plans_nothing() -> None:
@@ -72,7 +72,7 @@ def test_a_deleted_child_is_made_again() -> None:
     name = only(world.of("b")).name
     world.children["b"] = []
     assert world.refresh(board, "b") == ["b"]
-    step = board.take("b")
+    step = board.take_step("b")
     assert isinstance(step, Apply)
     assert (step.ref.name, step.uid) == (name, None)
 
@@ -81,9 +81,9 @@ def test_a_field_that_was_taken_is_taken_back() -> None:
     """Lost ownership is drift, whatever the values are."""
     world, board = settled(CHAIN)
     child = only(world.of("a"))
-    world.children["a"] = [dataclasses.replace(child, ownership=Ownership(fields=b"{}"), resource_version=99)]
+    world.children["a"] = [dataclasses.replace(child, ownership=FieldOwnership(fields=b"{}"), resource_version=99)]
     assert world.refresh(board, "a") == ["a"]
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     assert step.uid == child.uid
 
@@ -91,8 +91,8 @@ def test_a_field_that_was_taken_is_taken_back() -> None:
 def test_what_our_own_answer_lacks_is_no_drift() -> None:
     """The digest of the answer is what later events are held against."""
     world, board = settled(CHAIN)
-    child = dataclasses.replace(only(world.of("a")), ownership=Ownership(fields=b"{}"), resource_version=99)
-    world.memory.whole[child.uid] = (child.hash, child.ownership)
+    child = dataclasses.replace(only(world.of("a")), ownership=FieldOwnership(fields=b"{}"), resource_version=99)
+    world.memory.ownership_baseline[child.uid] = (child.hash, child.ownership)
     world.children["a"] = [child]
     assert world.refresh(board, "a") == []
 
@@ -103,7 +103,7 @@ def test_a_child_on_its_way_out_is_waited_for() -> None:
     leaving = dataclasses.replace(only(world.of("a")), deleting=True, finalizers=("x/y",), resource_version=99)
     world.children["a"] = [leaving]
     assert world.refresh(board, "a") == []
-    assert "held by x/y" in board.standings["a"].message
+    assert "held by x/y" in board.statuses["a"].message
 
 
 def test_dependents_of_an_unready_resource_wait_again() -> None:
@@ -113,10 +113,10 @@ def test_dependents_of_an_unready_resource_wait_again() -> None:
     child = only(world.of("a"))
     world.carry_out(applied(board, child), status={"conditions": [{"type": "Ready", "status": "False"}]})
     world.refresh(board, "a")
-    assert states(board) == {"a": State.PROGRESSING, "b": State.WAITING}
+    assert states(board) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING}
 
 
-def applied(board: Board, child: Child) -> Apply:
+def applied(board: StackPlanner, child: Child) -> Apply:
     """The apply that would give `child` once more."""
     manifest = board.find_desired(child.resource)
     assert manifest is not None
@@ -152,8 +152,8 @@ def test_a_value_that_is_missing_though_its_resource_is_ready_is_named() -> None
         blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading})),
     )
     world.settle(board)
-    standing = board.standings["b"]
-    assert (standing.state, standing.reason) == (State.WAITING, "ValueMissing")
+    standing = board.statuses["b"]
+    assert (standing.state, standing.reason) == (ResourceState.WAITING, "ValueMissing")
 
 
 def test_two_resources_that_name_one_object_do_not_fight() -> None:
@@ -164,8 +164,8 @@ def test_two_resources_that_name_one_object_do_not_fight() -> None:
         blueprints.make_board(blueprints.make_blueprint({"a": [], "b": []}, manifests={"a": same, "b": same})),
     )
     world.settle(board)
-    assert states(board) == {"a": State.READY, "b": State.FAILED}
-    assert board.standings["b"].reason == "DuplicateObject"
+    assert states(board) == {"a": ResourceState.READY, "b": ResourceState.FAILED}
+    assert board.statuses["b"].reason == "DuplicateObject"
 
 
 def test_a_child_where_the_operator_does_not_look_is_refused() -> None:
@@ -174,7 +174,7 @@ def test_a_child_where_the_operator_does_not_look_is_refused() -> None:
     blueprint = blueprints.make_blueprint({"a": [], "b": []}, manifests={"b": elsewhere})
     world, board = World(), blueprints.make_board(blueprint, only_namespace="default")
     assert world.refresh(board) == ["a"]
-    assert board.standings["b"].reason == "NamespaceNotServed"
+    assert board.statuses["b"].reason == "NamespaceNotServed"
 
 
 def test_a_kind_that_is_not_served_is_waited_for_and_named() -> None:
@@ -182,8 +182,8 @@ def test_a_kind_that_is_not_served_is_waited_for_and_named() -> None:
     kinds = ServedKinds()
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}), kinds=kinds)
     world.refresh(board)
-    assert board.misses_kinds
-    assert "serves no kind ConfigMap in v1" in board.standings["a"].message
+    assert board.is_waiting_for_kinds
+    assert "serves no kind ConfigMap in v1" in board.statuses["a"].message
     kinds.served[("v1", "ConfigMap")] = blueprints.CONFIG_MAP
     assert world.refresh(board) == ["a"]
 
@@ -209,11 +209,11 @@ def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> N
     world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
     board = blueprints.make_board(blueprints.make_blueprint({"a": [], "new": []}))
     assert world.refresh(board) == ["new"]
-    step = board.take("new")
+    step = board.take_step("new")
     assert isinstance(step, Apply)
     world.carry_out(step)
     [uid] = world.refresh(board, "new")
-    assert board.take(uid) == Delete(child=only(world.of("old")))
+    assert board.take_step(uid) == Delete(child=only(world.of("old")))
 
 
 def test_what_is_being_made_holds_what_it_is_made_of() -> None:
@@ -222,7 +222,7 @@ def test_what_is_being_made_holds_what_it_is_made_of() -> None:
     gone = only(world.of("a"))
     world.children["b"] = world.children["c"] = []
     assert world.refresh(board, "b", "c") == ["b"]
-    step = board.take("b")
+    step = board.take_step("b")
     assert isinstance(step, Apply)
     world.memory.in_flight["b"] = step
     board = blueprints.make_board(blueprints.make_blueprint({}))
@@ -238,14 +238,14 @@ def test_what_is_wanted_again_counts_once_its_deletion_was_answered() -> None:
     world.children["b"] = world.children["c"] = []
     board = blueprints.make_board(blueprints.make_blueprint({}))
     assert world.refresh(board) == [kept.uid]
-    step = board.take(kept.uid)
+    step = board.take_step(kept.uid)
     assert step == Delete(child=kept)
     world.memory.in_flight[kept.uid] = step
     board = blueprints.make_board(CHAIN)
     assert world.refresh(board) == []
-    assert states(board) == {"a": State.PROGRESSING, "b": State.WAITING, "c": State.WAITING}
-    world.memory.land(kept.uid)
-    assert world.refresh(board, *touches(step)) == ["b"]
+    assert states(board) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING, "c": ResourceState.WAITING}
+    world.memory.finish(kept.uid)
+    assert world.refresh(board, *affected_keys(step)) == ["b"]
 
 
 def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
@@ -255,7 +255,7 @@ def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
     [uid] = world.refresh(board)
     world.children["a"] = []
     world.refresh(board, "a")
-    assert board.take(uid) is None
+    assert board.take_step(uid) is None
 
 
 def test_an_object_whose_resource_is_renamed_is_kept() -> None:
@@ -264,13 +264,13 @@ def test_an_object_whose_resource_is_renamed_is_kept() -> None:
     world, _ = settled(blueprints.make_blueprint({"old": []}, manifests={"old": pinned}))
     board = blueprints.make_board(blueprints.make_blueprint({"new": []}, manifests={"new": pinned}))
     world.refresh(board)
-    step = board.take("new")
+    step = board.take_step("new")
     assert isinstance(step, Apply)
     uid = only(world.of("old")).uid
     world.children["old"] = []
     relabelled = blueprints.make_child(step.manifest, uid=uid, version=99)
     world.children["new"] = [relabelled]
-    world.memory.whole[uid] = (step.hash, relabelled.ownership)
+    world.memory.ownership_baseline[uid] = (step.hash, relabelled.ownership)
     assert world.refresh(board, "new") == []
     assert board.is_complete
 
@@ -287,13 +287,13 @@ def test_a_refused_step_is_not_planned_before_its_time() -> None:
     """Its standing tells the refusal meanwhile, and when to look again."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.refresh(board)
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     world.memory.attempts["a"] = Attempt(
-        subject=f"{step.hash}/None", failures=1, next_try=5.0, reason="Denied", message="no", is_final=False
+        attempt_id=f"{step.hash}/None", failures=1, retry_at=5.0, reason="Denied", message="no", is_final=False
     )
     assert world.refresh(board, "a") == []
-    assert (board.standings["a"].state, board.wakes) == (State.RETRYING, {"a": 5.0})
+    assert (board.statuses["a"].state, board.requeues) == (ResourceState.RETRYING, {"a": 5.0})
     world.now = 5.0
     assert world.refresh(board, "a") == ["a"]
 
@@ -302,7 +302,7 @@ def test_a_step_in_flight_is_not_planned_twice() -> None:
     """Whatever else happens meanwhile."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.refresh(board)
-    step = board.take("a")
+    step = board.take_step("a")
     assert step is not None
     world.memory.in_flight["a"] = step
     assert world.refresh(board) == []
@@ -345,15 +345,15 @@ def test_event_by_event_arrives_where_a_fresh_board_does(events: list[tuple[str,
     fresh = blueprints.make_board(blueprint)
     world.refresh(fresh)
     assert states(board) == states(fresh)
-    assert board.frontier == fresh.frontier
+    assert board.ready_steps == fresh.ready_steps
     assert board.cleanup.children == fresh.cleanup.children
 
 
-def happen(world: World, board: Board, name: str, event: str) -> None:
+def happen(world: World, board: StackPlanner, name: str, event: str) -> None:
     """One thing that may happen to a resource's child."""
     children = world.of(name)
     if event == "applied":
-        step = board.frontier.get(name)
+        step = board.ready_steps.get(name)
         if isinstance(step, Apply):
             world.carry_out(step)
     elif event == "gone":
@@ -381,14 +381,14 @@ def test_an_object_too_large_to_be_kept_is_told_to_those_who_read_it(
 
     world.refresh(board, "a")
 
-    standing = board.standings["a"]
+    standing = board.statuses["a"]
     assert standing.is_ready is not is_told
     if is_told:
-        assert (standing.state, standing.reason) == (State.FAILED, "ObjectTooLarge")
+        assert (standing.state, standing.reason) == (ResourceState.FAILED, "ObjectTooLarge")
         assert standing.message.startswith(
             "configmap/shop-a: data.big, which this Stack reads, is too large: at most 64 KiB"
         )
-        assert states(board)["b"] is State.WAITING
+        assert states(board)["b"] is ResourceState.WAITING
 
 
 def test_a_child_that_cannot_be_read_fails_its_resource_and_no_other() -> None:
@@ -397,8 +397,8 @@ def test_a_child_that_cannot_be_read_fails_its_resource_and_no_other() -> None:
     whole = only(world.of("b"))
     world.children["b"] = [dataclasses.replace(whole, defect="spec.x is nested too deeply", ownership=None)]
     assert world.refresh(board, "b") == []
-    assert states(board) == {"a": State.READY, "b": State.FAILED, "c": State.WAITING}
-    standing = board.standings["b"]
+    assert states(board) == {"a": ResourceState.READY, "b": ResourceState.FAILED, "c": ResourceState.WAITING}
+    standing = board.statuses["b"]
     assert (standing.reason, "spec.x is nested too deeply" in standing.message) == ("ObjectUnreadable", True)
     world.children["b"] = [whole]
     world.refresh(board, "b")

@@ -6,9 +6,9 @@ import pytest
 
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import api_errors, backoff, retry_triggers
-from hearth.plan.retry.backoff import Attempt, Patience, Trouble
-from hearth.plan.retry.retry_triggers import Cause, What
-from hearth.plan.state.memory import Memory
+from hearth.plan.retry.backoff import Attempt, BackoffPolicy, StepFailure
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply
 
 WEB = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
@@ -16,9 +16,11 @@ ROLE = Kind(group=retry_triggers.RBAC, version="v1", name="Role", plural="roles"
 CLUSTER_ROLE = Kind(
     group=retry_triggers.RBAC, version="v1", name="ClusterRole", plural="clusterroles", namespaced=False
 )
-LIMITS, RIGHTS = (Cause(what=what, namespace="shop") for what in (What.LIMITS, What.RIGHTS))
-ASKED, DENIED, LATER = (each(message="") for each in (api_errors.AskAccess, api_errors.Denied, api_errors.TryLater))
-STEADY = Patience(chance=lambda: 0.0)
+LIMITS, RIGHTS = (RetryTrigger(type=what, namespace="shop") for what in (TriggerType.LIMITS, TriggerType.RIGHTS))
+ASKED, DENIED, LATER = (
+    each(message="") for each in (api_errors.NeedsAccessReview, api_errors.Denied, api_errors.Unavailable)
+)
+STEADY = BackoffPolicy(jitter=lambda: 0.0)
 
 
 def ref_of(kind: Kind) -> ObjectRef:
@@ -39,7 +41,7 @@ def ref_of(kind: Kind) -> ObjectRef:
             LATER,
             403,
             CLUSTER_ROLE,
-            {Cause(what=What.RIGHTS), retry_triggers.KINDS},
+            {RetryTrigger(type=TriggerType.RIGHTS), retry_triggers.KINDS},
             id="no namespace, no quota",
         ),
         pytest.param(DENIED, DENIED, 400, WEB, {retry_triggers.ADMISSION}, id="a webhook or a policy"),
@@ -47,11 +49,11 @@ def ref_of(kind: Kind) -> ObjectRef:
         pytest.param(LATER, LATER, 503, WEB, {retry_triggers.SERVER}, id="a server that is away"),
         pytest.param(LATER, LATER, 429, WEB, set(), id="a server that is busy says when"),
         pytest.param(
-            api_errors.NamespaceMissing(message=""),
-            api_errors.NamespaceMissing(message=""),
+            api_errors.NamespaceNotFound(message=""),
+            api_errors.NamespaceNotFound(message=""),
             404,
             WEB,
-            {Cause(what=What.NAMESPACE, name="shop")},
+            {RetryTrigger(type=TriggerType.NAMESPACE, name="shop")},
             id="no namespace",
         ),
         pytest.param(
@@ -59,27 +61,27 @@ def ref_of(kind: Kind) -> ObjectRef:
             DENIED,
             422,
             WEB,
-            {retry_triggers.ADMISSION, retry_triggers.of_object(WEB, ref_of(WEB))},
+            {retry_triggers.ADMISSION, retry_triggers.object_trigger(WEB, ref_of(WEB))},
             id="what others made of the object",
         ),
     ],
 )
 def test_a_refusal_names_what_it_hangs_on(
-    first: api_errors.Reaction, last: api_errors.Reaction, code: int, kind: Kind, expected: set[Cause]
+    first: api_errors.ErrorClass, last: api_errors.ErrorClass, code: int, kind: Kind, expected: set[RetryTrigger]
 ) -> None:
     """As far as its code and causes tell."""
-    assert set(retry_triggers.find(first, last, code=code, kind=kind, ref=ref_of(kind))) == expected
+    assert set(retry_triggers.find_triggers(first, last, code=code, kind=kind, ref=ref_of(kind))) == expected
 
 
 def test_nothing_is_watched_in_all_namespaces_but_what_lies_in_none() -> None:
     """A watch over every Role of a large cluster is not worth one refusal."""
-    for what in What:
-        cause = Cause(what=what, namespace="shop", name="web", kind=WEB)
+    for what in TriggerType:
+        cause = RetryTrigger(type=what, namespace="shop", name="web", kind=WEB)
         for source in retry_triggers.find_sources(cause):
             assert source.namespace or source.kind.startswith(("Cluster", "Validating", "Mutating")) or source.name
 
 
-def refuse(memory: Memory, times: int, *, trouble: Trouble, now: float = 0.0) -> Attempt:
+def refuse(memory: InMemoryState, times: int, *, trouble: StepFailure, now: float = 0.0) -> Attempt:
     """Let one resource be refused so often."""
     for _ in range(times):
         memory.attempts["web"] = backoff.after_failure(
@@ -88,47 +90,47 @@ def refuse(memory: Memory, times: int, *, trouble: Trouble, now: float = 0.0) ->
     return memory.attempts["web"]
 
 
-FULL = Trouble(reason="Unavailable", message="full", causes=(LIMITS,))
+FULL = StepFailure(reason="Unavailable", message="full", causes=(LIMITS,))
 
 
 def test_news_makes_an_attempt_due_at_once_and_leaves_its_count() -> None:
     """The next failure waits longer still."""
-    memory = Memory()
-    assert refuse(memory, 8, trouble=FULL).next_try == 128.0
-    assert memory.hear(LIMITS, now=60.0) == ["web"]
-    assert (memory.attempts["web"].next_try, memory.attempts["web"].failures) == (60.0, 8)
-    assert refuse(memory, 1, trouble=FULL, now=60.0).next_try == 60.0 + 256.0
+    memory = InMemoryState()
+    assert refuse(memory, 8, trouble=FULL).retry_at == 128.0
+    assert memory.on_trigger(LIMITS, now=60.0) == ["web"]
+    assert (memory.attempts["web"].retry_at, memory.attempts["web"].failures) == (60.0, 8)
+    assert refuse(memory, 1, trouble=FULL, now=60.0).retry_at == 60.0 + 256.0
 
 
 def test_news_of_something_else_changes_nothing() -> None:
     """Nor does it mark anybody."""
-    memory = Memory()
+    memory = InMemoryState()
     before = refuse(memory, 8, trouble=FULL)
-    assert memory.hear(RIGHTS, now=60.0) == []
+    assert memory.on_trigger(RIGHTS, now=60.0) == []
     assert memory.attempts["web"] == before
 
 
 def test_news_in_a_row_have_it_tried_less_often_the_longer_it_failed() -> None:
     """A sixteenth of its delay apart: eight seconds where it would wait for two minutes."""
-    memory = Memory()
+    memory = InMemoryState()
     refuse(memory, 8, trouble=FULL)
-    memory.hear(LIMITS, now=1.0)
-    assert memory.attempts["web"].next_try == 8.0
-    assert memory.hear(LIMITS, now=2.0) == []
+    memory.on_trigger(LIMITS, now=1.0)
+    assert memory.attempts["web"].retry_at == 8.0
+    assert memory.on_trigger(LIMITS, now=2.0) == []
 
 
 def test_a_server_that_asked_for_patience_is_given_it() -> None:
     """Whatever changes meanwhile."""
-    memory = Memory()
-    refuse(memory, 8, trouble=Trouble(reason="Unavailable", message="", after=30.0, causes=(LIMITS,)))
-    memory.hear(LIMITS, now=10.0)
-    assert memory.attempts["web"].next_try == 30.0
+    memory = InMemoryState()
+    refuse(memory, 8, trouble=StepFailure(reason="Unavailable", message="", retry_after=30.0, causes=(LIMITS,)))
+    memory.on_trigger(LIMITS, now=10.0)
+    assert memory.attempts["web"].retry_at == 30.0
 
 
 def test_news_while_a_step_is_on_its_way_are_kept_for_it() -> None:
     """They may have come too late for it."""
-    memory = Memory()
+    memory = InMemoryState()
     memory.in_flight["web"] = Apply(resource="web", kind=WEB, ref=ref_of(WEB), manifest={}, hash="1", uid=None)
-    memory.hear(LIMITS, now=1.0)
-    assert (memory.land("web"), memory.in_flight) == ({LIMITS}, {})
-    assert memory.land("web") == set()
+    memory.on_trigger(LIMITS, now=1.0)
+    assert (memory.finish("web"), memory.in_flight) == ({LIMITS}, {})
+    assert memory.finish("web") == set()

@@ -9,23 +9,23 @@ import pytest
 from hearth.model import names, phases
 from hearth.model.child import Object
 from hearth.model.phases import Phase
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.memory import Memory
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply
 from hearth.plan.status import check_result, conditions, problems, status_builder
-from hearth.plan.status.check_result import Outcome
-from hearth.plan.status.ready_condition import Refusal, Subject
-from hearth.plan.target.target import Motive, Wish
+from hearth.plan.status.check_result import CheckResult
+from hearth.plan.status.ready_condition import DefinitionRejection, StatusInput
+from hearth.plan.target.target import Target, TargetCause
 from support.units import blueprints
 from support.units.blueprints import World
 
-REACHED = Wish(revision=1, motive=Motive.SPEC, since=0.0, is_first=True, is_completed=True)
-CLEAN = Outcome(at=1_000.0, objects=2, found=0, stands=True)
+REACHED = Target(revision=1, cause=TargetCause.SPEC, since=0.0, is_first=True, is_completed=True)
+CLEAN = CheckResult(at=1_000.0, objects=2, problem_count=0, is_current=True)
 ENTRY = {"resource": "a", "kind": "ConfigMap", "name": "shop-a", "reason": "Missing", "message": "is not there"}
-FOUND = Outcome(at=1_000.0, objects=2, found=1, problems=(ENTRY,), stands=True)
+FOUND = CheckResult(at=1_000.0, objects=2, problem_count=1, problems=(ENTRY,), is_current=True)
 
 
-def make(*resources: str, settled: bool = True) -> tuple[World, Board]:
+def make(*resources: str, settled: bool = True) -> tuple[World, StackPlanner]:
     """A world and its board, everything ready unless it is not settled."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({name: [] for name in resources}))
     if settled:
@@ -35,15 +35,15 @@ def make(*resources: str, settled: bool = True) -> tuple[World, Board]:
     return world, board
 
 
-def conclude(board: Board) -> Outcome:
+def conclude(board: StackPlanner) -> CheckResult:
     """The outcome at a fixed time."""
     return check_result.conclude(board, objects=2, now=1_000.7, is_reached=True)
 
 
-def build(board: Board, **subject: object) -> Object:
+def build(board: StackPlanner, **subject: object) -> Object:
     """The status, at a fixed time."""
-    described = dataclasses.replace(Subject(generation=1, wish=REACHED), **subject)  # type: ignore[arg-type]
-    return status_builder.build(described, board, memory=Memory(), before={}, now=1_000.0, monotonic=0.0)
+    described = dataclasses.replace(StatusInput(generation=1, target=REACHED), **subject)  # type: ignore[arg-type]
+    return status_builder.build_status(described, board, memory=InMemoryState(), before={}, now=1_000.0, monotonic=0.0)
 
 
 def test_where_all_is_ready_nothing_is_found() -> None:
@@ -60,7 +60,7 @@ def test_where_all_is_ready_nothing_is_found() -> None:
 def test_what_is_not_there_is_found() -> None:
     """It is called missing, not what is about to be done about it."""
     _, board = make("a", settled=False)
-    assert isinstance(board.frontier["a"], Apply)
+    assert isinstance(board.ready_steps["a"], Apply)
     outcome = conclude(board)
     assert [(entry["resource"], entry["reason"], entry["message"]) for entry in outcome.problems] == [
         ("a", "Missing", "is not there")
@@ -85,58 +85,64 @@ def test_the_list_is_bounded_and_the_count_is_not() -> None:
     """No list in a status grows with the stack, and a message names the first few."""
     _, board = make(*(f"r{number}" for number in range(50)), settled=False)
     outcome = conclude(board)
-    assert (outcome.found, len(outcome.problems)) == (50, problems.AT_MOST)
-    assert check_result.tell(outcome).count("is not there") == 5
-    assert check_result.tell(outcome).endswith("; and 45 more")
+    assert (outcome.problem_count, len(outcome.problems)) == (50, problems.AT_MOST)
+    assert check_result.describe(outcome).count("is not there") == 5
+    assert check_result.describe(outcome).endswith("; and 45 more")
 
 
 def test_an_outcome_is_read_as_it_was_written() -> None:
     """So that a restart changes nothing of what is said."""
     for outcome in (CLEAN, FOUND):
-        status = {"phase": "CheckFailed", **check_result.write(outcome)}
-        assert check_result.read(status) == outcome
-        assert check_result.read({**status, "phase": "UpdateComplete"}) == dataclasses.replace(outcome, stands=False)
+        status = {"phase": "CheckFailed", **check_result.encode(outcome)}
+        assert check_result.decode(status) == outcome
+        assert check_result.decode({**status, "phase": "UpdateComplete"}) == dataclasses.replace(
+            outcome, is_current=False
+        )
 
 
 @pytest.mark.parametrize("said", [None, {}, {"objects": 1}, {"checkedAt": "never", "objects": 1, "found": 0}])
 def test_what_makes_no_sense_tells_nothing(said: object) -> None:
     """Somebody has written into the status."""
-    assert check_result.read({"phase": "CheckComplete", "check": said}) is None
+    assert check_result.decode({"phase": "CheckComplete", "check": said}) is None
 
 
 def test_what_was_found_stands_until_nothing_of_the_kind_is_left() -> None:
     """And a clean bill until anything is not as wanted."""
     world, board = make("a", settled=False)
-    assert check_result.still_stands(FOUND, board, is_complete=False)
-    assert not check_result.still_stands(CLEAN, board, is_complete=False)
+    assert check_result.is_still_current(FOUND, board, is_complete=False)
+    assert not check_result.is_still_current(CLEAN, board, is_complete=False)
     world.settle(board)
-    assert not check_result.still_stands(FOUND, board, is_complete=True)
-    assert check_result.still_stands(CLEAN, board, is_complete=True)
+    assert not check_result.is_still_current(FOUND, board, is_complete=True)
+    assert check_result.is_still_current(CLEAN, board, is_complete=True)
 
 
 def test_an_outcome_is_told_by_its_numbers() -> None:
     """The words of a status may hide something."""
     hidden = {**ENTRY, "message": "(sensitive)"}
-    status = check_result.write(dataclasses.replace(FOUND, problems=(hidden,)))
-    assert check_result.is_told(FOUND, status)
-    assert not check_result.is_told(CLEAN, status)
-    assert not check_result.is_told(FOUND, {})
+    status = check_result.encode(dataclasses.replace(FOUND, problems=(hidden,)))
+    assert check_result.is_reported(FOUND, status)
+    assert not check_result.is_reported(CLEAN, status)
+    assert not check_result.is_reported(FOUND, {})
 
 
 def test_no_word_of_a_check_covers_what_was_not_reached() -> None:
     """Whatever nobody has looked at since."""
     wishes = [dataclasses.replace(REACHED, is_completed=False), None]
-    subjects = [Subject(generation=1, wish=wish, check=CLEAN) for wish in wishes]
-    subjects += [Subject(generation=1, wish=REACHED, check=CLEAN, is_deleting=True)]
-    subjects += [Subject(generation=1, wish=REACHED, check=CLEAN, is_recorded=False)]
-    subjects += [Subject(generation=1, wish=REACHED, check=CLEAN, refusal=Refusal(reason="SourceMissing", message=""))]
+    subjects = [StatusInput(generation=1, target=wish, check=CLEAN) for wish in wishes]
+    subjects += [StatusInput(generation=1, target=REACHED, check=CLEAN, is_deleting=True)]
+    subjects += [StatusInput(generation=1, target=REACHED, check=CLEAN, is_recorded=False)]
+    subjects += [
+        StatusInput(
+            generation=1, target=REACHED, check=CLEAN, rejection=DefinitionRejection(reason="SourceMissing", message="")
+        )
+    ]
     assert [subject.checked for subject in subjects] == [None] * 5
 
 
 def test_what_does_not_stand_is_told_beside_the_phase_of_the_action() -> None:
     """The list stays in the status all the same."""
     _, board = make("a")
-    status = build(board, check=dataclasses.replace(FOUND, stands=False))
+    status = build(board, check=dataclasses.replace(FOUND, is_current=False))
     assert (status["phase"], status["check"]["found"]) == ("CreateComplete", 1)
 
 
@@ -151,8 +157,8 @@ def test_a_check_is_no_failure_of_the_revision() -> None:
 def test_a_clean_bill_is_no_success_of_what_was_given_up() -> None:
     """After an automatic rollback whoever waits must not take it for one."""
     _, board = make("a")
-    wish = dataclasses.replace(REACHED, motive=Motive.AUTOMATIC, failure="it broke")
-    status = build(board, wish=wish, check=CLEAN)
+    wish = dataclasses.replace(REACHED, cause=TargetCause.AUTOMATIC, failure="it broke")
+    status = build(board, target=wish, check=CLEAN)
     ready, stalled = conditions.find(status, "Ready"), conditions.find(status, "Stalled")
     assert (status["phase"], ready["status"], ready["reason"], stalled["status"]) == (
         "CheckComplete", "False", "RolledBack", "True"
@@ -162,15 +168,15 @@ def test_a_clean_bill_is_no_success_of_what_was_given_up() -> None:
 def test_a_refused_definition_is_said_before_anything() -> None:
     """Its phase is no check's."""
     _, board = make("a")
-    refusal = Refusal(reason="InvalidTemplate", message="a mistake")
-    status = build(board, refusal=refusal, check=dataclasses.replace(CLEAN, stands=False))
+    refusal = DefinitionRejection(reason="InvalidTemplate", message="a mistake")
+    status = build(board, rejection=refusal, check=dataclasses.replace(CLEAN, is_current=False))
     assert (status["phase"], conditions.find(status, "Ready")["reason"]) == ("UpdateFailed", "InvalidTemplate")
 
 
 def test_a_check_that_cannot_be_done_says_why() -> None:
     """And the phase stays what it is."""
     _, board = make("a")
-    status = build(board, unchecked="the check '1' cannot list ConfigMap objects: no")
+    status = build(board, check_error="the check '1' cannot list ConfigMap objects: no")
     assert status["phase"] == "CreateComplete"
     assert conditions.find(status, "Checking")["message"] == "the check '1' cannot list ConfigMap objects: no"
 
@@ -179,27 +185,27 @@ def test_a_check_that_cannot_be_done_says_why() -> None:
     ("before", "after", "event"),
     [
         pytest.param(
-            {}, {"handled": {"check": "1"}, **check_result.write(CLEAN)}, ("Normal", "CheckComplete"), id="clean"
+            {}, {"handled": {"check": "1"}, **check_result.encode(CLEAN)}, ("Normal", "CheckComplete"), id="clean"
         ),
         pytest.param(
-            {}, {"handled": {"check": "1"}, **check_result.write(FOUND)}, ("Warning", "CheckFailed"), id="found"
+            {}, {"handled": {"check": "1"}, **check_result.encode(FOUND)}, ("Warning", "CheckFailed"), id="found"
         ),
         pytest.param(
-            {"handled": {"check": "1"}}, {"handled": {"check": "1"}, **check_result.write(CLEAN)}, None, id="told"
+            {"handled": {"check": "1"}}, {"handled": {"check": "1"}, **check_result.encode(CLEAN)}, None, id="told"
         ),
         pytest.param({}, {"handled": {"retry": "1"}}, None, id="no check"),
     ],
 )
 def test_each_check_is_announced_once(before: Object, after: Object, event: tuple[str, str] | None) -> None:
     """By its token."""
-    said = check_result.announce(before, after)
+    said = check_result.make_event(before, after)
     assert (said[:2] if said else None) == event
 
 
 def test_an_announcement_names_the_action_that_goes_on() -> None:
     """Where the phase does not tell of the check."""
-    after = {"phase": "UpdateInProgress", "handled": {"check": "1"}, **check_result.write(FOUND)}
-    said = check_result.announce({}, after)
+    after = {"phase": "UpdateInProgress", "handled": {"check": "1"}, **check_result.encode(FOUND)}
+    said = check_result.make_event({}, after)
     assert said is not None
     assert said[2] == (
         "the check '1' looked at 2 objects and found 1 problem: a (configmap/shop-a): is not there; meanwhile the Stack is "

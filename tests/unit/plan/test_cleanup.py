@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Child
-from hearth.plan.stack.cleanup import Cleanup, place
+from hearth.plan.stack.cleanup import ObsoleteChildren, incarnation_key
 from support.units import blueprints, signing
 
 
@@ -31,11 +31,11 @@ def child(resource: str, *requires: str, incarnation: int = 1) -> Child:
 
 def test_a_child_that_another_obsolete_one_requires_stays_until_that_is_gone() -> None:
     """The chain a ← b ← c leaves from its end."""
-    cleanup = Cleanup()
+    cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a"), child("b", "a/1"), child("c", "b/1")])
     order = []
     while cleanup.children:
-        order.append(sorted(cleanup.free))
+        order.append(sorted(cleanup.deletable))
         for uid in order[-1]:
             cleanup.replace([cleanup.children[uid]], [])
     assert order == [["c-1"], ["b-1"], ["a-1"]]
@@ -43,35 +43,35 @@ def test_a_child_that_another_obsolete_one_requires_stays_until_that_is_gone() -
 
 def test_what_is_not_obsolete_holds_nothing() -> None:
     """A requirement that is not obsolete itself plays no part."""
-    cleanup = Cleanup()
+    cleanup = ObsoleteChildren()
     cleanup.replace([], [child("web", "config/1")])
-    assert cleanup.free == {"web-1"}
+    assert cleanup.deletable == {"web-1"}
 
 
 def test_incarnations_are_told_apart() -> None:
     """A dependency that was turned round between two incarnations is no circle."""
-    cleanup = Cleanup()
+    cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a"), child("b", "a/1"), child("b", incarnation=2), child("a", "b/2", incarnation=2)])
-    assert cleanup.free == {"b-1", "a-2"}
+    assert cleanup.deletable == {"b-1", "a-2"}
 
 
 def test_a_circle_does_not_hold_itself_for_ever() -> None:
     """Records that require each other all may go once nothing else is left."""
-    cleanup = Cleanup()
+    cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a", "b/1"), child("b", "a/1")])
-    assert [cleanup.may_go(uid) for uid in ("a-1", "b-1")] == [True, True]
+    assert [cleanup.may_delete(uid) for uid in ("a-1", "b-1")] == [True, True]
 
 
 def test_a_circle_waits_for_what_is_free() -> None:
     """While something can go in order, nothing goes out of order."""
-    cleanup = Cleanup()
+    cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a", "b/1"), child("b", "a/1"), child("c", "a/1")])
-    assert {uid for uid in cleanup.children if cleanup.may_go(uid)} == {"c-1"}
+    assert {uid for uid in cleanup.children if cleanup.may_delete(uid)} == {"c-1"}
 
 
 def test_whoever_became_free_is_told() -> None:
     """The deletions that became possible are found without looking at all of them."""
-    cleanup = Cleanup()
+    cleanup = ObsoleteChildren()
     first, second = child("a"), child("b", "a/1")
     cleanup.replace([], [first, second])
     cleanup.changed.clear()
@@ -81,10 +81,10 @@ def test_whoever_became_free_is_told() -> None:
 
 def test_a_changed_record_counts_from_then_on() -> None:
     """A child that requires something else now holds that, and no longer what it held."""
-    cleanup = Cleanup()
+    cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a"), child("b"), old := child("c", "a/1")])
     cleanup.replace([old], [dataclasses.replace(old, requires=("b/1",))])
-    assert cleanup.free == {"a-1", "c-1"}
+    assert cleanup.deletable == {"a-1", "c-1"}
 
 
 CHILDREN = st.lists(
@@ -101,14 +101,14 @@ def test_going_step_by_step_arrives_where_a_fresh_start_does(
     """Nothing that was once obsolete leaves a trace."""
     olds = [child(name, *requires) for name, requires in first]
     news = [child(name, *requires) for name, requires in second]
-    stepwise, fresh = Cleanup(), Cleanup()
+    stepwise, fresh = ObsoleteChildren(), ObsoleteChildren()
     stepwise.replace([], olds)
     stepwise.replace(olds, news)
     fresh.replace([], news)
-    assert (stepwise.free, stepwise.children) == (fresh.free, fresh.children)
+    assert (stepwise.deletable, stepwise.children) == (fresh.deletable, fresh.children)
 
 
 @pytest.mark.parametrize(("incarnation", "expected"), [(1, "web/1"), (7, "web/7")], ids=["first", "later"])
 def test_a_place_is_the_resource_and_its_incarnation(incarnation: int, expected: str) -> None:
     """As the annotation of whoever requires it says."""
-    assert place(child("web", incarnation=incarnation)) == expected
+    assert incarnation_key(child("web", incarnation=incarnation)) == expected

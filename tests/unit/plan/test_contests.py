@@ -5,26 +5,26 @@ from __future__ import annotations
 import pytest
 
 from hearth.plan.retry import drift_conflict
-from hearth.plan.retry.backoff import Patience
-from hearth.plan.retry.drift_conflict import Contest
+from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.plan.retry.drift_conflict import DriftConflict
 
 HOUR = 3600.0
 
 
 def count_answers(seconds: float, *, chance: float, pause: float = 0.1) -> list[float]:
     """When somebody is answered who takes the field again `pause` seconds after each answer."""
-    patience = Patience(chance=lambda: chance)
+    patience = BackoffPolicy(jitter=lambda: chance)
     now, answered = 0.0, list[float]()
-    contest: Contest | None = None
+    contest: DriftConflict | None = None
     while now < seconds:
-        if contest is not None and contest.forgotten_at <= now:
+        if contest is not None and contest.expires_at <= now:
             contest = None
-        if contest is None or contest.next_answer <= now:
+        if contest is None or contest.next_repair <= now:
             answered.append(now)
-            contest = drift_conflict.after_answer(contest, "spec.value", now=now, patience=patience)
+            contest = drift_conflict.after_repair(contest, "spec.value", now=now, patience=patience)
             now += pause
         else:
-            now = contest.next_answer
+            now = contest.next_repair
     return answered
 
 
@@ -49,18 +49,20 @@ def test_no_rhythm_gets_more_answers(pause: float) -> None:
 
 def test_a_quiet_time_makes_it_forgotten() -> None:
     """Twice the longest delay after the moment when the next answer was allowed."""
-    patience = Patience(chance=lambda: 0.0, max_backoff=10.0)
-    contest = drift_conflict.after_answer(None, "spec.value", now=0.0, patience=patience)
-    assert (contest.answers, contest.next_answer, contest.forgotten_at) == (1, 1.0, 21.0)
-    assert drift_conflict.after_answer(contest, "spec.value", now=20.9, patience=patience).answers == 2
-    assert drift_conflict.after_answer(contest, "spec.value", now=21.0, patience=patience).answers == 1
+    patience = BackoffPolicy(jitter=lambda: 0.0, max_backoff=10.0)
+    contest = drift_conflict.after_repair(None, "spec.value", now=0.0, patience=patience)
+    assert (contest.repairs, contest.next_repair, contest.expires_at) == (1, 1.0, 21.0)
+    assert drift_conflict.after_repair(contest, "spec.value", now=20.9, patience=patience).repairs == 2
+    assert drift_conflict.after_repair(contest, "spec.value", now=21.0, patience=patience).repairs == 1
 
 
 def test_it_counts_as_contested_from_the_third_answer() -> None:
     """Twice may be a person."""
-    contest: Contest | None = None
+    contest: DriftConflict | None = None
     said = []
     for now in (0.0, 1.0, 3.0):
-        contest = drift_conflict.after_answer(contest, "spec.value", now=now, patience=Patience(chance=lambda: 0.0))
-        said.append(contest.is_contested)
+        contest = drift_conflict.after_repair(
+            contest, "spec.value", now=now, patience=BackoffPolicy(jitter=lambda: 0.0)
+        )
+        said.append(contest.is_conflict)
     assert said == [False, False, True]

@@ -10,9 +10,9 @@ from hearth.model import names
 from hearth.model.child import Child
 from hearth.plan.resource import decide, removal
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.desired import adopted
-from hearth.plan.state.resource_status import State
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.desired import with_adopted
+from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, Release
 from hearth.template.blueprint import Blueprint, Replacement
 from support.units import blueprints
@@ -45,9 +45,9 @@ def adopt(world: World, blueprint: Blueprint = ONE) -> Child:
     """Let `a` be an object that was somebody else's before."""
     board = blueprints.make_board(blueprint)
     world.refresh(board)
-    step = board.frontier["a"]
+    step = board.ready_steps["a"]
     assert isinstance(step, Apply)
-    return world.carry_out(dataclasses.replace(step, manifest=adopted(step.manifest)))
+    return world.carry_out(dataclasses.replace(step, manifest=with_adopted(step.manifest)))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_is_kept_is_released_and_all_else_deleted(
 ) -> None:
     """Any one who says so is enough."""
     _, child = make_world()
-    step = removal.leave(dataclasses.replace(child, **change), blueprint)  # type: ignore[arg-type]  # a table
+    step = removal.plan_removal(dataclasses.replace(child, **change), blueprint)  # type: ignore[arg-type]  # a table
     assert type(step) is expected
 
 
@@ -96,7 +96,7 @@ def test_a_policy_that_somebody_wrote_on_the_object_is_no_reason_to_write() -> N
     board = blueprints.make_board(ONE)
     assert world.refresh(board) == []
     gone = blueprints.make_board(EMPTY)
-    assert [gone.take(key) for key in world.refresh(gone)] == [Release(child=world.of("a")[0])]
+    assert [gone.take_step(key) for key in world.refresh(gone)] == [Release(child=world.of("a")[0])]
 
 
 def test_what_was_adopted_goes_on_to_say_so() -> None:
@@ -107,7 +107,7 @@ def test_what_was_adopted_goes_on_to_say_so() -> None:
     changed = blueprints.make_blueprint({"a": []}, manifests={"a": config("new")})
     board = blueprints.make_board(changed)
     assert world.refresh(board) == ["a"]
-    step = board.frontier["a"]
+    step = board.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.manifest["metadata"]["annotations"][names.ANNOTATION_ADOPTED] == names.ADOPTED
 
@@ -118,11 +118,11 @@ def config(value: str, *, name: str | None = None) -> Constant:
     return Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": value}, **metadata})
 
 
-def refuse(world: World, blueprint: Blueprint) -> Board:
+def refuse(world: World, blueprint: Blueprint) -> StackPlanner:
     """A board on a world whose `a` the server will not change to what is wanted."""
     board = blueprints.make_board(blueprint)
     world.refresh(board)
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     assert step.uid is not None
     world.memory.immutable[step.uid] = (step.hash, "data")
@@ -140,19 +140,24 @@ def test_what_is_kept_does_not_go_first() -> None:
     """Released it would hold its name, so the next one gets another; the old one is released last."""
     world, child = make_world(wish("old"))
     board = refuse(world, wish("new"))
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     assert (step.uid, step.ref.name == child.name) == (None, False)
     world.carry_out(step)
-    assert [board.take(key) for key in world.refresh(board, "a")] == [Release(child=child)]
+    assert [board.take_step(key) for key in world.refresh(board, "a")] == [Release(child=child)]
 
 
 def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
     """There is no room for another."""
     world, child = make_world(wish("old", name="fixed"))
     board = refuse(world, wish("new", name="fixed"))
-    standing = board.standings["a"]
-    assert (standing.state, standing.reason, standing.step, standing.child) == (State.FAILED, "Immutable", None, child)
+    standing = board.statuses["a"]
+    assert (standing.state, standing.reason, standing.step, standing.child) == (
+        ResourceState.FAILED,
+        "Immutable",
+        None,
+        child,
+    )
     assert "is to be retained" in standing.message
 
 
@@ -161,21 +166,21 @@ def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
     policy = {"replacement": Replacement.CREATE_FIRST, "failed_when": (Constant(True),)}
     world, board = World(), blueprints.make_board(retaining(ONE, **policy))
     world.refresh(board)
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     child = world.carry_out(step)
-    world.memory.failed.add(child.uid)
+    world.memory.counted_failures.add(child.uid)
     world.memory.attempts["a"] = Attempt(
-        subject=decide.failure_subject(child),
+        attempt_id=decide.failure_id(child),
         failures=1,
-        next_try=0.0,
+        retry_at=0.0,
         reason="Boom",
         message="boom",
         is_final=False,
     )
     planned = board.refresh({"a"}, children=world, memory=world.memory, now=9.0)
-    standing = board.standings["a"]
-    assert (planned, standing.state, standing.step) == ([], State.FAILED, None)
+    standing = board.statuses["a"]
+    assert (planned, standing.state, standing.step) == ([], ResourceState.FAILED, None)
     assert "is to be retained" in standing.message
 
 
@@ -185,6 +190,6 @@ def test_a_resource_asks_for_adoption_as_it_or_its_stack_says() -> None:
         resource = dataclasses.replace(ONE.resources["a"], adopts=own)
         board = blueprints.make_board(dataclasses.replace(ONE, resources={"a": resource}, adopts=default))
         World().refresh(board)
-        step = board.frontier["a"]
+        step = board.ready_steps["a"]
         assert isinstance(step, Apply)
-        assert step.adopts is expected
+        assert step.may_adopt is expected

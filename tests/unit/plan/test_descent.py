@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hearth.plan.stack.suspend_order import Descent
+from hearth.plan.stack.suspend_order import SuspendOrder
 
 
 def is_down(name: str, requires: dict[str, frozenset[str]], running: set[str]) -> bool:
@@ -31,43 +31,43 @@ def test_one_goes_once_all_above_it_are_down(seed: int) -> None:
     names = [f"r{number}" for number in range(8)]
     requires: dict[str, frozenset[str]] = dict.fromkeys(names, frozenset())
     running: set[str] = set()
-    descent = Descent()
+    descent = SuspendOrder()
     known: set[str] = set()
     for _ in range(60):
         at = chance.randrange(len(names))
         name = names[at]
         requires[name] = frozenset(chance.sample(names[:at], k=min(at, chance.randrange(4))))
         running ^= {name} if chance.random() < 0.5 else set()
-        descent.note(name, requires[name], is_running=name in running)
+        descent.update(name, requires[name], is_running=name in running)
         free = find_free(requires, running)
-        assert {each for each in names if descent.may_go(each)} == free
+        assert {each for each in names if descent.may_suspend(each)} == free
         assert known ^ free <= descent.take_changed()
         known = free
 
 
 def test_a_circle_goes_as_a_whole_once_nothing_else_can() -> None:
     """Records of two revisions may turn a dependency round."""
-    descent = Descent()
-    descent.note("a", frozenset({"b"}), is_running=True)
-    descent.note("b", frozenset({"a"}), is_running=True)
-    descent.note("c", frozenset({"a"}), is_running=True)
-    assert [name for name in "abc" if descent.may_go(name)] == ["c"]
+    descent = SuspendOrder()
+    descent.update("a", frozenset({"b"}), is_running=True)
+    descent.update("b", frozenset({"a"}), is_running=True)
+    descent.update("c", frozenset({"a"}), is_running=True)
+    assert [name for name in "abc" if descent.may_suspend(name)] == ["c"]
     descent.take_changed()
-    descent.note("c", frozenset({"a"}), is_running=False)
-    assert [name for name in "abc" if descent.may_go(name)] == ["a", "b"]
+    descent.update("c", frozenset({"a"}), is_running=False)
+    assert [name for name in "abc" if descent.may_suspend(name)] == ["a", "b"]
     assert descent.take_changed() >= {"a", "b"}
-    descent.note("a", frozenset({"b"}), is_running=False)
-    descent.note("b", frozenset({"a"}), is_running=False)
+    descent.update("a", frozenset({"b"}), is_running=False)
+    descent.update("b", frozenset({"a"}), is_running=False)
     assert not descent.running
 
 
 def test_a_long_chain_is_no_trouble() -> None:
     """Nothing here calls itself once a link."""
-    descent = Descent()
+    descent = SuspendOrder()
     for number in range(5_000):
-        descent.note(f"r{number}", frozenset({f"r{number + 1}"}), is_running=number == 0)
-    assert descent.may_go("r0")
-    descent.note("r5000", frozenset(), is_running=True)
-    assert not descent.may_go("r5000")
-    descent.note("r0", frozenset({"r1"}), is_running=False)
-    assert descent.may_go("r5000")
+        descent.update(f"r{number}", frozenset({f"r{number + 1}"}), is_running=number == 0)
+    assert descent.may_suspend("r0")
+    descent.update("r5000", frozenset(), is_running=True)
+    assert not descent.may_suspend("r5000")
+    descent.update("r0", frozenset({"r1"}), is_running=False)
+    assert descent.may_suspend("r5000")

@@ -11,7 +11,7 @@ import pytest
 from hearth.model import names
 from hearth.model.kinds import Kind
 from hearth.plan.state import desired
-from hearth.plan.state.desired import Desired, Standpoint, Wanted
+from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import compiler
 from support.units import blueprints
@@ -26,13 +26,13 @@ ROLE = Kind(
 )
 
 
-def want(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP) -> Wanted:
+def want(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP) -> DesiredResource:
     """For the resource `webConfig`, which requires `db`."""
-    whose = Standpoint(stack=STACK, resource="webConfig", requires=("db/2",), signer=HASHER)
-    return desired.want(manifest, kind=kind, hash_=HASHER.hash(manifest), whose=whose)
+    whose = ChildOwner(stack=STACK, resource="webConfig", requires=("db/2",), signer=HASHER)
+    return desired.make_desired(manifest, kind=kind, hash_=HASHER.hash(manifest), whose=whose)
 
 
-def complete(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP, incarnation: int = 1) -> Desired:
+def complete(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP, incarnation: int = 1) -> DesiredObject:
     """One incarnation of it."""
     return want(manifest, kind=kind).at(incarnation)
 

@@ -25,4 +25,4 @@ def test_only_what_is_stated_and_differs_is_changed(
     stated: dict[str, Any], live: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """As a JSON merge patch."""
-    assert merge_patch.find_change(stated, live) == expected
+    assert merge_patch.make_merge_patch(stated, live) == expected

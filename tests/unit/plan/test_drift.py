@@ -13,10 +13,10 @@ from hearth.model import field_paths
 from hearth.model.child import Child, Object
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import field_managers
-from hearth.plan.retry.drift_conflict import Contest
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.memory import Question
-from hearth.plan.state.resource_status import State
+from hearth.plan.retry.drift_conflict import DriftConflict
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import ManagerQuery
+from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply
 from hearth.template.blueprint import Blueprint, DriftPolicy
 from support.units import blueprints
@@ -55,7 +55,7 @@ def tamper(world: World, *taken: str, subresource: str = "", gone: bool = False)
     return child
 
 
-def settled(blueprint: Blueprint) -> tuple[World, Board]:
+def settled(blueprint: Blueprint) -> tuple[World, StackPlanner]:
     """A world in which it is there and all of it ours."""
     world, board = World(), blueprints.make_board(blueprint)
     world.settle(board)
@@ -64,18 +64,18 @@ def settled(blueprint: Blueprint) -> tuple[World, Board]:
     return world, board
 
 
-def change(world: World, manifest: Object, **options: Any) -> tuple[Board, Apply]:
+def change(world: World, manifest: Object, **options: Any) -> tuple[StackPlanner, Apply]:
     """The apply of another definition, over the same world."""
     board = blueprints.make_board(make_blueprint(manifest, **options))
     assert world.refresh(board) == ["a"]
-    step = board.frontier["a"]
+    step = board.ready_steps["a"]
     assert isinstance(step, Apply)
     return board, step
 
 
 def texts(step: Apply) -> list[str]:
     """What an apply leaves to others."""
-    return [lost.text for lost in step.left]
+    return [lost.text for lost in step.tolerated]
 
 
 def test_repair_takes_all_of_it_back() -> None:
@@ -83,9 +83,9 @@ def test_repair_takes_all_of_it_back() -> None:
     world, board = settled(make_blueprint())
     tamper(world, "data.a")
     assert world.refresh(board, "a") == ["a"]
-    step = board.frontier["a"]
+    step = board.ready_steps["a"]
     assert isinstance(step, Apply)
-    assert (step.repairs, step.left, step.stated) == ("data.a", (), step.manifest)
+    assert (step.repaired_fields, step.tolerated, step.sent_manifest) == ("data.a", (), step.manifest)
 
 
 @pytest.mark.parametrize("policy", [DriftPolicy.REPORT, DriftPolicy.IGNORE])
@@ -95,11 +95,11 @@ def test_what_is_left_is_not_written(policy: DriftPolicy) -> None:
     tamper(world, "data.a")
     assert world.refresh(board, "a") == []
     assert board.is_ready
-    said = [remark.type for remark in board.standings["a"].remarks]
+    said = [remark.type for remark in board.statuses["a"].conditions]
     assert said == (["Drifted"] if policy is DriftPolicy.REPORT else [])
     world.memory = World().memory
     again = blueprints.make_board(make_blueprint(drift_policy=policy))
-    assert (world.refresh(again), [remark.type for remark in again.standings["a"].remarks]) == ([], said)
+    assert (world.refresh(again), [remark.type for remark in again.statuses["a"].conditions]) == ([], said)
 
 
 def test_an_apply_for_another_reason_leaves_it_out() -> None:
@@ -108,26 +108,26 @@ def test_an_apply_for_another_reason_leaves_it_out() -> None:
     tamper(world, "data.a")
     options = {"drift_policy": DriftPolicy.IGNORE}
     _, step = change(world, {**MANIFEST, "data": {"a": "1", "b": "3", "c": "4"}}, **options)
-    assert (texts(step), step.stated["data"]) == (["data.a"], {"b": "3", "c": "4"})
+    assert (texts(step), step.sent_manifest["data"]) == (["data.a"], {"b": "3", "c": "4"})
     _, step = change(world, {**MANIFEST, "data": {"a": "9", "b": "2"}}, **options)
-    assert (texts(step), step.stated["data"]) == ([], {"a": "9", "b": "2"})
+    assert (texts(step), step.sent_manifest["data"]) == ([], {"a": "9", "b": "2"})
 
 
 def test_what_only_we_own_is_never_left_out() -> None:
     """Leaving it out would delete it."""
     world, _ = settled(make_blueprint(ignore_fields=(("data", "a"),)))
     _, step = change(world, {**MANIFEST, "data": {"a": "1", "b": "3"}}, ignore_fields=(("data", "a"),))
-    assert (texts(step), step.stated["data"]) == ([], {"a": "1", "b": "3"})
+    assert (texts(step), step.sent_manifest["data"]) == ([], {"a": "1", "b": "3"})
 
 
 def test_naming_a_field_afterwards_leaves_it_as_it_is() -> None:
     """A change of policy alone costs one apply, which takes nothing back."""
     world, board = settled(make_blueprint())
-    world.memory.contests["a"] = Contest(answers=1, next_answer=99.0, forgotten_at=999.0, fields="data.a")
+    world.memory.drift_conflicts["a"] = DriftConflict(repairs=1, next_repair=99.0, expires_at=999.0, fields="data.a")
     tamper(world, "data.a")
     assert world.refresh(board, "a") == []
     board, step = change(world, MANIFEST, ignore_fields=(("data", "a"),))
-    assert (texts(step), step.repairs) == (["data.a"], "")
+    assert (texts(step), step.repaired_fields) == (["data.a"], "")
     assert step.manifest["metadata"]["annotations"]["hearth.dev/stated"]
 
 
@@ -148,9 +148,9 @@ def test_a_scaled_replica_count_is_no_drift(policy: DriftPolicy) -> None:
     """Under no policy; set by any other way it is."""
     world, board = settled(make_blueprint(drift_policy=policy))
     tamper(world, "spec.replicas", subresource="scale")
-    assert (world.refresh(board, "a"), board.standings["a"].remarks) == ([], ())
+    assert (world.refresh(board, "a"), board.statuses["a"].conditions) == ([], ())
     _, step = change(world, {**MANIFEST, "data": {"a": "9", "b": "2"}}, drift_policy=policy)
-    assert (texts(step), "spec" in step.stated) == (["spec.replicas"], False)
+    assert (texts(step), "spec" in step.sent_manifest) == (["spec.replicas"], False)
     _, step = change(world, {**MANIFEST, "spec": {"replicas": 3}}, drift_policy=policy)
     assert texts(step) == []
     tamper(world, "spec.replicas")
@@ -164,50 +164,52 @@ def test_our_own_marks_are_repaired_under_every_policy() -> None:
     bare = {"metadata": {**child.fields["metadata"], "managedFields": [{"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": OURS}]}}  # fmt: skip
     world.children["a"] = [dataclasses.replace(child, ownership=children.find_ownership(bare))]
     assert world.refresh(board, "a") == ["a"]
-    step = board.frontier["a"]
+    step = board.ready_steps["a"]
     assert isinstance(step, Apply)
-    assert (texts(step), step.repairs.startswith("metadata.labels[hearth.dev/")) == ([], True)
+    assert (texts(step), step.repaired_fields.startswith("metadata.labels[hearth.dev/")) == ([], True)
 
 
 def test_ignored_fields_are_not_reported() -> None:
     """They are left to others by agreement."""
     world, board = settled(make_blueprint(drift_policy=DriftPolicy.REPORT, ignore_fields=(("data", "a"),)))
     tamper(world, "data.a")
-    assert (world.refresh(board, "a"), board.standings["a"].remarks) == ([], ())
+    assert (world.refresh(board, "a"), board.statuses["a"].conditions) == ([], ())
 
 
 def test_a_contest_is_waited_out_as_its_object_is() -> None:
     """Ready, with the time of the next answer; then answered without becoming unready."""
     world, board = settled(make_blueprint())
-    world.memory.contests["a"] = Contest(answers=3, next_answer=4.0, forgotten_at=604.0, fields="data.a")
+    world.memory.drift_conflicts["a"] = DriftConflict(repairs=3, next_repair=4.0, expires_at=604.0, fields="data.a")
     child = tamper(world, "data.a")
-    assert (world.refresh(board, "a"), board.wakes, board.is_ready) == ([], {"a": 4.0}, True)
-    assert [remark.type for remark in board.standings["a"].remarks] == ["Contested"]
-    assert world.memory.questions["a"].child is child
+    assert (world.refresh(board, "a"), board.requeues, board.is_ready) == ([], {"a": 4.0}, True)
+    assert [remark.type for remark in board.statuses["a"].conditions] == ["Contested"]
+    assert world.memory.manager_queries["a"].child is child
     world.now = 4.0
-    assert (world.refresh(board, "a"), board.standings["a"].state) == (["a"], State.READY)
+    assert (world.refresh(board, "a"), board.statuses["a"].state) == (["a"], ResourceState.READY)
     tamper(world)
-    assert (world.refresh(board, "a"), board.wakes) == ([], {"a": 604.0})
+    assert (world.refresh(board, "a"), board.requeues) == ([], {"a": 604.0})
     world.now = 604.0
     world.refresh(board, "a")
-    assert (board.standings["a"].remarks, board.wakes, world.memory.contests) == ((), {}, {})
+    assert (board.statuses["a"].conditions, board.requeues, world.memory.drift_conflicts) == ((), {}, {})
 
 
 def test_the_holder_is_named() -> None:
     """As the object itself tells; nobody where the field was removed."""
     world, board = settled(make_blueprint())
-    world.memory.contests["a"] = Contest(answers=3, next_answer=4.0, forgotten_at=604.0, fields="data.a")
+    world.memory.drift_conflicts["a"] = DriftConflict(repairs=3, next_repair=4.0, expires_at=604.0, fields="data.a")
     tamper(world, "data.a")
     world.refresh(board, "a")
-    question = world.memory.questions["a"]
+    question = world.memory.manager_queries["a"]
     ours = {"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:b": {}}}}
     other = {**THEIRS, "fieldsV1": {"f:data": {"f:a": {}}}}
     bystander = {**THEIRS, "manager": "else", "fieldsV1": {"f:data": {"f:c": {}}}}
     assert (
-        field_managers.describe({"metadata": {"managedFields": [ours, bystander, other]}}, question) == "held by 'keda'"
+        field_managers.describe_managers({"metadata": {"managedFields": [ours, bystander, other]}}, question)
+        == "held by 'keda'"
     )
     assert (
-        field_managers.describe({"metadata": {"managedFields": [ours, bystander]}}, question) == "removed by somebody"
+        field_managers.describe_managers({"metadata": {"managedFields": [ours, bystander]}}, question)
+        == "removed by somebody"
     )
 
 
@@ -215,9 +217,9 @@ def test_the_holder_of_a_part_of_a_list_is_named() -> None:
     """Items go by their keys; who owns a list as a whole owns its items."""
     manifest = {"spec": {"containers": [{"name": "log"}, {"name": "web", "image": "a"}], "args": ["x"]}}
     place = ("spec", "containers", 1, "image")
-    lost = field_ownership.Lost(place=place, text="image")
+    lost = field_ownership.LostField(path=place, text="image")
     [child] = settled(make_blueprint())[0].of("a")
-    question = Question(child=child, lost=(lost,), manifest=manifest)
+    question = ManagerQuery(child=child, lost=(lost,), manifest=manifest)
     keyed = {"f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}}
     other = {"f:spec": {"f:containers": {'k:{"name":"log"}': {".": {}, "f:image": {}}}}}
     whole = {"f:spec": {"f:containers": {}}}

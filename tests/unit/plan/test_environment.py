@@ -10,7 +10,7 @@ from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import Action
 
 
-def parse(resource: str) -> environment_rules.Rule:
+def parse(resource: str) -> environment_rules.EnvironmentRule:
     """The rule of one breakpoint."""
     [rule] = environment_rules.parse({"breakpoints": [{"resource": resource, "at": ["PreUpdate"]}]}).breakpoints
     return rule
@@ -52,7 +52,7 @@ def test_what_a_rule_fits(glob: str, fits: list[str], fails: list[str]) -> None:
 def test_a_rule_about_nothing_is_found(glob: str, is_idle: bool) -> None:
     """It is warned of."""
     rules = environment_rules.parse({"restrictedActions": [{"resource": glob, "deny": ["Delete"]}]})
-    assert bool(list(rules.find_idle({"web", "shop"}, nested={"shop"}))) is is_idle
+    assert bool(list(rules.find_unmatched({"web", "shop"}, nested={"shop"}))) is is_idle
 
 
 def test_a_rule_counts_for_what_it_says_alone() -> None:

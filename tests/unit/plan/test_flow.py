@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from hearth.plan.stack import options
-from hearth.plan.stack.options import Flow
+from hearth.plan.stack.options import ReconcileOptions
 
 
 def test_without_a_word_the_defaults_hold() -> None:
     """As the API says of each field."""
-    assert options.parse({}) == Flow()
-    assert (Flow().retry_limit, Flow().timeout, Flow().history_limit, Flow().rolls_back) == (5, None, 10, False)
+    assert options.parse({}) == ReconcileOptions()
+    assert (
+        ReconcileOptions().retry_limit,
+        ReconcileOptions().timeout,
+        ReconcileOptions().history_limit,
+        ReconcileOptions().rollback_on_failure,
+    ) == (5, None, 10, False)
 
 
 def test_everything_that_is_said_is_heard() -> None:
@@ -21,9 +26,9 @@ def test_everything_that_is_said_is_heard() -> None:
         "timeout": "1h",
         "revisionHistoryLimit": 0,
     }
-    assert options.parse(spec) == Flow(
+    assert options.parse(spec) == ReconcileOptions(
         is_paused=True,
-        rolls_back=True,
+        rollback_on_failure=True,
         to_revision=0,
         retry_limit=0,
         max_backoff=90.0,

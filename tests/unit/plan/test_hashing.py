@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hearth.plan.ownership import keyed_hash
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
-HASHER = keyed_hash.Hasher(KEY)
+HASHER = keyed_hash.KeyedHasher(KEY)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -76,15 +76,15 @@ def test_a_trip_through_json_changes_no_hash(value: Any) -> None:
 
 def test_another_key_makes_another_hash() -> None:
     """Nobody can try out passwords without it."""
-    other = keyed_hash.Hasher(OTHER_KEY)
+    other = keyed_hash.KeyedHasher(OTHER_KEY)
     assert other.hash("x").split(":")[1] != HASHER.hash("x").split(":")[1]
-    assert other.hash("x") == keyed_hash.Hasher(OTHER_KEY).hash("x")
+    assert other.hash("x") == keyed_hash.KeyedHasher(OTHER_KEY).hash("x")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(keyed_hash.Hasher(OTHER_KEY).hash({}), id="of another key"),
+        pytest.param(keyed_hash.KeyedHasher(OTHER_KEY).hash({}), id="of another key"),
         pytest.param("", id="none"),
         pytest.param("5d41402abc4b2a76b9719d911017c592", id="of somebody else's making"),
         pytest.param(HASHER.hash({})[:-1], id="cut"),
@@ -99,7 +99,7 @@ def test_an_unknown_hash_says_nothing(text: str) -> None:
 def test_a_short_key_is_refused() -> None:
     """It could be guessed."""
     with pytest.raises(ValueError, match="at least 16 bytes, found 3"):
-        keyed_hash.Hasher(b"abc")
+        keyed_hash.KeyedHasher(b"abc")
 
 
 def test_what_is_no_json_is_refused() -> None:
@@ -125,7 +125,7 @@ def test_a_signature_holds_for_its_purpose_and_value_alone() -> None:
     assert not HASHER.is_signed("identity", ["uid", 2], signature)
     assert not HASHER.is_signed("identity", ["uid", 1], HASHER.hash(["identity", ["uid", 1]]))
     assert not HASHER.is_signed("identity", ["uid", 1], "é\ud800")
-    assert not keyed_hash.Hasher(OTHER_KEY).is_signed("identity", ["uid", 1], signature)
+    assert not keyed_hash.KeyedHasher(OTHER_KEY).is_signed("identity", ["uid", 1], signature)
 
 
 @pytest.mark.parametrize("length", [16, 32, 63, 64, 65, 200])

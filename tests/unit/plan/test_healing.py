@@ -8,17 +8,17 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Child
-from hearth.plan.retry.backoff import Patience
-from hearth.plan.stack.stack_planner import Board
+from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import healing
-from hearth.plan.state.healing import Healing, Policy, Spell
-from hearth.plan.state.resource_status import State
+from hearth.plan.state.healing import HealingMode, HealingPolicy, MarkBackoff
+from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
 from support.units import blueprints
 from support.units.blueprints import Constant, World
 
-STEADY = Patience(max_backoff=300.0, chance=lambda: 0.0)
+STEADY = BackoffPolicy(max_backoff=300.0, jitter=lambda: 0.0)
 NAMES = ("a", "b", "c", "d", "e")
 
 
@@ -43,13 +43,15 @@ def mark(world: World, *resources: str, is_counted: bool = True) -> None:
         shown = {**child.fields, "metadata": {**metadata, "annotations": annotations}}
         world.children[name] = [dataclasses.replace(child, fields=shown)]
         if is_counted:
-            world.memory.failed.add(child.uid)
+            world.memory.counted_failures.add(child.uid)
 
 
-def settled(blueprint: Blueprint, said: Healing | None = None, *, is_completed: bool = True) -> tuple[World, Board]:
+def settled(
+    blueprint: Blueprint, said: HealingPolicy | None = None, *, is_completed: bool = True
+) -> tuple[World, StackPlanner]:
     """All is there and ready."""
     world, board = World(), blueprints.make_board(blueprint)
-    board.attend(said or Healing(), is_completed=is_completed)
+    board.set_healing(said or HealingPolicy(), is_completed=is_completed)
     world.settle(board)
     assert board.is_ready
     return world, board
@@ -62,18 +64,21 @@ def settled(blueprint: Blueprint, said: Healing | None = None, *, is_completed: 
 )
 def test_the_limit(said: int | str | None, expected: int | None) -> None:
     """Of five resources."""
-    assert Healing(max_unhealthy=said).find_limit(5) == expected
+    assert HealingPolicy(max_unhealthy=said).find_limit(5) == expected
 
 
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ({}, Healing()),
-        ({"policy": "OnUpdate", "maxUnhealthy": "40%"}, Healing(policy=Policy.ON_UPDATE, max_unhealthy="40%")),
+        ({}, HealingPolicy()),
+        (
+            {"policy": "OnUpdate", "maxUnhealthy": "40%"},
+            HealingPolicy(policy=HealingMode.ON_UPDATE, max_unhealthy="40%"),
+        ),
     ],
     ids=["nothing", "everything"],
 )
-def test_what_a_stack_says_is_heard(said: dict[str, object], expected: Healing) -> None:
+def test_what_a_stack_says_is_heard(said: dict[str, object], expected: HealingPolicy) -> None:
     """The defaults are: at once, without a limit."""
     assert healing.parse(said) == expected
 
@@ -84,12 +89,12 @@ def test_a_marked_object_gives_way_to_another_one() -> None:
     old = world.of("a")[0]
     mark(world, "a")
     assert world.refresh(board, "a") == ["a"]
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     assert step.ref.name != old.name
     world.carry_out(step)
     [uid] = world.refresh(board, "a")
-    taken = board.take(uid)
+    taken = board.take_step(uid)
     assert isinstance(taken, Delete)
     assert taken.child.uid == old.uid
     assert board.is_ready
@@ -100,46 +105,46 @@ def test_a_mark_is_counted_before_it_is_obeyed() -> None:
     world, board = settled(many())
     mark(world, "a", is_counted=False)
     assert (world.refresh(board, "a"), board.newly_failed) == ([], ["a"])
-    assert board.standings["a"].state is State.PROGRESSING
+    assert board.statuses["a"].state is ResourceState.PROGRESSING
 
 
 @pytest.mark.parametrize("is_completed", [True, False], ids=["later", "now"])
 def test_on_update_waits_for_the_next_wish(is_completed: bool) -> None:
     """While a wish is not reached yet, what is marked is a part of reaching it."""
-    world, board = settled(many(), Healing(policy=Policy.ON_UPDATE), is_completed=is_completed)
+    world, board = settled(many(), HealingPolicy(policy=HealingMode.ON_UPDATE), is_completed=is_completed)
     mark(world, "a")
     planned = world.refresh(board, "a")
     assert planned == ([] if is_completed else ["a"])
     if is_completed:
-        assert board.standings["a"].reason == "Unhealthy"
-        assert "OnUpdate" in board.standings["a"].message
+        assert board.statuses["a"].reason == "Unhealthy"
+        assert "OnUpdate" in board.statuses["a"].message
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["at once", "one after the other"])
 def test_above_the_limit_none_is_replaced(together: bool) -> None:
     """Nor is the one that was to be replaced a moment ago; below it all are."""
-    world, board = settled(many(), Healing(max_unhealthy="40%"))
+    world, board = settled(many(), HealingPolicy(max_unhealthy="40%"))
     mark(world, "a", "b", "c")
     for names_ in [NAMES] if together else [[name] for name in NAMES]:
         world.refresh(board, *names_)
-    assert board.frontier == {}
-    (told,) = board.remarks.conditions()
+    assert board.ready_steps == {}
+    (told,) = board.conditions.conditions()
     assert (told.type, told.reason) == ("Unhealthy", "TooManyUnhealthy")
     (child,) = world.of("c")
     shown = {**child.fields, "metadata": {**child.fields["metadata"], "annotations": {}}}
     world.children["c"] = [dataclasses.replace(child, fields=shown)]
     world.refresh(board, "c")
-    assert sorted(board.frontier) == ["a", "b"]
+    assert sorted(board.ready_steps) == ["a", "b"]
 
 
 def test_a_higher_limit_is_followed_at_once() -> None:
     """The live spec counts."""
-    world, board = settled(many(), Healing(max_unhealthy=1))
+    world, board = settled(many(), HealingPolicy(max_unhealthy=1))
     mark(world, "a", "b")
     world.refresh(board)
-    assert board.frontier == {}
-    world.refresh(board, *board.attend(Healing(max_unhealthy=2), is_completed=True))
-    assert sorted(board.frontier) == ["a", "b"]
+    assert board.ready_steps == {}
+    world.refresh(board, *board.set_healing(HealingPolicy(max_unhealthy=2), is_completed=True))
+    assert sorted(board.ready_steps) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -157,10 +162,10 @@ def test_the_policy_of_the_resource_holds(policy: dict[str, object], step: type 
     world, board = settled(many(**policy))
     mark(world, "a")
     world.refresh(board, "a")
-    found = board.frontier.get("a")
+    found = board.ready_steps.get("a")
     assert found is None if step is None else isinstance(found, step)
     if step is None:
-        assert "take the mark back" in board.standings["a"].message
+        assert "take the mark back" in board.statuses["a"].message
 
 
 def test_a_mark_replaces_where_the_kind_is_never_replaced_unasked() -> None:
@@ -169,7 +174,7 @@ def test_a_mark_replaces_where_the_kind_is_never_replaced_unasked() -> None:
     world, board = settled(blueprint)
     mark(world, "a")
     world.refresh(board, "a")
-    assert isinstance(board.frontier["a"], Apply)
+    assert isinstance(board.ready_steps["a"], Apply)
 
 
 def test_a_marked_object_is_never_chosen_where_there_is_another_one() -> None:
@@ -177,18 +182,18 @@ def test_a_marked_object_is_never_chosen_where_there_is_another_one() -> None:
     world, board = settled(many())
     mark(world, "a")
     world.refresh(board, "a")
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     new = world.carry_out(step)
     mark_free: Child = dataclasses.replace(new, hash="another")
     world.children["a"] = [world.of("a")[0], mark_free]
     world.refresh(board, "a")
-    assert board.standings["a"].child == mark_free
+    assert board.statuses["a"].child == mark_free
 
 
 def test_the_first_mark_is_obeyed_at_once_and_later_ones_more_and_more_slowly() -> None:
     """Until nothing was marked for a while."""
-    spell: Spell | None = None
+    spell: MarkBackoff | None = None
     delays = []
     for number in range(5):
         spell = healing.after_mark(spell, f"uid-{number}", now=100.0, patience=STEADY)
@@ -203,8 +208,8 @@ def test_who_is_marked_again_waits() -> None:
     world, board = settled(many())
     mark(world, "a")
     uid = world.of("a")[0].uid
-    world.memory.spells["a"] = Spell(uid=uid, count=3, due=8.0, forgotten_at=900.0)
-    assert (world.refresh(board, "a"), board.wakes["a"]) == ([], 8.0)
-    assert "3 objects of it were marked one after the other" in board.standings["a"].message
+    world.memory.mark_backoffs["a"] = MarkBackoff(uid=uid, count=3, due=8.0, forgotten_at=900.0)
+    assert (world.refresh(board, "a"), board.requeues["a"]) == ([], 8.0)
+    assert "3 objects of it were marked one after the other" in board.statuses["a"].message
     world.now = 8.0
     assert world.refresh(board, "a") == ["a"]

@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
-from hearth.plan.health.health_rules import State
+from hearth.plan.health.health_rules import HealthState
 
-READY, PROGRESSING, FAILED, UNKNOWN = State.READY, State.PROGRESSING, State.FAILED, State.UNKNOWN
+READY, PROGRESSING, FAILED, UNKNOWN = (
+    HealthState.READY,
+    HealthState.PROGRESSING,
+    HealthState.FAILED,
+    HealthState.UNKNOWN,
+)
 
 
 def kind(key: str) -> Kind:
@@ -96,7 +101,7 @@ STOPPED = make(
 )
 """A Stack within which somebody waits."""
 
-ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
+ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("rolled out", DEPLOYMENT, deployment(), READY, "MinimumReplicasAvailable", "fine"),
     ("scaled to nothing", DEPLOYMENT, deployment(wanted=0, replicas=0, updatedReplicas=0, readyReplicas=0, availableReplicas=0), READY, "MinimumReplicasAvailable", "fine"),
     ("just made", DEPLOYMENT, make({"replicas": 2}, generation=1), PROGRESSING, "LessThanUpdated", "0 of 2 pods are updated"),
@@ -223,9 +228,9 @@ ROWS: list[tuple[str, Kind, dict[str, Any], State, str, str]] = [
 @pytest.mark.parametrize(
     ("of", "fields", "state", "reason", "message"), [row[1:] for row in ROWS], ids=[f"{row[1].name}: {row[0]}" for row in ROWS]
 )  # fmt: skip
-def test_a_verdict(of: Kind, fields: dict[str, Any], state: State, reason: str, message: str) -> None:
+def test_a_verdict(of: Kind, fields: dict[str, Any], state: HealthState, reason: str, message: str) -> None:
     """State, reason and the words that people will read."""
-    verdict = health_rules.judge(fields, kind=of)
+    verdict = health_rules.assess(fields, kind=of)
     assert (verdict.state, verdict.reason, verdict.message) == (state, reason, message)
 
 
@@ -240,7 +245,7 @@ TERMINAL = {
 
 def test_only_what_another_object_alone_can_mend_is_terminal() -> None:
     """Everything else may be overcome by its own controller, and must not be replaced unasked."""
-    found = {f"{row[1].name}: {row[0]}" for row in ROWS if health_rules.judge(row[2], kind=row[1]).terminal}
+    found = {f"{row[1].name}: {row[0]}" for row in ROWS if health_rules.assess(row[2], kind=row[1]).terminal}
     assert found == TERMINAL
 
 
@@ -268,7 +273,7 @@ def paths_read(of: Kind) -> set[tuple[str, ...]]:
     seen: set[tuple[str, ...]] = set()
     for row in ROWS:
         if row[1] == of:
-            health_rules.judge(Recorder(row[2], seen), kind=of)
+            health_rules.assess(Recorder(row[2], seen), kind=of)
     return {
         path
         for path in seen
@@ -306,6 +311,6 @@ garbage = st.recursive(
 @given(st.dictionaries(keys, garbage), st.sampled_from(sorted({row[1] for row in ROWS}, key=lambda of: of.key)))
 def test_any_shape_is_judged(fields: dict[str, Any], of: Kind) -> None:
     """Half-written objects and strange controllers raise nothing."""
-    verdict = health_rules.judge(fields, kind=of)
+    verdict = health_rules.assess(fields, kind=of)
     assert verdict.reason
     assert verdict.state is FAILED or not verdict.terminal

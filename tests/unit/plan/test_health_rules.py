@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hearth.model.child import cut
+from hearth.model.child import project_fields
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules, rule_parser
-from hearth.plan.health.health_rules import State
+from hearth.plan.health.health_rules import HealthState
 from hearth.template.text import kubectl_yaml
 
 DATA = Path(__file__).parents[2] / "data" / "health"
@@ -49,12 +49,12 @@ def make_object(kind: Kind, row: dict[str, Any]) -> dict[str, Any]:
 def test_an_object_is_judged_as_its_community_judges_it(kind: Kind, row: dict[str, Any]) -> None:
     """Whole, and cut down to the fields that the cache keeps."""
     whole, expected = make_object(kind, row), row["expect"]
-    verdict = health_rules.judge(whole, kind=kind)
+    verdict = health_rules.assess(whole, kind=kind)
     said = {"state": verdict.state.value, "reason": verdict.reason, "message": verdict.message}
     said["terminal"] = verdict.terminal  # type: ignore[assignment]
     assert {key: said[key] for key in ({"terminal": False} | expected)} == {"terminal": False} | expected
     assert verdict.reason
-    assert health_rules.judge(cut(whole, kind=kind, paths=health_rules.paths(kind)), kind=kind) == verdict
+    assert health_rules.assess(project_fields(whole, kind=kind, paths=health_rules.paths(kind)), kind=kind) == verdict
 
 
 def test_there_are_forty_kinds_and_each_in_several_states() -> None:
@@ -79,9 +79,9 @@ def test_none_of_the_rows_is_judged_by_the_general_rule() -> None:
 def test_no_shape_breaks_a_rule(status: Any) -> None:
     """Whatever a controller writes, there is a verdict."""
     for kind in {param.values[0].key: param.values[0] for param in ROWS}.values():
-        verdict = health_rules.judge({"metadata": {"generation": 2}, "spec": {}, "status": status}, kind=kind)
+        verdict = health_rules.assess({"metadata": {"generation": 2}, "spec": {}, "status": status}, kind=kind)
         assert verdict.reason
-        assert verdict.state is State.FAILED or not verdict.terminal
+        assert verdict.state is HealthState.FAILED or not verdict.terminal
 
 
 def test_every_rule_reads_its_status_only_where_it_must() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.plan.health import nested_stack_rules
-from hearth.plan.health.health_result import State, Stop
+from hearth.plan.health.health_result import HealthState, NestedStop
 
 
 def stack(reason: str, *waiting: Any, generation: int = 1) -> dict[str, Any]:
@@ -27,8 +27,8 @@ DEEP = {"resource": "deep/db", "hook": "PostUpdate", "stack": "inner-deep"}
         pytest.param(
             stack("Stopped", DB, DEEP),
             (
-                Stop(resource="db", hook="PreCreate", kind="Probe", name="inner-db", stack="inner"),
-                Stop(resource="deep/db", hook="PostUpdate", stack="inner-deep"),
+                NestedStop(resource="db", hook="PreCreate", kind="Probe", name="inner-db", stack="inner"),
+                NestedStop(resource="deep/db", hook="PostUpdate", stack="inner-deep"),
             ),
             id="one of its own, and one further within",
         ),
@@ -41,7 +41,7 @@ DEEP = {"resource": "deep/db", "hook": "PostUpdate", "stack": "inner-deep"}
         ),
     ],
 )
-def test_who_waits(fields: dict[str, Any], stops: tuple[Stop, ...]) -> None:
+def test_who_waits(fields: dict[str, Any], stops: tuple[NestedStop, ...]) -> None:
     """Only where nothing within it can move before a person says so."""
     verdict = nested_stack_rules.judge_stack(fields)
-    assert (verdict.state, verdict.stops) == (State.PROGRESSING, stops)
+    assert (verdict.state, verdict.stops) == (HealthState.PROGRESSING, stops)

@@ -10,17 +10,17 @@ import pytest
 
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules, rule_parser
-from hearth.plan.health.health_result import Entry
-from hearth.plan.health.health_rules import Rulebook, State
-from hearth.plan.health.rule_cases import Cases
-from hearth.plan.health.rule_parser import Table
+from hearth.plan.health.health_result import HealthRuleEntry
+from hearth.plan.health.health_rules import HealthRules, HealthState
+from hearth.plan.health.rule_cases import RuleCases
+from hearth.plan.health.rule_parser import RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 
 
-def read(text: str) -> tuple[rule_parser.Table, list[str]]:
+def read(text: str) -> tuple[rule_parser.RuleTable, list[str]]:
     """The table in a document `r`, and the mistakes as people read them."""
     table, mistakes = rule_parser.read({"r": textwrap.dedent(text)})
     return table, [str(mistake) for mistake in mistakes]
@@ -30,7 +30,7 @@ def judge(text: str, fields: dict[str, Any], kind: Kind = GADGET) -> tuple[str, 
     """State, reason and message by a sound table."""
     table, mistakes = read(text)
     assert mistakes == []
-    verdict = Rulebook(table).judge({"metadata": {"generation": 2}, **fields}, kind=kind)
+    verdict = HealthRules(table).judge({"metadata": {"generation": 2}, **fields}, kind=kind)
     return verdict.state.value, verdict.reason, verdict.message
 
 
@@ -86,7 +86,7 @@ def test_an_expression_that_breaks_is_told_and_fails_nothing() -> None:
 def test_rules_of_users_win_over_ours_even_for_core_kinds() -> None:
     """And are gone when they are taken away."""
     table, _ = read("- {kinds: [apps/Deployment], cases: [{state: ready, reason: Whatever}]}")
-    rules = Rulebook(table)
+    rules = HealthRules(table)
     assert rules.judge({"metadata": {}}, kind=DEPLOYMENT).reason == "Whatever"
     assert rules.paths(DEPLOYMENT) == {("status", "conditions"), ("status", "observedGeneration")}
     change = rules.replace(rule_parser.EMPTY)
@@ -98,12 +98,12 @@ def test_the_same_rules_read_twice_change_nothing() -> None:
     """So that an edit of one rule has nobody else looked at again."""
     first, _ = read(RULE)
     second, _ = read("# a comment\n" + textwrap.dedent(RULE))
-    assert not Rulebook(first).replace(second).touches(GADGET)
+    assert not HealthRules(first).replace(second).touches(GADGET)
 
 
 def test_a_verdict_is_made_once_for_an_object() -> None:
     """And made again for the next state of it."""
-    rules = Rulebook(read(RULE)[0])
+    rules = HealthRules(read(RULE)[0])
     fields: dict[str, Any] = {"metadata": {}, "status": {"phase": "On"}}
     assert rules.judge(fields, kind=GADGET) is rules.judge(fields, kind=GADGET)
     assert rules.judge({**fields, "status": {}}, kind=GADGET).reason == "Exists"
@@ -112,7 +112,7 @@ def test_a_verdict_is_made_once_for_an_object() -> None:
 def test_only_what_rules_read_is_kept() -> None:
     """Down to the field, and without the metadata that is kept anyway."""
     table, _ = read(RULE.replace("self.spec.colour", "self.spec.colour + self.metadata.name"))
-    assert Rulebook(table).paths(GADGET) == {
+    assert HealthRules(table).paths(GADGET) == {
         ("spec", "colour"),
         ("status", "phase"),
         ("status", "conditions"),
@@ -146,7 +146,7 @@ def test_a_mistake_is_told_with_its_line(text: str, expected: list[str]) -> None
     """What is wrong, what was found, and what to write."""
     table, mistakes = read(text)
     assert mistakes == expected
-    assert not any(entry for entry in table.health.entries.values() if entry.rule({}).state is State.FAILED)
+    assert not any(entry for entry in table.health.entries.values() if entry.rule({}).state is HealthState.FAILED)
 
 
 def test_a_mistake_leaves_the_other_rules_as_they_are() -> None:
@@ -166,7 +166,7 @@ def test_an_exact_kind_goes_before_a_pattern() -> None:
 
 
 @functools.cache
-def ours() -> Table:
+def ours() -> RuleTable:
     """All rules that come with Hearth, read like anybody's."""
     table, mistakes = rule_parser.read(health_rules.read_built_in())
     assert mistakes == ()
@@ -189,9 +189,9 @@ def test_a_rule_of_ours_is_the_same_when_it_is_read_alone() -> None:
         assert outline(library.find_suspension(kind)) == outline(ours().find_suspension(kind)), written
 
 
-def outline(rule: Entry | SuspendRule | None) -> object:
+def outline(rule: HealthRuleEntry | SuspendRule | None) -> object:
     """What of a rule can be compared: compiled expressions cannot."""
-    if isinstance(rule, Entry):
-        assert isinstance(rule.rule, Cases)
+    if isinstance(rule, HealthRuleEntry):
+        assert isinstance(rule.rule, RuleCases)
         return rule.paths, [(case.asked, case.state, case.terminal, len(case.expressions)) for case in rule.rule.cases]
     return None if rule is None else (rule.paths, rule.sets, rule.done_when is None, rule.unless is None)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.plan.environment import environment_rules, inherited_rules
-from hearth.plan.environment.inherited_rules import Inheritance
+from hearth.plan.environment.inherited_rules import InheritedRules
 
 RULES: dict[str, Any] = {
     "breakpoints": [
@@ -27,7 +27,7 @@ GIVEN = {
 }
 
 
-def find(rules: dict[str, Any], resource: str = "cache") -> Inheritance | None:
+def find(rules: dict[str, Any], resource: str = "cache") -> InheritedRules | None:
     """What that resource is given of these rules."""
     return inherited_rules.find(environment_rules.parse(rules), resource)
 
@@ -36,7 +36,7 @@ def test_a_nested_stack_is_given_the_rest_of_each_path_that_leads_into_it() -> N
     """Not what is about itself, or about others."""
     given = find(RULES)
     assert given is not None
-    assert given.lay_over({"kind": "Stack"}) == {"kind": "Stack", "spec": {"environment": GIVEN}}
+    assert given.merge_into({"kind": "Stack"}) == {"kind": "Stack", "spec": {"environment": GIVEN}}
 
 
 def test_what_the_manifest_states_itself_stays_before_it() -> None:
@@ -45,7 +45,7 @@ def test_what_the_manifest_states_itself_stays_before_it() -> None:
     own = {"breakpoints": [{"resource": "x", "at": ["PreCreate"]}], "restrictedActions": []}
     manifest = {"spec": {"environment": own, "parameters": {"a": 1}}}
     assert given is not None
-    laid = given.lay_over(manifest)
+    laid = given.merge_into(manifest)
     assert laid["spec"]["environment"]["breakpoints"] == [*own["breakpoints"], {"resource": "db", "at": ["PreUpdate"]}]
     assert (laid["spec"]["parameters"], laid["spec"]["environment"]["restrictedActions"]) == ({"a": 1}, [])
     assert manifest["spec"]["environment"] is own
@@ -64,7 +64,7 @@ def test_what_cannot_take_it_is_left_to_the_server_to_refuse(manifest: dict[str,
     """It says what is wrong with it better than we could."""
     given = find({"breakpoints": [{"resource": "cache/db", "at": ["PreUpdate"]}]})
     assert given is not None
-    assert given.lay_over(manifest) == manifest
+    assert given.merge_into(manifest) == manifest
 
 
 def test_the_record_is_of_what_was_given() -> None:
@@ -74,7 +74,7 @@ def test_the_record_is_of_what_was_given() -> None:
     assert first is not None
     assert other is not None
     assert first == same
-    assert first.record != other.record
+    assert first.digest != other.digest
     assert find({}) is None
 
 

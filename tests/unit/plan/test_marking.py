@@ -9,8 +9,8 @@ import pytest
 from hearth.model import names
 from hearth.model.child import Child, Object
 from hearth.plan import health_mark_decision
-from hearth.plan.health_mark_decision import Problem, Said, Verdict, View
-from hearth.plan.state.steps import Mark
+from hearth.plan.health_mark_decision import MarkDecision, MarkedResource, MarkProblem, ParsedHealthMark
+from hearth.plan.state.steps import WriteHealthMark
 from hearth.plan.status import conditions
 from support.units import blueprints
 
@@ -26,9 +26,11 @@ def make_child(uid: str = "u1", *, mark: str | None = None, made_at: str = "2026
     return dataclasses.replace(child, fields={**child.fields, "metadata": metadata})
 
 
-def say(status: Object | None = None, *, is_unhealthy: bool = True, reason: str = "bad", generation: int = 1) -> Said:
+def say(
+    status: Object | None = None, *, is_unhealthy: bool = True, reason: str = "bad", generation: int = 1
+) -> ParsedHealthMark:
     """A mark as it is written."""
-    return Said(
+    return ParsedHealthMark(
         name="m",
         generation=generation,
         written_at="2026-01-01T00:00:00Z",
@@ -38,12 +40,12 @@ def say(status: Object | None = None, *, is_unhealthy: bool = True, reason: str 
     )
 
 
-def see(current: Child | None = None, bound: Child | None = None, **more: object) -> View:
+def see(current: Child | None = None, bound: Child | None = None, **more: object) -> MarkedResource:
     """The resource `a` of Stack shop."""
-    return View(stack="shop", resource="a", current=current, bound=bound, **more)  # type: ignore[arg-type]  # a table
+    return MarkedResource(stack="shop", resource="a", current=current, bound=bound, **more)  # type: ignore[arg-type]  # a table
 
 
-def told(verdict: Verdict) -> tuple[str, str, str]:
+def told(verdict: MarkDecision) -> tuple[str, str, str]:
     """What the status says: of Ready, of Resolved, and why."""
     status = verdict.status
     assert status is not None
@@ -63,7 +65,7 @@ def bound_to(uid: str, *, ready: str = "False", resolved: str = "False", generat
 
 def test_it_is_bound_before_anything_is_done() -> None:
     """So that it never strikes the next object, whatever becomes of this process."""
-    verdict = health_mark_decision.judge(say(), see(current=make_child()), now=NOW)
+    verdict = health_mark_decision.decide(say(), see(current=make_child()), now=NOW)
     assert verdict.step is None
     assert verdict.status is not None
     assert (verdict.status["observedUID"], told(verdict)) == ("u1", ("False", "False", "Marking"))
@@ -72,19 +74,19 @@ def test_it_is_bound_before_anything_is_done() -> None:
 def test_then_it_is_written_onto_its_object() -> None:
     """Once."""
     child = make_child()
-    assert health_mark_decision.judge(say(bound_to("u1")), see(child, child), now=NOW) == Verdict(
-        step=Mark(child=child, reason="bad")
+    assert health_mark_decision.decide(say(bound_to("u1")), see(child, child), now=NOW) == MarkDecision(
+        step=WriteHealthMark(child=child, reason="bad")
     )
     carries = make_child(mark="bad")
-    verdict = health_mark_decision.judge(say(bound_to("u1")), see(carries, carries), now=NOW)
+    verdict = health_mark_decision.decide(say(bound_to("u1")), see(carries, carries), now=NOW)
     assert told(verdict) == ("True", "False", "Marked")
 
 
 def test_without_a_reason_it_says_who_marked() -> None:
     """Blanks are no reason."""
     child = make_child()
-    verdict = health_mark_decision.judge(say(bound_to("u1"), reason="  "), see(child, child), now=NOW)
-    assert verdict.step == Mark(child=child, reason="HealthMark m says so")
+    verdict = health_mark_decision.decide(say(bound_to("u1"), reason="  "), see(child, child), now=NOW)
+    assert verdict.step == WriteHealthMark(child=child, reason="HealthMark m says so")
 
 
 @pytest.mark.parametrize(
@@ -95,29 +97,29 @@ def test_without_a_reason_it_says_who_marked() -> None:
     ],
     ids=["there is another one", "nothing wants another one"],
 )
-def test_it_is_resolved_once_its_object_is_gone(view: View, reason: str) -> None:
+def test_it_is_resolved_once_its_object_is_gone(view: MarkedResource, reason: str) -> None:
     """And says which object stands there now."""
-    verdict = health_mark_decision.judge(say(bound_to("u1", ready="True")), view, now=NOW)
+    verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), view, now=NOW)
     assert told(verdict) == ("True", "True", reason)
     assert ("replacedBy" in (verdict.status or {})) == (reason == "Replaced")
 
 
 def test_it_waits_for_the_next_object() -> None:
     """Before that nobody knows which one it is."""
-    assert health_mark_decision.judge(say(bound_to("u1", ready="True")), see(), now=NOW) == Verdict()
+    assert health_mark_decision.decide(say(bound_to("u1", ready="True")), see(), now=NOW) == MarkDecision()
 
 
 @pytest.mark.parametrize("is_unhealthy", [True, False])
 def test_a_resolved_mark_strikes_no_more(is_unhealthy: bool) -> None:
     """However often it is applied again."""
     said = say(bound_to("u1", ready="True", resolved="True"), is_unhealthy=is_unhealthy)
-    assert health_mark_decision.judge(said, see(make_child("u2", mark="x")), now=NOW) == Verdict()
+    assert health_mark_decision.decide(said, see(make_child("u2", mark="x")), now=NOW) == MarkDecision()
 
 
 def test_an_edited_mark_is_a_new_word() -> None:
     """On the object that is there now, where the first one is gone."""
     said = say(bound_to("u1", ready="True", resolved="True"), generation=2)
-    verdict = health_mark_decision.judge(said, see(make_child("u2")), now=NOW)
+    verdict = health_mark_decision.decide(said, see(make_child("u2")), now=NOW)
     assert verdict.status is not None
     assert verdict.status["observedUID"] == "u2"
 
@@ -126,29 +128,29 @@ def test_an_edited_mark_stays_with_its_object() -> None:
     """As long as that is there."""
     child = make_child(mark="bad")
     said = say(bound_to("u1", ready="True"), generation=2, is_unhealthy=False)
-    verdict = health_mark_decision.judge(said, see(child, child), now=NOW)
+    verdict = health_mark_decision.decide(said, see(child, child), now=NOW)
     assert (verdict.status or {})["observedUID"] == "u1"
-    assert health_mark_decision.judge(
+    assert health_mark_decision.decide(
         say(verdict.status, generation=2, is_unhealthy=False), see(child, child), now=NOW
-    ).step == Mark(child=child, reason=None)
+    ).step == WriteHealthMark(child=child, reason=None)
 
 
 def test_nothing_is_taken_back_from_a_healthy_object() -> None:
     """And the word is done with."""
-    verdict = health_mark_decision.judge(say(is_unhealthy=False), see(make_child()), now=NOW)
+    verdict = health_mark_decision.decide(say(is_unhealthy=False), see(make_child()), now=NOW)
     assert (verdict.step, told(verdict)) == (None, ("True", "True", "Healthy"))
 
 
 def test_what_somebody_takes_off_the_object_is_not_put_there_again() -> None:
     """The object shows whose word is the last."""
     child = make_child()
-    verdict = health_mark_decision.judge(say(bound_to("u1", ready="True")), see(child, child), now=NOW)
+    verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), see(child, child), now=NOW)
     assert (verdict.step, told(verdict)) == (None, ("True", "True", "TakenBack"))
 
 
 def test_it_never_means_an_object_that_was_made_after_it() -> None:
     """Nobody could have seen that one do badly."""
-    verdict = health_mark_decision.judge(say(), see(make_child(made_at="2026-01-01T00:00:01Z")), now=NOW)
+    verdict = health_mark_decision.decide(say(), see(make_child(made_at="2026-01-01T00:00:01Z")), now=NOW)
     assert told(verdict) == ("False", "False", "ObjectIsNewer")
     assert "observedUID" not in (verdict.status or {})
 
@@ -156,7 +158,7 @@ def test_it_never_means_an_object_that_was_made_after_it() -> None:
 def test_a_newer_mark_that_says_the_contrary_counts() -> None:
     """And is named."""
     child = make_child()
-    verdict = health_mark_decision.judge(say(bound_to("u1")), see(child, child, newer="n"), now=NOW)
+    verdict = health_mark_decision.decide(say(bound_to("u1")), see(child, child, newer="n"), now=NOW)
     assert (verdict.step, told(verdict)) == (None, ("True", "True", "Overruled"))
     assert "HealthMark n" in conditions.find(verdict.status or {}, "Ready")["message"]
 
@@ -164,13 +166,13 @@ def test_a_newer_mark_that_says_the_contrary_counts() -> None:
 def test_nothing_is_written_where_nothing_may_be() -> None:
     """Paused, the mark is bound and waits."""
     child = make_child()
-    problem = Problem(reason="Paused", message="later")
-    verdict = health_mark_decision.judge(say(bound_to("u1")), see(child, child, problem=problem), now=NOW)
+    problem = MarkProblem(reason="Paused", message="later")
+    verdict = health_mark_decision.decide(say(bound_to("u1")), see(child, child, problem=problem), now=NOW)
     assert (verdict.step, told(verdict)) == (None, ("False", "False", "Paused"))
 
 
 def test_nothing_is_said_twice() -> None:
     """A status that says so already stays as it is."""
     child = make_child(mark="bad")
-    first = health_mark_decision.judge(say(bound_to("u1")), see(child, child), now=NOW)
-    assert health_mark_decision.judge(say(first.status), see(child, child), now=NOW + 5) == Verdict()
+    first = health_mark_decision.decide(say(bound_to("u1")), see(child, child), now=NOW)
+    assert health_mark_decision.decide(say(first.status), see(child, child), now=NOW + 5) == MarkDecision()

@@ -15,19 +15,21 @@ def test_what_is_made_again_and_again_is_forgotten_in_time() -> None:
     world.settle(board)
     memory = world.memory
     [kept] = world.of("kept")
-    memory.made.add(kept.uid)
+    memory.created.add(kept.uid)
     memory.ready.add(kept.uid)
     most = 0
     for number in range(3 * world_module.SLACK):
         gone = f"gone-{number}"
-        memory.whole[gone] = ("hash", kept.ownership)
-        for uids in (memory.made, memory.ready, memory.failed):
+        memory.ownership_baseline[gone] = ("hash", kept.ownership)
+        for uids in (memory.created, memory.ready, memory.counted_failures):
             uids.add(gone)
-        memory.tidy(world)
-        most = max(most, len(memory.whole), len(memory.made), len(memory.ready), len(memory.failed))
+        memory.prune(world)
+        most = max(
+            most, len(memory.ownership_baseline), len(memory.created), len(memory.ready), len(memory.counted_failures)
+        )
 
     assert most <= 2 * len(PAIR.resources) + world_module.SLACK + 1
-    assert kept.uid in memory.made & memory.ready
+    assert kept.uid in memory.created & memory.ready
 
 
 def test_a_large_stack_is_not_looked_through_at_every_pass() -> None:
@@ -45,7 +47,7 @@ def test_a_large_stack_is_not_looked_through_at_every_pass() -> None:
     looks = 0
     uids = [child.uid for name in list(World.resources(world)) for child in world.of(name)]
     for uid in uids:
-        world.memory.made.add(uid)
-        world.memory.tidy(world)
+        world.memory.created.add(uid)
+        world.memory.prune(world)
 
     assert looks <= 4

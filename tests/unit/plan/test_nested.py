@@ -9,10 +9,10 @@ from hearth.engine.stack import continue_requests
 from hearth.model import names
 from hearth.model.kinds import Kind
 from hearth.plan.environment import environment_rules
-from hearth.plan.environment.active_environment import Gates
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.resource_status import State
-from hearth.plan.state.steps import Apply, subject
+from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.resource_status import ResourceState
+from hearth.plan.state.steps import Apply, attempt_id
 from hearth.plan.status import breakpoint_waits
 from support.units import blueprints
 from support.units.blueprints import ServedKinds, World
@@ -21,7 +21,7 @@ NESTED = Kind(group=names.GROUP, version=names.VERSION, name=names.STACK, plural
 DEEP = {"resource": "deep/db", "hook": "PreCreate", "kind": "Probe", "name": "x", "stack": "shop-cache-deep"}
 
 
-def make_board(*breakpoints: dict[str, Any]) -> Board:
+def make_board(*breakpoints: dict[str, Any]) -> StackPlanner:
     """A board with one nested Stack, `cache`, under these entries."""
     blueprint = blueprints.make_blueprint({"cache": []}, kind=NESTED)
     cache = dataclasses.replace(blueprint.resources["cache"], is_stack=True)
@@ -31,20 +31,20 @@ def make_board(*breakpoints: dict[str, Any]) -> Board:
     return board
 
 
-def heed(board: Board, *breakpoints: dict[str, Any]) -> None:
+def heed(board: StackPlanner, *breakpoints: dict[str, Any]) -> None:
     """Hold the board by these entries from now on."""
-    board.heed(Gates(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), revision=1))
+    board.set_environment(ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), revision=1))
 
 
-def take(board: Board, world: World) -> Apply | None:
+def take(board: StackPlanner, world: World) -> Apply | None:
     """What is applied for `cache` now, if anything."""
     world.refresh(board)
-    step = board.take("cache")
+    step = board.take_step("cache")
     assert step is None or isinstance(step, Apply)
     return step
 
 
-def make_stopped() -> tuple[Board, World]:
+def make_stopped() -> tuple[StackPlanner, World]:
     """A board whose `cache` says that `deep/db` waits within it, and nothing else moves there."""
     board, world = make_board(), World()
     step = take(board, world)
@@ -58,7 +58,10 @@ def make_stopped() -> tuple[Board, World]:
 def test_who_waits_within_is_told_by_path_with_whom_to_annotate() -> None:
     """So the parent is stopped as well: no time runs for it, and nobody takes it for busy."""
     board, world = make_stopped()
-    assert (board.standings["cache"].state, breakpoint_waits.is_stopped(board, world.memory)) == (State.STOPPED, True)
+    assert (board.statuses["cache"].state, breakpoint_waits.is_stopped(board, world.memory)) == (
+        ResourceState.STOPPED,
+        True,
+    )
     assert breakpoint_waits.list_waits(board) == [{**DEEP, "resource": "cache/deep/db"}]
     said = breakpoint_waits.explain(board)
     assert "cache/deep/db (probe/x) before its creation" in said
@@ -90,7 +93,7 @@ def test_what_is_given_is_written_once_and_taken_out_once() -> None:
     assert given is not None
     assert given.manifest["spec"]["environment"] == {"breakpoints": [{"resource": "db", "at": ["PreUpdate"]}]}
     assert given.hash == first.hash
-    assert subject(given) != subject(first)
+    assert attempt_id(given) != attempt_id(first)
     world.carry_out(given)
     assert take(board, world) is None
     heed(board, {"resource": "cache/db", "at": ["PreUpdate"]}, {"resource": "a/b", "at": ["PreUpdate"]})

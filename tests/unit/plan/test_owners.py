@@ -41,4 +41,4 @@ APPLIED = {"manager": "hearth:prod/shop"}
 )
 def test_the_best_that_is_known_is_named(metadata: dict[str, Any], expected: str) -> None:
     """The most telling sign first."""
-    assert object_owner.name_owner({"metadata": metadata}) == expected
+    assert object_owner.describe_owner({"metadata": metadata}) == expected

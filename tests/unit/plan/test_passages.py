@@ -5,52 +5,56 @@ from __future__ import annotations
 import dataclasses
 
 from hearth.plan.environment import cleared_breakpoints
-from hearth.plan.environment.cleared_breakpoints import LIMIT, Passages
+from hearth.plan.environment.cleared_breakpoints import LIMIT, ClearedBreakpoints
 from hearth.plan.target import target, target_status
-from hearth.plan.target.target import Motive, Wish
+from hearth.plan.target.target import Target, TargetCause
 
-SOME = cleared_breakpoints.NONE.let("web", "PreUpdate").part({"db": ("config",)})
-WISH = Wish(revision=3, motive=Motive.SPEC, since=60.0, passages=SOME)
+SOME = cleared_breakpoints.NONE.clear("web", "PreUpdate").add_post_delete({"db": ("config",)})
+WISH = Target(revision=3, cause=TargetCause.SPEC, since=60.0, cleared=SOME)
 
 
 def test_a_status_tells_what_was_passed() -> None:
     """Read back it is the same."""
-    assert target_status.write(WISH)["passed"] == ["web/PreUpdate"]
-    assert target_status.write(WISH)["parted"] == [{"resource": "db", "requires": ["config"]}]
-    assert target_status.read(target_status.write(WISH)) == WISH
+    assert target_status.encode(WISH)["passed"] == ["web/PreUpdate"]
+    assert target_status.encode(WISH)["parted"] == [{"resource": "db", "requires": ["config"]}]
+    assert target_status.decode(target_status.encode(WISH)) == WISH
 
 
 def test_a_status_that_makes_no_sense_tells_nothing() -> None:
     """Somebody has written into it."""
-    assert target_status.read({**target_status.write(WISH), "parted": [{"nobody": 1}]}) is None
+    assert target_status.decode({**target_status.encode(WISH), "parted": [{"nobody": 1}]}) is None
 
 
 def test_the_next_wish_begins_with_nothing_passed() -> None:
     """And the same one goes on."""
-    same = target.begin(target.Aim(motive=Motive.SPEC), revision=3, before=WISH, given=target.Circumstances(now=100.0))
-    other = target.begin(target.Aim(motive=Motive.SPEC), revision=4, before=WISH, given=target.Circumstances(now=100.0))
-    assert (same.passages, other.passages) == (SOME, cleared_breakpoints.NONE)
+    same = target.start_target(
+        target.TargetChoice(cause=TargetCause.SPEC), revision=3, before=WISH, given=target.TargetContext(now=100.0)
+    )
+    other = target.start_target(
+        target.TargetChoice(cause=TargetCause.SPEC), revision=4, before=WISH, given=target.TargetContext(now=100.0)
+    )
+    assert (same.cleared, other.cleared) == (SOME, cleared_breakpoints.NONE)
 
 
 def test_the_oldest_are_forgotten_first() -> None:
     """However many are passed one by one."""
     many = cleared_breakpoints.NONE
     for number in range(LIMIT + 2):
-        many = many.let(f"r{number}", "PreCreate")
-    assert (len(many.passed), many.passed[0]) == (LIMIT, "r2/PreCreate")
+        many = many.clear(f"r{number}", "PreCreate")
+    assert (len(many.keys), many.keys[0]) == (LIMIT, "r2/PreCreate")
 
 
 def test_passing_twice_is_passing_once() -> None:
     """Nothing is kept twice."""
-    assert SOME.let("web", "PreUpdate") == SOME
+    assert SOME.clear("web", "PreUpdate") == SOME
 
 
 def test_who_is_to_be_looked_at_again() -> None:
     """Only who has passed something."""
-    assert SOME.find_changed(SOME.let("a", "PreCreate")) == {"a"}
-    assert SOME.find_changed(Passages()) == {"web"}
+    assert SOME.find_changed(SOME.clear("a", "PreCreate")) == {"a"}
+    assert SOME.find_changed(ClearedBreakpoints()) == {"web"}
 
 
 def test_a_wish_with_passages_is_another_one_for_whoever_waits_for_the_status() -> None:
     """Nothing follows from a passage before it is written."""
-    assert dataclasses.replace(WISH, passages=cleared_breakpoints.NONE) != WISH
+    assert dataclasses.replace(WISH, cleared=cleared_breakpoints.NONE) != WISH

@@ -9,19 +9,19 @@ import pytest
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import api_errors, error_message
 from hearth.plan.retry.api_errors import (
-    AskAccess,
-    AskDryRun,
+    ApplyConflict,
     Denied,
-    KindGone,
+    ErrorClass,
+    InvalidManifest,
+    KindNotServed,
     MaybeImmutable,
-    NamespaceMissing,
+    NamespaceNotFound,
     NamespaceTerminating,
-    ObjectGone,
-    ObserveAgain,
-    Reaction,
-    SomebodyElse,
-    TryLater,
-    UserEdits,
+    NeedsAccessReview,
+    NeedsDryRun,
+    ObjectNotFound,
+    StaleRead,
+    Unavailable,
 )
 
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
@@ -62,51 +62,51 @@ def cause(field: str, reason: str = "FieldValueInvalid", message: str = "Invalid
     return {"reason": reason, "message": message, "field": field}
 
 
-def classify(code: int, body: dict[str, Any] | None, *, kind: Kind = DEPLOYMENT, size: int = 500) -> Reaction:
+def classify(code: int, body: dict[str, Any] | None, *, kind: Kind = DEPLOYMENT, size: int = 500) -> ErrorClass:
     """The reaction to a refused write of a Deployment."""
     return api_errors.classify(code, body, kind=kind, body_size=size)
 
 
 ROWS: list[tuple[str, int, dict[str, Any] | None, type]] = [
-    ("the path is not served at all", 404, None, KindGone),
-    ("the built-in group has no such resource", 404, status("NotFound"), KindGone),
-    ("the namespace is missing", 404, status("NotFound", name="shop", kind="namespaces"), NamespaceMissing),
-    ("the object is missing", 404, status("NotFound", **OF_RESOURCE), ObjectGone),
-    ("a proxy in front has no server behind it", 503, None, TryLater),
-    ("a proxy forbids in its own words", 403, None, TryLater),
-    ("the server is busy", 429, None, TryLater),
-    ("a webhook does not want it now", 429, status("TooManyRequests", retryAfterSeconds=2), TryLater),
-    ("the server gives up waiting", 504, status("Timeout", causes=[cause("", "ResourceVersionTooLarge")]), TryLater),
-    ("the credentials are being rotated", 401, status("Unauthorized"), TryLater),
-    ("name in the body differs from the path", 400, status("BadRequest"), UserEdits),
+    ("the path is not served at all", 404, None, KindNotServed),
+    ("the built-in group has no such resource", 404, status("NotFound"), KindNotServed),
+    ("the namespace is missing", 404, status("NotFound", name="shop", kind="namespaces"), NamespaceNotFound),
+    ("the object is missing", 404, status("NotFound", **OF_RESOURCE), ObjectNotFound),
+    ("a proxy in front has no server behind it", 503, None, Unavailable),
+    ("a proxy forbids in its own words", 403, None, Unavailable),
+    ("the server is busy", 429, None, Unavailable),
+    ("a webhook does not want it now", 429, status("TooManyRequests", retryAfterSeconds=2), Unavailable),
+    ("the server gives up waiting", 504, status("Timeout", causes=[cause("", "ResourceVersionTooLarge")]), Unavailable),
+    ("the credentials are being rotated", 401, status("Unauthorized"), Unavailable),
+    ("name in the body differs from the path", 400, status("BadRequest"), InvalidManifest),
     ("a webhook denies with its default code", 400, status(), Denied),
-    ("the body is too large to be read", 413, status("RequestEntityTooLarge"), UserEdits),
-    ("the kind's server knows no patch", 405, status("MethodNotAllowed"), UserEdits),
-    ("the kind's server knows no apply", 415, status("UnsupportedMediaType"), UserEdits),
+    ("the body is too large to be read", 413, status("RequestEntityTooLarge"), InvalidManifest),
+    ("the kind's server knows no patch", 405, status("MethodNotAllowed"), InvalidManifest),
+    ("the kind's server knows no apply", 415, status("UnsupportedMediaType"), InvalidManifest),
     ("the namespace is on its way out", 403, status("Forbidden", causes=[cause("metadata.namespace", "NamespaceTerminating")], **OF_RESOURCE), NamespaceTerminating),
-    ("rights are missing, or a quota is full", 403, status("Forbidden", **OF_RESOURCE), AskAccess),
+    ("rights are missing, or a quota is full", 403, status("Forbidden", **OF_RESOURCE), NeedsAccessReview),
     ("a policy chose Forbidden", 403, status("Forbidden", causes=[{"message": "no"}], **OF_RESOURCE), Denied),
-    ("a stated resourceVersion is not the object's", 409, status("Conflict", **OF_RESOURCE), ObserveAgain),
-    ("a created name exists already", 409, status("AlreadyExists", **OF_RESOURCE), ObserveAgain),
-    ("others own a field", 409, status("Conflict", causes=[cause(".spec.replicas", "FieldManagerConflict")]), SomebodyElse),
+    ("a stated resourceVersion is not the object's", 409, status("Conflict", **OF_RESOURCE), StaleRead),
+    ("a created name exists already", 409, status("AlreadyExists", **OF_RESOURCE), StaleRead),
+    ("others own a field", 409, status("Conflict", causes=[cause(".spec.replicas", "FieldManagerConflict")]), ApplyConflict),
     ("a webhook chose 409", 409, status("Conflict"), Denied),
-    ("an old version was asked for", 410, status("Expired"), ObserveAgain),
+    ("an old version was asked for", 410, status("Expired"), StaleRead),
     ("the kind's own validation refuses a value", 422, status("Invalid", causes=[IMMUTABLE], **OF_KIND), MaybeImmutable),
     ("a map became null", 422, status("Invalid", causes=[cause("spec", "FieldValueTypeInvalid")], **OF_KIND), MaybeImmutable),
     ("a policy denies", 422, status("Invalid", causes=[{"message": "no"}], **OF_RESOURCE), Denied),
     ("a policy imitates a field", 422, status("Invalid", causes=[cause("spec.replicas")], **OF_RESOURCE), Denied),
     ("one of the causes names no field", 422, status("Invalid", causes=[IMMUTABLE, {"message": "no"}], **OF_KIND), Denied),
     ("a webhook chose 422", 422, status("Invalid"), Denied),
-    ("another incarnation has the name", 422, status("Invalid", causes=[cause("metadata.uid")] * 2, **OF_KIND), ObserveAgain),
-    ("a finalizer is added to what is being deleted", 422, status("Invalid", causes=[cause("metadata.finalizers", "FieldValueForbidden")], **OF_KIND), ObserveAgain),
-    ("the name is no name", 422, status("Invalid", causes=[cause("metadata.name")], **OF_KIND), UserEdits),
-    ("a label is too long", 422, status("Invalid", causes=[cause("metadata.labels")], **OF_KIND), UserEdits),
-    ("annotations are too long", 422, status("Invalid", causes=[cause("metadata.annotations", "FieldValueTooLong")], **OF_KIND), UserEdits),
-    ("data are too long", 422, status("Invalid", causes=[cause("[]", "FieldValueTooLong")], **OF_KIND), UserEdits),
-    ("a word is none of the known ones", 422, status("Invalid", causes=[cause("spec.strategy.type", "FieldValueNotSupported")], **OF_KIND), UserEdits),
-    ("immutable, and wrong at that", 422, status("Invalid", causes=[IMMUTABLE, cause("spec.x", "FieldValueNotSupported")], **OF_KIND), UserEdits),
-    ("a webhook is unreachable", 500, status("InternalError", causes=[{"message": "no"}]), TryLater),
-    ("an apply has an unknown field", 500, status(), AskDryRun),
+    ("another incarnation has the name", 422, status("Invalid", causes=[cause("metadata.uid")] * 2, **OF_KIND), StaleRead),
+    ("a finalizer is added to what is being deleted", 422, status("Invalid", causes=[cause("metadata.finalizers", "FieldValueForbidden")], **OF_KIND), StaleRead),
+    ("the name is no name", 422, status("Invalid", causes=[cause("metadata.name")], **OF_KIND), InvalidManifest),
+    ("a label is too long", 422, status("Invalid", causes=[cause("metadata.labels")], **OF_KIND), InvalidManifest),
+    ("annotations are too long", 422, status("Invalid", causes=[cause("metadata.annotations", "FieldValueTooLong")], **OF_KIND), InvalidManifest),
+    ("data are too long", 422, status("Invalid", causes=[cause("[]", "FieldValueTooLong")], **OF_KIND), InvalidManifest),
+    ("a word is none of the known ones", 422, status("Invalid", causes=[cause("spec.strategy.type", "FieldValueNotSupported")], **OF_KIND), InvalidManifest),
+    ("immutable, and wrong at that", 422, status("Invalid", causes=[IMMUTABLE, cause("spec.x", "FieldValueNotSupported")], **OF_KIND), InvalidManifest),
+    ("a webhook is unreachable", 500, status("InternalError", causes=[{"message": "no"}]), Unavailable),
+    ("an apply has an unknown field", 500, status(), NeedsDryRun),
 ]  # fmt: skip
 
 
@@ -128,18 +128,18 @@ def test_any_shape_of_body_is_taken(code: int, body: dict[str, Any]) -> None:
 def test_a_missing_namespace_object_is_an_object() -> None:
     """Only for what lives in it a missing namespace is something else than the object itself."""
     body = status("NotFound", name="shop", kind="namespaces")
-    assert isinstance(classify(404, body, kind=NAMESPACE), ObjectGone)
+    assert isinstance(classify(404, body, kind=NAMESPACE), ObjectNotFound)
 
 
 def test_what_is_too_large_to_be_stored_is_told_by_its_size() -> None:
     """The store's refusal looks like any mistake: 500 without a reason."""
-    assert isinstance(classify(500, status(), size=1_600_000), UserEdits)
+    assert isinstance(classify(500, status(), size=1_600_000), InvalidManifest)
 
 
 def test_the_delay_that_the_server_asks_for_is_kept() -> None:
     """Seconds, where it gave any."""
-    assert classify(429, status("TooManyRequests", retryAfterSeconds=7)) == TryLater(message="no", after=7.0)
-    assert classify(503, status("ServiceUnavailable")) == TryLater(message="no", after=None)
+    assert classify(429, status("TooManyRequests", retryAfterSeconds=7)) == Unavailable(message="no", after=7.0)
+    assert classify(503, status("ServiceUnavailable")) == Unavailable(message="no", after=None)
 
 
 def test_refused_fields_are_named() -> None:
@@ -147,29 +147,29 @@ def test_refused_fields_are_named() -> None:
     invalid = classify(422, status("Invalid", causes=[IMMUTABLE, IMMUTABLE, cause("spec.x")], **OF_KIND))
     conflict = classify(409, status("Conflict", causes=[cause(".data.a", "FieldManagerConflict")]))
     assert isinstance(invalid, MaybeImmutable)
-    assert isinstance(conflict, SomebodyElse)
+    assert isinstance(conflict, ApplyConflict)
     assert (invalid.fields, conflict.fields) == (("spec.selector", "spec.x"), ("data.a",))
 
 
-ASKED = AskDryRun(message="unknown field")
+ASKED = NeedsDryRun(message="unknown field")
 REFUSED = MaybeImmutable(message="immutable", fields=("spec.selector",))
 
 
 @pytest.mark.parametrize(
     ("refused", "verdict", "expected"),
     [
-        pytest.param(ASKED, UserEdits(message="b"), UserEdits(message="b"), id="the dry run names the mistake"),
-        pytest.param(ASKED, MaybeImmutable(message="b", fields=()), UserEdits(message="b"), id="what is new cannot be immutable"),
+        pytest.param(ASKED, InvalidManifest(message="b"), InvalidManifest(message="b"), id="the dry run names the mistake"),
+        pytest.param(ASKED, MaybeImmutable(message="b", fields=()), InvalidManifest(message="b"), id="what is new cannot be immutable"),
         pytest.param(ASKED, Denied(message="b"), Denied(message="b"), id="a policy stands before the mistake"),
-        pytest.param(ASKED, AskDryRun(message="b"), TryLater(message="unknown field"), id="a broken conversion fails both"),
-        pytest.param(ASKED, AskAccess(message="b"), TryLater(message="unknown field"), id="a full quota is no answer"),
+        pytest.param(ASKED, NeedsDryRun(message="b"), Unavailable(message="unknown field"), id="a broken conversion fails both"),
+        pytest.param(ASKED, NeedsAccessReview(message="b"), Unavailable(message="unknown field"), id="a full quota is no answer"),
         pytest.param(REFUSED, None, REFUSED, id="a fine definition: the change is what is refused"),
-        pytest.param(REFUSED, MaybeImmutable(message="b", fields=()), UserEdits(message="b"), id="the definition is wrong itself"),
-        pytest.param(REFUSED, AskAccess(message="b"), REFUSED, id="no right to ask: the first refusal stands"),
+        pytest.param(REFUSED, MaybeImmutable(message="b", fields=()), InvalidManifest(message="b"), id="the definition is wrong itself"),
+        pytest.param(REFUSED, NeedsAccessReview(message="b"), REFUSED, id="no right to ask: the first refusal stands"),
     ],
 )  # fmt: skip
 def test_a_dry_run_tells_what_was_meant(
-    refused: AskDryRun | MaybeImmutable, verdict: Reaction | None, expected: Reaction
+    refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | None, expected: ErrorClass
 ) -> None:
     """The refusal of a create is plain where that of an apply is not."""
     assert api_errors.after_dry_run(refused, verdict) == expected
@@ -184,8 +184,8 @@ def test_an_accepted_dry_run_blames_the_live_object() -> None:
 
 def test_an_access_review_tells_a_full_quota_from_missing_rights() -> None:
     """Both are 403 without a cause."""
-    asked = AskAccess(message="m")
-    assert api_errors.after_access_review(asked, is_allowed=True) == TryLater(message="m")
+    asked = NeedsAccessReview(message="m")
+    assert api_errors.after_access_review(asked, is_allowed=True) == Unavailable(message="m")
     assert api_errors.after_access_review(asked, is_allowed=False) == Denied(message="m")
 
 
@@ -318,7 +318,7 @@ def test_only_the_server_itself_turns_everybody_away(
     code: int, body: dict[str, Any] | None, after: float | None, *, expected: bool
 ) -> None:
     """A `Status` is the word of whoever looked at this very request."""
-    assert api_errors.is_turned_away(code, body, after=after) is expected
+    assert api_errors.is_throttled(code, body, after=after) is expected
 
 
 def test_a_server_that_is_busy_is_told_as_such() -> None:

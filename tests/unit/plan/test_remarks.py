@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from hearth.model.phases import DONE
-from hearth.plan.state.resource_conditions import NAMED_AT_MOST, Remark, Remarks
+from hearth.plan.state.resource_conditions import NAMED_AT_MOST, ConditionAggregator, ExtraCondition, ResourceCondition
 from hearth.plan.status import conditions
-from hearth.plan.status.conditions import Extra
 
 
-def remark(message: str, *, type_: str = "Drifted") -> Remark:
+def remark(message: str, *, type_: str = "Drifted") -> ResourceCondition:
     """One remark."""
-    return Remark(type=type_, reason="FieldsTaken", message=message)
+    return ResourceCondition(type=type_, reason="FieldsTaken", message=message)
 
 
-def judge(*extras: Extra, before: list[dict[str, object]] | None = None) -> dict[str, tuple[str, str, str]]:
+def judge(*extras: ExtraCondition, before: list[dict[str, object]] | None = None) -> dict[str, tuple[str, str, str]]:
     """By type status, reason and message of the conditions."""
-    found = conditions.judge(
+    found = conditions.build_conditions(
         DONE,
         headline=("Complete", "all"),
         generation=1,
@@ -33,7 +32,7 @@ def test_nothing_to_say_says_nothing() -> None:
 
 def test_what_is_true_is_said_and_taken_back() -> None:
     """Taken back as False, which `kubectl wait` can wait for."""
-    assert judge(Extra(type="Drifted", reason="FieldsTaken", message="web"))["Drifted"] == (
+    assert judge(ExtraCondition(type="Drifted", reason="FieldsTaken", message="web"))["Drifted"] == (
         "True",
         "FieldsTaken",
         "web",
@@ -46,7 +45,7 @@ def test_what_is_true_is_said_and_taken_back() -> None:
 
 def test_remarks_follow_the_resources() -> None:
     """One condition a type, true while any resource has something to say."""
-    remarks = Remarks()
+    remarks = ConditionAggregator()
     remarks.replace("a", (), (remark("a: x"),))
     remarks.replace("b", (), (remark("b: y"), remark("b: z", type_="Contested")))
     assert [(each.type, each.message) for each in remarks.conditions()] == [
@@ -60,7 +59,7 @@ def test_remarks_follow_the_resources() -> None:
 
 def test_a_thousand_resources_make_a_short_message() -> None:
     """The first few are named, the others counted."""
-    remarks = Remarks()
+    remarks = ConditionAggregator()
     for number in range(1000):
         remarks.replace(f"r{number}", (), (remark(f"r{number}: spec"),))
     [found] = remarks.conditions()

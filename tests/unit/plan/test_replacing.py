@@ -9,10 +9,10 @@ import pytest
 from hearth.model.child import Child, Object
 from hearth.plan.resource import replacement
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.stack.stack_planner import Board
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import desired, steps
-from hearth.plan.state.desired import Standpoint
-from hearth.plan.state.resource_status import State
+from hearth.plan.state.desired import ChildOwner
+from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
 from support.units import blueprints
@@ -30,11 +30,11 @@ def one(data: str, *, name: str | None = None, **policy: object) -> Blueprint:
     return dataclasses.replace(blueprint, resources={**blueprint.resources, "a": changed})
 
 
-def refused(world: World, blueprint: Blueprint) -> Board:
+def refused(world: World, blueprint: Blueprint) -> StackPlanner:
     """A board on a world whose `a` the server will not change to what is wanted now."""
     board = blueprints.make_board(blueprint)
     world.refresh(board)
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     assert step.uid is not None
     world.memory.immutable[step.uid] = (step.hash, "data")
@@ -53,19 +53,19 @@ def world() -> World:
 def test_another_object_is_made_first(world: World) -> None:
     """The old one stays until everything is ready."""
     board = refused(world, one("new"))
-    step = board.frontier["a"]
+    step = board.ready_steps["a"]
     assert isinstance(step, Apply)
     assert (step.uid, step.ref.name != "shop-a") == (None, True)
     old = world.of("a")[0]
     world.carry_out(step)
     [uid] = world.refresh(board, "a")
-    assert board.take(uid) == Delete(child=old)
+    assert board.take_step(uid) == Delete(child=old)
 
 
 def test_a_dependent_that_takes_something_from_it_moves_over_before_the_old_one_goes(world: World) -> None:
     """It is written once, and only then is everything ready."""
     board = refused(world, one("new"))
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     world.carry_out(step)
     name = blueprints.Reading(
@@ -80,7 +80,7 @@ def test_a_dependent_that_takes_something_from_it_moves_over_before_the_old_one_
     reading = dataclasses.replace(blueprint.resources["b"], manifest=name)
     board = blueprints.make_board(dataclasses.replace(blueprint, resources={**blueprint.resources, "b": reading}))
     assert world.refresh(board) == ["b"]
-    moved = board.take("b")
+    moved = board.take_step("b")
     assert isinstance(moved, Apply)
     assert moved.manifest["data"] == {"a": step.ref.name}
     world.carry_out(moved)
@@ -92,7 +92,7 @@ def test_a_dependent_that_takes_nothing_from_it_is_not_written(world: World) -> 
     plain = blueprints.make_blueprint({"a": [], "b": ["a"]})
     assert plain.resources["b"].manifest.evaluate({}) is not None
     board = refused(world, one("new"))
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     world.carry_out(step)
     assert world.refresh(board, "a") != ["a"]
@@ -101,10 +101,10 @@ def test_a_dependent_that_takes_nothing_from_it_is_not_written(world: World) -> 
 def test_the_old_object_goes_first_where_that_was_chosen(world: World) -> None:
     """The next is made once it is gone."""
     board = refused(world, one("new", replacement=Replacement.DELETE_FIRST))
-    assert board.take("a") == Delete(child=world.of("a")[0])
+    assert board.take_step("a") == Delete(child=world.of("a")[0])
     world.children["a"] = []
     assert world.refresh(board, "a") == ["a"]
-    assert isinstance(board.frontier["a"], Apply)
+    assert isinstance(board.ready_steps["a"], Apply)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_what_is_not_replaced_says_what_would_allow_it(blueprint: Blueprint, way
     pinned = "pinned" if way == "DeleteFirst" else None
     world.settle(blueprints.make_board(one("old", name=pinned)))
     board = refused(world, blueprint)
-    standing = board.standings["a"]
-    assert (standing.state, standing.reason, "a" in board.frontier) == (State.FAILED, "Immutable", False)
+    standing = board.statuses["a"]
+    assert (standing.state, standing.reason, "a" in board.ready_steps) == (ResourceState.FAILED, "Immutable", False)
     assert standing.message.startswith("data cannot be changed in place")
     assert way in standing.message
 
@@ -131,20 +131,20 @@ def test_a_way_back_finds_the_old_object(world: World) -> None:
     """Nothing is applied, and the newcomer goes."""
     old = world.of("a")[0]
     board = refused(world, one("new"))
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     newcomer = world.carry_out(step)
     back = blueprints.make_board(one("old"))
     planned = world.refresh(back)
-    assert back.standings["a"].child == old
-    assert [back.take(key) for key in planned] == [Delete(child=newcomer)]
+    assert back.statuses["a"].child == old
+    assert [back.take_step(key) for key in planned] == [Delete(child=newcomer)]
 
 
 def test_a_field_of_replace_on_replaces_what_could_be_changed(world: World) -> None:
     """Without a request that is refused."""
     board = blueprints.make_board(one("new", replace_on=(("data", "x"),)))
     world.refresh(board)
-    step = board.frontier["a"]
+    step = board.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.uid is None
 
@@ -153,23 +153,23 @@ def test_another_field_does_not(world: World) -> None:
     """It is changed in place."""
     board = blueprints.make_board(one("new", replace_on=(("data", "y"),)))
     world.refresh(board)
-    step = board.frontier["a"]
+    step = board.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.uid == world.of("a")[0].uid
 
 
-def fail(world: World, board: Board, *, failures: int, is_known: bool = True) -> Child:
+def fail(world: World, board: StackPlanner, *, failures: int, is_known: bool = True) -> Child:
     """Let the object of `a` fail for good, and have that counted."""
     desired = board.find_desired("a")
     assert desired is not None
     step = Apply(resource="a", kind=GADGET, ref=desired.ref, manifest=desired.manifest, hash=desired.hash, uid=None)
     child = world.carry_out(step, status=FAILED)
-    world.memory.whole[child.uid] = (step.hash, child.ownership)
-    world.memory.failed.add(child.uid)
+    world.memory.ownership_baseline[child.uid] = (step.hash, child.ownership)
+    world.memory.counted_failures.add(child.uid)
     if is_known:
-        world.memory.made.add(child.uid)
+        world.memory.created.add(child.uid)
     world.memory.attempts["a"] = Attempt(
-        subject=f"{step.hash}/failed", failures=failures, next_try=5.0, reason="Boom", message="boom", is_final=False
+        attempt_id=f"{step.hash}/failed", failures=failures, retry_at=5.0, reason="Boom", message="boom", is_final=False
     )
     world.refresh(board, "a")
     return child
@@ -197,13 +197,13 @@ def test_another_object_that_fails_is_waited_for_beside_the_healthy_old_one() ->
     world = World()
     world.settle(blueprints.make_board(size(1)))
     board = refused(world, size(2))
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     newcomer = world.carry_out(step, status=FAILED)
-    world.memory.made.add(newcomer.uid)
+    world.memory.created.add(newcomer.uid)
     world.refresh(board, "a")
-    assert (board.standings["a"].child, board.standings["a"].state) == (newcomer, State.FAILED)
-    assert board.frontier == {}
+    assert (board.statuses["a"].child, board.statuses["a"].state) == (newcomer, ResourceState.FAILED)
+    assert board.ready_steps == {}
 
 
 def test_an_object_that_failed_for_good_is_tried_anew_when_its_time_has_come() -> None:
@@ -211,21 +211,21 @@ def test_an_object_that_failed_for_good_is_tried_anew_when_its_time_has_come() -
     world, board = World(), blueprints.make_board(gadget())
     world.settle(board)
     child = fail(world, board, failures=1)
-    assert (board.standings["a"].state, board.wakes, board.frontier) == (State.RETRYING, {"a": 5.0}, {})
+    assert (board.statuses["a"].state, board.requeues, board.ready_steps) == (ResourceState.RETRYING, {"a": 5.0}, {})
     world.now = 5.0
     world.refresh(board, "a")
-    assert board.frontier["a"] == Delete(child=child)
+    assert board.ready_steps["a"] == Delete(child=child)
 
 
 def test_one_that_may_have_been_of_use_stays_until_the_next_is_ready() -> None:
     """Where nobody knows, it counts as having been."""
     world, board = World(), blueprints.make_board(gadget())
     world.settle(board)
-    world.memory.made.clear()
+    world.memory.created.clear()
     fail(world, board, failures=1, is_known=False)
     world.now = 5.0
     world.refresh(board, "a")
-    step = board.frontier["a"]
+    step = board.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.uid is None
 
@@ -235,10 +235,10 @@ def test_a_failure_that_nobody_counted_is_told_and_not_acted_upon() -> None:
     world, board = World(), blueprints.make_board(gadget())
     world.settle(board)
     child = fail(world, board, failures=1)
-    world.memory.failed.clear()
+    world.memory.counted_failures.clear()
     world.now = 50.0
     world.refresh(board, "a")
-    assert (board.newly_failed, board.standings["a"].child, board.frontier) == (["a"], child, {})
+    assert (board.newly_failed, board.statuses["a"].child, board.ready_steps) == (["a"], child, {})
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,9 @@ def test_a_failure_that_nobody_counted_is_told_and_not_acted_upon() -> None:
 )
 def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expected: Replacement) -> None:
     """By a table."""
-    whose = Standpoint(stack=STACK, resource="a", requires=(), signer=HASHER)
+    whose = ChildOwner(stack=STACK, resource="a", requires=(), signer=HASHER)
     served = dataclasses.replace(CONFIG_MAP, name=kind)
-    wanted = desired.want({}, kind=served, hash_=HASHER.hash({}), whose=whose)
+    wanted = desired.make_desired({}, kind=served, hash_=HASHER.hash({}), whose=whose)
     assert replacement.find_policy(one("x").resources["a"], wanted) is expected
 
 
@@ -266,13 +266,13 @@ def test_a_refused_try_is_repeated_when_its_time_has_come(is_known: bool) -> Non
     fail(world, board, failures=1, is_known=is_known)
     world.now = 5.0
     world.refresh(board, "a")
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Delete if is_known else Apply)
     world.memory.attempts["a"] = Attempt(
-        subject=steps.subject(step), failures=1, next_try=9.0, reason="Denied", message="no", is_final=False
+        attempt_id=steps.attempt_id(step), failures=1, retry_at=9.0, reason="Denied", message="no", is_final=False
     )
     world.refresh(board, "a")
-    assert (board.wakes, board.frontier) == ({"a": 9.0}, {})
+    assert (board.requeues, board.ready_steps) == ({"a": 9.0}, {})
     world.now = 9.0
     world.refresh(board, "a")
-    assert board.frontier == {"a": step}
+    assert board.ready_steps == {"a": step}

@@ -8,28 +8,32 @@ import pytest
 
 from hearth.model.child import Object
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.memory import Memory
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply
 from hearth.plan.status import conditions, problems, status_builder
-from hearth.plan.status.ready_condition import Refusal, Subject
-from hearth.plan.target.target import Completed, Motive, Wish
+from hearth.plan.status.ready_condition import DefinitionRejection, StatusInput
+from hearth.plan.target.target import CompletedRevisions, Target, TargetCause
 from support.units import blueprints
 from support.units.blueprints import Constant, Reading, World
 
-FIRST = Wish(revision=1, motive=Motive.SPEC, since=0.0, is_first=True)
-LATER = Wish(revision=4, motive=Motive.SPEC, since=0.0)
-SUBJECT = Subject(generation=3, wish=FIRST)
+FIRST = Target(revision=1, cause=TargetCause.SPEC, since=0.0, is_first=True)
+LATER = Target(revision=4, cause=TargetCause.SPEC, since=0.0)
+SUBJECT = StatusInput(generation=3, target=FIRST)
 CONDITION = {"type": "Ready", "status": "False", "reason": "Progressing", "message": "1 of 3"}
-REFUSAL = Refusal(reason="InvalidTemplate", message="the definition has a mistake")
+REFUSAL = DefinitionRejection(reason="InvalidTemplate", message="the definition has a mistake")
 
 
 def build(
-    board: Board | None, *, subject: Subject = SUBJECT, memory: Memory | None = None, before: Object | None = None
+    board: StackPlanner | None,
+    *,
+    subject: StatusInput = SUBJECT,
+    memory: InMemoryState | None = None,
+    before: Object | None = None,
 ) -> Object:
     """The status, at a fixed time."""
-    return status_builder.build(
-        subject, board, memory=memory or Memory(), before=before or {}, now=1_000.0, monotonic=0.0
+    return status_builder.build_status(
+        subject, board, memory=memory or InMemoryState(), before=before or {}, now=1_000.0, monotonic=0.0
     )
 
 
@@ -39,14 +43,14 @@ def headline(status: Object) -> tuple[str, str, str]:
     return status["phase"], ready["reason"], ready["message"]
 
 
-def refuse(world: World, board: Board, name: str, *, failures: int) -> None:
+def refuse(world: World, board: StackPlanner, name: str, *, failures: int) -> None:
     """Let the apply of a resource be refused."""
-    step = board.frontier[name]
+    step = board.ready_steps[name]
     assert isinstance(step, Apply)
     world.memory.attempts[name] = Attempt(
-        subject=f"{step.hash}/{step.uid}",
+        attempt_id=f"{step.hash}/{step.uid}",
         failures=failures,
-        next_try=30.0,
+        retry_at=30.0,
         reason="Denied",
         message="cannot apply configmap/shop-a: no",
         is_final=False,
@@ -67,7 +71,7 @@ def test_a_later_revision_is_an_update() -> None:
     """Whatever its number is called by."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.settle(board)
-    status = build(board, subject=dataclasses.replace(SUBJECT, wish=LATER))
+    status = build(board, subject=dataclasses.replace(SUBJECT, target=LATER))
     assert (status["phase"], status["revision"]) == ("UpdateComplete", 4)
 
 
@@ -131,7 +135,8 @@ def test_a_refused_definition_is_stalled_while_the_rest_is_told_as_it_is() -> No
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.settle(board)
     status = build(
-        board, subject=dataclasses.replace(SUBJECT, refusal=REFUSAL, wish=LATER, completed=Completed(last=1))
+        board,
+        subject=dataclasses.replace(SUBJECT, rejection=REFUSAL, target=LATER, completed=CompletedRevisions(last=1)),
     )
     assert headline(status) == ("UpdateFailed", "InvalidTemplate", REFUSAL.message)
     assert conditions.find(status, "Stalled")["status"] == "True"
@@ -140,7 +145,7 @@ def test_a_refused_definition_is_stalled_while_the_rest_is_told_as_it_is() -> No
 
 def test_before_anything_was_accepted_there_is_a_status_all_the_same() -> None:
     """The first definition was refused: no counts, no revision."""
-    status = build(None, subject=dataclasses.replace(SUBJECT, wish=None, refusal=REFUSAL))
+    status = build(None, subject=dataclasses.replace(SUBJECT, target=None, rejection=REFUSAL))
     assert (status["phase"], "summary" in status, "revision" in status) == ("CreateFailed", False, False)
 
 
@@ -173,8 +178,8 @@ def test_a_condition_keeps_its_time_while_its_status_lasts() -> None:
     """A changed message is no transition."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.refresh(board)
-    first = status_builder.build(SUBJECT, board, memory=Memory(), before={}, now=1.0, monotonic=0.0)
-    second = status_builder.build(SUBJECT, board, memory=Memory(), before=first, now=99.0, monotonic=0.0)
+    first = status_builder.build_status(SUBJECT, board, memory=InMemoryState(), before={}, now=1.0, monotonic=0.0)
+    second = status_builder.build_status(SUBJECT, board, memory=InMemoryState(), before=first, now=99.0, monotonic=0.0)
     assert second == first
 
 
@@ -210,7 +215,7 @@ def test_a_patch_holds_the_difference(before: Object, after: Object, expected: O
 def test_progress_is_what_only_counts_on(change: Object, expected: bool) -> None:
     """All else is news."""
     before = {"phase": "CreateInProgress", "summary": "1/3", "observedGeneration": 1, "conditions": [CONDITION]}
-    assert status_builder.is_progress(before, before | change) is expected
+    assert status_builder.is_progress_only(before, before | change) is expected
 
 
 READY = {"type": "Ready", "status": "True", "reason": "Complete", "message": "all 3 resources are ready"}
@@ -233,7 +238,7 @@ AT_WORK: Object = {"phase": "UpdateInProgress", "summary": "2/3", "conditions": 
 def test_a_setback_is_work_for_the_same_and_nothing_wrong(change: Object, expected: bool) -> None:
     """All else is told at once."""
     before = {"phase": "UpdateComplete", "summary": "3/3", "observedGeneration": 1, "conditions": [READY]}
-    assert status_builder.is_setback(before, before | AT_WORK | change) is expected
+    assert status_builder.is_repair_only(before, before | AT_WORK | change) is expected
 
 
 def test_sources_that_are_polled_are_named() -> None:

@@ -11,9 +11,9 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan.resource import restore_object
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.state.memory import Memory
-from hearth.plan.state.resource_status import Standing, State
-from hearth.plan.state.steps import Delete, Purpose, Suspend
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.steps import Delete, Suspend, SuspendPurpose
 from support.units import suspended
 from support.units.suspended import RECORDS
 
@@ -33,62 +33,71 @@ def make(record: Object | None) -> child.Child:
 
 ASLEEP = make({"ours": {"spec.replicas": 2}})
 AWAKE = make({"ours": {"spec.replicas": 2}, "awake": True})
-FAILED = Standing(state=State.FAILED, reason="Broken", message="", is_settled=True)
-GOING = Standing(state=State.PROGRESSING, reason="Resuming", message="")
+FAILED = ResourceStatus(state=ResourceState.FAILED, reason="Broken", message="", is_stuck=True)
+GOING = ResourceStatus(state=ResourceState.PROGRESSING, reason="Resuming", message="")
 
 
-def settle(state: State, found: child.Child | None, *others: Standing, reason: str = "Waiting") -> Standing:
+def settle(
+    state: ResourceState, found: child.Child | None, *others: ResourceStatus, reason: str = "Waiting"
+) -> ResourceStatus:
     """The standing that comes of it."""
-    standing = Standing(state=state, reason=reason, message="", child=found)
-    return restore_object.settle("web", standing, others, memory=Memory(), records=RECORDS, now=10.0)
+    standing = ResourceStatus(state=state, reason=reason, message="", child=found)
+    return restore_object.restore_if_stuck("web", standing, others, memory=InMemoryState(), records=RECORDS, now=10.0)
 
 
 @pytest.mark.parametrize(
     ("standing", "is_restored"),
     [
-        pytest.param(settle(State.FAILED, ASLEEP), True, id="it failed itself"),
-        pytest.param(settle(State.STOPPED, ASLEEP), True, id="it is stopped"),
-        pytest.param(settle(State.WAITING, ASLEEP, FAILED), True, id="what it waits for failed"),
-        pytest.param(settle(State.WAITING, ASLEEP, reason=restore_object.MISSING), True, id="a value will not come"),
-        pytest.param(settle(State.RETRYING, ASLEEP), False, id="another try may do"),
-        pytest.param(settle(State.WAITING, ASLEEP, FAILED, GOING), False, id="something is on its way yet"),
-        pytest.param(settle(State.WAITING, ASLEEP, reason="KindNotAvailable"), False, id="nobody can tell yet"),
-        pytest.param(settle(State.FAILED, AWAKE), False, id="it runs already"),
-        pytest.param(settle(State.FAILED, make(None)), False, id="it never was suspended"),
-        pytest.param(settle(State.WAITING, None, FAILED), False, id="there is no object"),
+        pytest.param(settle(ResourceState.FAILED, ASLEEP), True, id="it failed itself"),
+        pytest.param(settle(ResourceState.STOPPED, ASLEEP), True, id="it is stopped"),
+        pytest.param(settle(ResourceState.WAITING, ASLEEP, FAILED), True, id="what it waits for failed"),
+        pytest.param(
+            settle(ResourceState.WAITING, ASLEEP, reason=restore_object.MISSING), True, id="a value will not come"
+        ),
+        pytest.param(settle(ResourceState.RETRYING, ASLEEP), False, id="another try may do"),
+        pytest.param(settle(ResourceState.WAITING, ASLEEP, FAILED, GOING), False, id="something is on its way yet"),
+        pytest.param(settle(ResourceState.WAITING, ASLEEP, reason="KindNotAvailable"), False, id="nobody can tell yet"),
+        pytest.param(settle(ResourceState.FAILED, AWAKE), False, id="it runs already"),
+        pytest.param(settle(ResourceState.FAILED, make(None)), False, id="it never was suspended"),
+        pytest.param(settle(ResourceState.WAITING, None, FAILED), False, id="there is no object"),
     ],
 )
-def test_what_is_stuck_is_restored(standing: Standing, is_restored: bool) -> None:
+def test_what_is_stuck_is_restored(standing: ResourceStatus, is_restored: bool) -> None:
     """Once, and only where waiting is of no use."""
-    assert isinstance(standing.restores, Suspend) is is_restored
+    assert isinstance(standing.restore_step, Suspend) is is_restored
     if is_restored:
-        assert not standing.is_settled
+        assert not standing.is_stuck
 
 
 @pytest.mark.parametrize("found", [AWAKE, make(None), None], ids=["restored", "never suspended", "no object"])
 def test_those_above_follow_once_it_runs(found: child.Child | None) -> None:
     """In the order in which all is resumed."""
-    assert settle(State.FAILED, found).is_settled
-    assert settle(State.WAITING, found, FAILED).is_settled
-    assert not settle(State.RETRYING, found).is_settled
+    assert settle(ResourceState.FAILED, found).is_stuck
+    assert settle(ResourceState.WAITING, found, FAILED).is_stuck
+    assert not settle(ResourceState.RETRYING, found).is_stuck
 
 
 def test_what_is_restored_says_how_it_was_and_remembers_it() -> None:
     """So that its definition can take it back later."""
-    step = settle(State.FAILED, ASLEEP).restores
+    step = settle(ResourceState.FAILED, ASLEEP).restore_step
     assert isinstance(step, Suspend)
-    assert step.purpose is Purpose.RESTORE
+    assert step.purpose is SuspendPurpose.RESTORE
     assert step.manifest["spec"] == {"replicas": 2}
     assert '"awake":true' in step.manifest["metadata"]["annotations"][names.ANNOTATION_SUSPENDED]
 
 
 def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
     """One step a resource at a time."""
-    planned = Standing(state=State.FAILED, reason="x", message="", child=ASLEEP, step=Delete(child=ASLEEP))
-    assert restore_object.settle("web", planned, (), memory=Memory(), records=RECORDS, now=10.0) is planned
-    memory = Memory()
-    attempt = Attempt(subject="u/restore", failures=1, next_try=20.0, reason="Denied", message="no", is_final=False)
+    planned = ResourceStatus(
+        state=ResourceState.FAILED, reason="x", message="", child=ASLEEP, step=Delete(child=ASLEEP)
+    )
+    assert (
+        restore_object.restore_if_stuck("web", planned, (), memory=InMemoryState(), records=RECORDS, now=10.0)
+        is planned
+    )
+    memory = InMemoryState()
+    attempt = Attempt(attempt_id="u/restore", failures=1, retry_at=20.0, reason="Denied", message="no", is_final=False)
     memory.attempts["u"] = attempt
-    failed = dataclasses.replace(planned, step=None, wake_at=30.0)
-    standing = restore_object.settle("web", failed, (), memory=memory, records=RECORDS, now=10.0)
-    assert (standing.restores, standing.wake_at, standing.reason) == (None, 20.0, "x")
+    failed = dataclasses.replace(planned, step=None, requeue_at=30.0)
+    standing = restore_object.restore_if_stuck("web", failed, (), memory=memory, records=RECORDS, now=10.0)
+    assert (standing.restore_step, standing.requeue_at, standing.reason) == (None, 20.0, "x")

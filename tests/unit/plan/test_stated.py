@@ -9,12 +9,12 @@ import pytest
 
 from hearth.model import field_paths
 from hearth.model.child import Object
-from hearth.model.field_paths import Place
+from hearth.model.field_paths import ElementPath
 from hearth.plan.ownership import applied_fields
-from hearth.plan.ownership.applied_fields import Statement
-from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.ownership.applied_fields import AppliedFields
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 
-KEY = Hasher(b"a key for tests, long enough")
+KEY = KeyedHasher(b"a key for tests, long enough")
 MANIFEST: Object = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -24,19 +24,21 @@ MANIFEST: Object = {
         "template": {"spec": {"containers": [{"name": "web", "image": "a", "args": ["-v"]}, {"name": "log", "image": "b"}]}},
     },
 }  # fmt: skip
-CONTAINERS: Place = ("spec", "template", "spec", "containers")
+CONTAINERS: ElementPath = ("spec", "template", "spec", "containers")
 
 
-def make(manifest: Object = MANIFEST, *, owner: str = "uid/web", hasher: Hasher = KEY, **options: Any) -> Statement:
+def make(
+    manifest: Object = MANIFEST, *, owner: str = "uid/web", hasher: KeyedHasher = KEY, **options: Any
+) -> AppliedFields:
     """What a manifest states, of which others may keep all."""
-    found = applied_fields.make_statement(
+    found = applied_fields.make_applied_fields(
         manifest, **{"whole": True, "ignored": (), **options}, owner=owner, hashes=hasher
     )
     assert found is not None
     return found
 
 
-def changed(place: Place, value: Any) -> Object:
+def changed(place: ElementPath, value: Any) -> Object:
     """The manifest with another value at a place."""
     other = copy.deepcopy(MANIFEST)
     field_paths.read(other, place[:-1])[place[-1]] = value
@@ -45,7 +47,7 @@ def changed(place: Place, value: Any) -> Object:
 
 def test_without_anything_to_leave_there_is_no_record() -> None:
     """Most objects carry none."""
-    assert applied_fields.make_statement({"kind": "ConfigMap", "data": {"a": "b"}}, whole=False, ignored=(), owner="x", hashes=KEY) is None  # fmt: skip
+    assert applied_fields.make_applied_fields({"kind": "ConfigMap", "data": {"a": "b"}}, whole=False, ignored=(), owner="x", hashes=KEY) is None  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -58,11 +60,11 @@ def test_without_anything_to_leave_there_is_no_record() -> None:
     ],
     ids=str,
 )
-def test_a_changed_value_is_known_and_nothing_else_is(place: Place, value: Any) -> None:
+def test_a_changed_value_is_known_and_nothing_else_is(place: ElementPath, value: Any) -> None:
     """Each field by itself."""
     record, after = make().record, make(changed(place, value))
     assert not after.is_recorded(place, record)
-    others: list[Place] = [
+    others: list[ElementPath] = [
         ("spec", "replicas"),
         ("metadata", "labels", "tier"),
         (*CONTAINERS, 0, "image"),
@@ -87,11 +89,11 @@ def test_only_what_may_stay_is_recorded() -> None:
     assert pattern is not None
     found = make(whole=False, ignored=(pattern,))
     assert len(applied_fields.split(found.record)) == 2
-    assert found.may_stay((*CONTAINERS, 0, "image"), is_scaled=False)
-    assert not found.may_stay((*CONTAINERS, 1, "image"), is_scaled=False)
+    assert found.is_tolerable((*CONTAINERS, 0, "image"), is_scaled=False)
+    assert not found.is_tolerable((*CONTAINERS, 1, "image"), is_scaled=False)
     assert (
-        found.may_stay(applied_fields.REPLICAS, is_scaled=True),
-        found.may_stay(applied_fields.REPLICAS, is_scaled=False),
+        found.is_tolerable(applied_fields.REPLICAS, is_scaled=True),
+        found.is_tolerable(applied_fields.REPLICAS, is_scaled=False),
     ) == (
         True,
         False,
@@ -102,7 +104,7 @@ def test_equal_values_do_not_show() -> None:
     """Neither of two resources, nor of two fields; and nothing can be made out without the key."""
     assert not applied_fields.split(make().record) & applied_fields.split(make(owner="uid/other").record)
     assert not applied_fields.split(make().record) & applied_fields.split(
-        make(hasher=Hasher(b"another key, long enough")).record
+        make(hasher=KeyedHasher(b"another key, long enough")).record
     )
     twice = {"kind": "ConfigMap", "data": {"a": "same", "b": "same"}}
     assert len(applied_fields.split(make(twice).record)) == 2

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hearth.plan.ownership.keyed_hash import Hasher
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.target import status_signature
 
-HASHES = Hasher(b"k" * 32)
+HASHES = KeyedHasher(b"k" * 32)
 WISH = {"revision": 3, "cause": "Spec", "since": "2026-01-01T00:00:00Z"}
 STATUS = status_signature.sign(
     {"phase": "UpdateComplete", "wish": WISH, "lastCompletedRevision": 3, "handled": {"retry": "1"}},
@@ -54,7 +54,7 @@ def test_another_stack_and_another_key_do_not_count() -> None:
     """Nor does a status without a signature."""
     unsigned = {key: value for key, value in STATUS.items() if key != "signature"}
     assert status_signature.read_memory(STATUS, uid="v", hashes=HASHES) is None
-    assert status_signature.read_memory(STATUS, uid="u", hashes=Hasher(b"o" * 32)) is None
+    assert status_signature.read_memory(STATUS, uid="u", hashes=KeyedHasher(b"o" * 32)) is None
     assert status_signature.read_memory(unsigned, uid="u", hashes=HASHES) is None
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from hearth.model import names
 from hearth.plan.environment import environment_rules
-from hearth.plan.environment.active_environment import Gates
-from hearth.plan.environment.cleared_breakpoints import Passages
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.resource_status import State
+from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.environment.cleared_breakpoints import ClearedBreakpoints
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete
 from hearth.plan.status import breakpoint_waits
 from support.units import blueprints
@@ -24,7 +24,7 @@ REVISION = 4
 
 def make_gates(
     *passed: str, stops: Mapping[str, Any] | None = None, denies: Mapping[str, Any] | None = None, **extra: Any
-) -> Gates:
+) -> ActiveEnvironment:
     """By resource the hooks where it stops, and what is denied to it. passed: `a/PreCreate`; extra: of `Gates`."""
     rules = environment_rules.parse(
         {
@@ -32,21 +32,21 @@ def make_gates(
             "restrictedActions": [{"resource": name, "deny": actions} for name, actions in (denies or {}).items()],
         }
     )
-    return Gates(rules=rules, revision=REVISION, passages=Passages(passed=passed, **extra))
+    return ActiveEnvironment(rules=rules, revision=REVISION, cleared=ClearedBreakpoints(keys=passed, **extra))
 
 
-def make_board(requires: Mapping[str, list[str]], gates: Gates, **data: str) -> Board:
+def make_board(requires: Mapping[str, list[str]], gates: ActiveEnvironment, **data: str) -> StackPlanner:
     """A board that heeds these gates. data: by resource what its object is to hold."""
     manifests = {
         name: Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value}})
         for name, value in data.items()
     }
     board = blueprints.make_board(blueprints.make_blueprint(requires, manifests=manifests))
-    board.heed(gates)
+    board.set_environment(gates)
     return board
 
 
-def waiting(board: Board) -> list[str]:
+def waiting(board: StackPlanner) -> list[str]:
     """Who waits where."""
     return [f"{wait.resource}/{wait.hook}" for wait in breakpoint_waits.find_waits(board)]
 
@@ -56,7 +56,7 @@ def test_what_is_not_there_stops_before_its_creation_alone() -> None:
     gates = make_gates(stops={"*": ["PreUpdate", "PreReplace", "PreDelete"], "a": ["PreCreate"]})
     world, board = World(), make_board({"a": [], "b": ["a"], "c": []}, gates)
     assert world.refresh(board) == ["c"]
-    assert (waiting(board), board.standings["b"].state) == (["a/PreCreate"], State.WAITING)
+    assert (waiting(board), board.statuses["b"].state) == (["a/PreCreate"], ResourceState.WAITING)
 
 
 def test_what_was_passed_goes_on() -> None:
@@ -65,17 +65,17 @@ def test_what_was_passed_goes_on() -> None:
     world, board = World(), make_board({"a": [], "b": ["a"]}, gates)
     world.settle(board)
     assert (waiting(board), sorted(world.resources())) == (["a/PostCreate"], ["a"])
-    assert board.standings["a"].state is State.STOPPED
+    assert board.statuses["a"].state is ResourceState.STOPPED
 
 
 def test_what_stops_when_it_is_done_counts_as_having_been_ready() -> None:
     """So that another object in its place leaves it standing until that one is ready, too."""
     world, board = World(), make_board({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
     world.refresh(board)
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     child = world.carry_out(step)
-    world.memory.made.add(child.uid)
+    world.memory.created.add(child.uid)
     world.refresh(board)
     assert (waiting(board), child.uid in world.memory.ready) == (["a/PostCreate"], True)
 
@@ -84,7 +84,7 @@ def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:
     """What an earlier revision left there stops nobody."""
     world, board = World(), make_board({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
     world.settle(board)
-    later = make_board({"a": []}, Gates(rules=board.gates.rules, revision=REVISION + 1))
+    later = make_board({"a": []}, ActiveEnvironment(rules=board.environment.rules, revision=REVISION + 1))
     world.refresh(later)
     assert (waiting(board), waiting(later)) == (["a/PostCreate"], [])
 
@@ -95,11 +95,11 @@ def test_a_change_stops_before_it_and_a_repair_does_not() -> None:
     world.settle(make_board({"a": []}, make_gates(), a="old"))
     gates = make_gates(stops={"a": ["PreUpdate", "PreCreate"]})
     repaired = make_board({"a": []}, gates, a="old")
-    world.memory.whole.clear()
+    world.memory.ownership_baseline.clear()
     assert world.refresh(repaired) == ["a"]
-    step = repaired.frontier["a"]
+    step = repaired.ready_steps["a"]
     assert isinstance(step, Apply)
-    assert step.repairs
+    assert step.repaired_fields
     changed = make_board({"a": []}, gates, a="new")
     assert (world.refresh(changed), waiting(changed)) == ([], ["a/PreUpdate"])
 
@@ -107,7 +107,9 @@ def test_a_change_stops_before_it_and_a_repair_does_not() -> None:
 def test_what_vanished_is_no_creation() -> None:
     """The object is another one, which is what a replacement comes to."""
     gates = make_gates(stops={"a": ["PreCreate", "PreReplace", "PostReplace"]})
-    board = make_board({"a": []}, Gates(rules=gates.rules, revision=REVISION, known=frozenset({"a"})))
+    board = make_board(
+        {"a": []}, ActiveEnvironment(rules=gates.rules, revision=REVISION, previous_resources=frozenset({"a"}))
+    )
     world = World()
     world.settle(board)
     assert waiting(board) == ["a/PostReplace"]
@@ -127,7 +129,7 @@ def test_what_is_denied_is_not_done(denied: str, is_restricted: bool) -> None:
     world.settle(make_board({"a": []}, make_gates(), a="old"))
     board = make_board({"a": []}, make_gates(denies={"a": [denied]}), a="new")
     planned = world.refresh(board)
-    assert (planned == [], board.standings["a"].reason == "Restricted") == (is_restricted, is_restricted)
+    assert (planned == [], board.statuses["a"].reason == "Restricted") == (is_restricted, is_restricted)
     assert board.has_failed(world.memory) is is_restricted
 
 
@@ -137,10 +139,10 @@ def test_what_is_denied_does_not_stop_first() -> None:
     world.settle(make_board({"a": []}, make_gates(), a="old"))
     board = make_board({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"*": ["Update"]}), a="new")
     world.refresh(board)
-    assert (waiting(board), board.standings["a"].state) == ([], State.FAILED)
+    assert (waiting(board), board.statuses["a"].state) == ([], ResourceState.FAILED)
 
 
-def removed(gates: Gates) -> tuple[World, Board]:
+def removed(gates: ActiveEnvironment) -> tuple[World, StackPlanner]:
     """A Stack of which `a` and `b`, which requires `a`, are removed, and `c` stays."""
     world = World()
     world.settle(make_board({"a": [], "b": ["a"], "c": []}, make_gates()))
@@ -149,9 +151,9 @@ def removed(gates: Gates) -> tuple[World, Board]:
     return world, board
 
 
-def deleted(board: Board) -> list[str]:
+def deleted(board: StackPlanner) -> list[str]:
     """The resources whose objects may be deleted now."""
-    return [step.child.resource for step in board.frontier.values() if isinstance(step, Delete)]
+    return [step.child.resource for step in board.ready_steps.values() if isinstance(step, Delete)]
 
 
 def test_a_removed_resource_stops_before_its_deletion() -> None:
@@ -164,7 +166,7 @@ def test_a_denied_deletion_is_a_failure() -> None:
     """It says so until the rule is gone."""
     world, board = removed(make_gates(denies={"b": ["Delete"]}))
     assert (deleted(board), waiting(board), board.has_failed(world.memory)) == ([], [], True)
-    board.heed(make_gates())
+    board.set_environment(make_gates())
     world.refresh(board)
     assert (deleted(board), board.has_failed(world.memory)) == (["b"], False)
 
@@ -172,18 +174,18 @@ def test_a_denied_deletion_is_a_failure() -> None:
 def test_a_deletion_that_stops_afterwards_is_recorded_before_it() -> None:
     """Afterwards nothing but the record could tell of it."""
     _, board = removed(make_gates(stops={"b": ["PostDelete"]}))
-    assert (deleted(board), board.withheld.take_unrecorded()) == ([], {"b": ("a",)})
+    assert (deleted(board), board.deletion_guard.take_unrecorded()) == ([], {"b": ("a",)})
 
 
 def test_what_somebody_required_who_stops_after_his_deletion_goes_later() -> None:
     """Until that is passed, and the Stack is not complete."""
-    gates = make_gates(stops={"b": ["PostDelete"]}, parted={"b": ("a",)})
+    gates = make_gates(stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)})
     world, board = removed(gates)
     assert deleted(board) == ["b"]
     world.children["b"] = []
     world.refresh(board, "b")
     assert (deleted(board), waiting(board), board.is_complete) == ([], ["b/PostDelete"], False)
-    board.heed(make_gates("b/PostDelete", stops={"b": ["PostDelete"]}, parted={"b": ("a",)}))
+    board.set_environment(make_gates("b/PostDelete", stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)}))
     world.refresh(board, "b")
     assert (deleted(board), waiting(board)) == (["a"], [])
 
@@ -195,7 +197,7 @@ def test_it_is_stopped_once_nothing_else_can_move() -> None:
     assert not breakpoint_waits.is_stopped(board, world.memory)
     world.settle(board)
     assert breakpoint_waits.is_stopped(board, world.memory)
-    board.heed(make_gates())
+    board.set_environment(make_gates())
     world.settle(board)
     assert not breakpoint_waits.is_stopped(board, world.memory)
 
@@ -205,8 +207,8 @@ def test_a_step_carries_the_word_only_where_somebody_stops_after_it() -> None:
     world, board = World(), make_board({"a": [], "b": []}, make_gates(stops={"a": ["PostCreate"]}))
     world.refresh(board)
     said = {
-        name: step.manifest["metadata"]["annotations"].get(names.ANNOTATION_STOP)
-        for name, step in board.frontier.items()
+        name: step.manifest["metadata"]["annotations"].get(names.ANNOTATION_POST_BREAKPOINT)
+        for name, step in board.ready_steps.items()
         if isinstance(step, Apply)
     }
     assert said == {"a": f"PostCreate@{REVISION}", "b": None}
@@ -233,4 +235,4 @@ def first_steps(world: World) -> list[Apply]:
     """What is to be applied of a Stack of one resource."""
     board = make_board({"a": []}, make_gates())
     world.refresh(board)
-    return [step for step in board.frontier.values() if isinstance(step, Apply)]
+    return [step for step in board.ready_steps.values() if isinstance(step, Apply)]

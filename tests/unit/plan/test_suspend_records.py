@@ -12,7 +12,7 @@ from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.resource import suspend_object
 from hearth.plan.state import suspend_record
-from hearth.plan.state.suspend_record import Record
+from hearth.plan.state.suspend_record import SuspendRecord
 from support.units import suspended
 from support.units.suspended import RECORDS
 
@@ -39,8 +39,8 @@ GOOD: Object = {"theirs": {"spec.replicas": 5}}
 
 def test_a_record_of_our_own_is_trusted() -> None:
     """As it was written."""
-    assert RECORDS.find(make(sign(GOOD))) == Record(theirs={REPLICAS: 5})
-    record = Record(ours={REPLICAS: 2}, is_awake=True)
+    assert RECORDS.find(make(sign(GOOD))) == SuspendRecord(theirs={REPLICAS: 5})
+    record = SuspendRecord(ours={REPLICAS: 2}, is_resumed=True)
     assert RECORDS.find(make(RECORDS.write(make(None), record))) == record
     assert RECORDS.tell(make(sign(GOOD))) == ()
     assert RECORDS.tell(make(None)) == RECORDS.tell(make("false")) == ()
@@ -76,7 +76,7 @@ OVERLAPPING = {"theirs": {"spec.minReadySeconds": 1, "spec.minReadySeconds.y": 2
 )
 def test_any_other_record_is_ignored_and_named(found: Child) -> None:
     """Nothing of it is written, whatever is done with the object."""
-    assert (RECORDS.find(found), RECORDS.is_suspended(found), RECORDS.read(found)) == (None, False, Record())
+    assert (RECORDS.find(found), RECORDS.is_suspended(found), RECORDS.read(found)) == (None, False, SuspendRecord())
     (remark,) = RECORDS.tell(found)
     assert (remark.type, "hearth.dev/suspended-" in remark.message) == (suspend_record.TYPE, True)
     for step in (suspend_object.resume(found, RECORDS), suspend_object.restore(found, RECORDS)):

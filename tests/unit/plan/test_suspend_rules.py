@@ -11,7 +11,7 @@ from hearth.model import child
 from hearth.model.child import Child
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules, rule_parser
-from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.health.suspend_rules import SuspendRule
 
 SUSPENDED = {"type": "Suspended", "status": "True"}
@@ -34,12 +34,12 @@ def make(written: str, spec: dict[str, Any], status: dict[str, Any] | None = Non
         "spec": spec,
         "status": status or {},
     }
-    return child.parse_child(raw, kind=of, paths=health_rules.USUAL.suspension_paths(of))
+    return child.parse_child(raw, kind=of, paths=health_rules.DEFAULT_RULES.suspension_paths(of))
 
 
 def find_rule(written: str) -> SuspendRule:
     """The rule that comes with Hearth."""
-    rule = health_rules.USUAL.find_suspension(make_kind(written))
+    rule = health_rules.DEFAULT_RULES.find_suspension(make_kind(written))
     assert rule is not None
     return rule
 
@@ -84,7 +84,7 @@ def test_an_annotation_pauses_what_has_no_field_for_it() -> None:
 @pytest.mark.parametrize("written", ["ConfigMap", "Service", "apps/DaemonSet", "PersistentVolumeClaim", "x.io/Y"])
 def test_other_kinds_are_left_as_they_are(written: str) -> None:
     """Nobody guesses."""
-    assert health_rules.USUAL.find_suspension(make_kind(written)) is None
+    assert health_rules.DEFAULT_RULES.find_suspension(make_kind(written)) is None
 
 
 def test_rules_of_users_go_before_and_leave_health_as_it_is() -> None:
@@ -94,14 +94,16 @@ def test_rules_of_users_go_before_and_leave_health_as_it_is() -> None:
           suspend: {set: {spec.mode: "off", "metadata.annotations[example.com/asleep]": "yes"}, unless: self.spec.immortal}
     """
     table, mistakes = rule_parser.read({"r": textwrap.dedent(text)})
-    rules, farm = Rulebook(), make_kind("example.com/Farm")
+    rules, farm = HealthRules(), make_kind("example.com/Farm")
     assert mistakes == ()
     assert rules.replace(table).touches(farm)
     rule = rules.find_suspension(make_kind("apps/Deployment"))
     assert rule is not None
     assert rule.sets == {("spec", "mode"): "off", ("metadata", "annotations", "example.com/asleep"): "yes"}
     assert rules.suspension_paths(farm) == {("spec", "mode"), ("spec", "immortal")}
-    assert rules.find_entry(make_kind("apps/Deployment")) is health_rules.USUAL.find_entry(make_kind("apps/Deployment"))
+    assert rules.find_entry(make_kind("apps/Deployment")) is health_rules.DEFAULT_RULES.find_entry(
+        make_kind("apps/Deployment")
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,19 +12,19 @@ from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.health.suspend_rules import SuspendRule
-from hearth.plan.ownership.field_ownership import Finding, Lost
+from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.resource import suspend_object
 from support.units import suspended
 from support.units.suspended import RECORDS
 
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 REPLICAS = ("spec", "replicas")
-LOST = Lost(place=REPLICAS, text="spec.replicas")
+LOST = LostField(path=REPLICAS, text="spec.replicas")
 
 
 def rule() -> SuspendRule:
     """That of Deployments."""
-    found = health_rules.USUAL.find_suspension(DEPLOYMENT)
+    found = health_rules.DEFAULT_RULES.find_suspension(DEPLOYMENT)
     assert found is not None
     return found
 
@@ -96,22 +96,26 @@ def test_what_was_somebody_elses_is_put_back_and_the_rest_let_go() -> None:
 
 def test_what_an_apply_takes_back_as_a_whole_needs_no_second_one() -> None:
     """The definition's own apply says so then."""
-    found = make(0, holder=names.SUSPENDER, record={"ours": {"spec.replicas": 5}})
+    found = make(0, holder=names.SUSPEND_FIELD_MANAGER, record={"ours": {"spec.replicas": 5}})
     manifest = {"metadata": {"annotations": {}}, "spec": {"replicas": 2}}
-    said = suspend_object.awaken(manifest, found, Finding(taken=(LOST,)), RECORDS)
+    said = suspend_object.mark_resumed(manifest, found, DriftFinding(to_repair=(LOST,)), RECORDS)
     assert said["metadata"]["annotations"] == {names.ANNOTATION_SUSPENDED: "false"}
     assert manifest["metadata"]["annotations"] == {}
-    assert suspend_object.awaken(manifest, found, Finding(left=(LOST,)), RECORDS) is manifest
+    assert suspend_object.mark_resumed(manifest, found, DriftFinding(tolerated=(LOST,)), RECORDS) is manifest
     unstated = {"metadata": {"annotations": {}}, "spec": {}}
-    assert suspend_object.awaken(unstated, found, Finding(), RECORDS) is unstated
+    assert suspend_object.mark_resumed(unstated, found, DriftFinding(), RECORDS) is unstated
     assert not RECORDS.is_suspended(make(2, record="false"))
 
 
 def test_what_suspending_took_is_no_one_elses() -> None:
     """However the resource treats what others take; what was theirs before is."""
-    ours = make(0, holder=names.SUSPENDER, record={"ours": {"spec.replicas": 5}})
-    theirs = make(0, holder=names.SUSPENDER, record={"theirs": {"spec.replicas": 5}})
-    assert suspend_object.reclaim(ours, Finding(left=(LOST,)), RECORDS) == Finding(taken=(LOST,))
-    assert suspend_object.reclaim(theirs, Finding(left=(LOST,)), RECORDS) == Finding(left=(LOST,))
+    ours = make(0, holder=names.SUSPEND_FIELD_MANAGER, record={"ours": {"spec.replicas": 5}})
+    theirs = make(0, holder=names.SUSPEND_FIELD_MANAGER, record={"theirs": {"spec.replicas": 5}})
+    assert suspend_object.without_suspend_fields(ours, DriftFinding(tolerated=(LOST,)), RECORDS) == DriftFinding(
+        to_repair=(LOST,)
+    )
+    assert suspend_object.without_suspend_fields(theirs, DriftFinding(tolerated=(LOST,)), RECORDS) == DriftFinding(
+        tolerated=(LOST,)
+    )
     assert ours.ownership is not None
     assert ours.ownership.is_scaled

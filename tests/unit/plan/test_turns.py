@@ -8,18 +8,18 @@ import pytest
 
 from hearth.plan.target import suspend_transition, target_status
 from hearth.plan.target import target as wishes
-from hearth.plan.target.target import Aim, Circumstances, Motive, Turn, Wish
+from hearth.plan.target.target import SuspendTransition, Target, TargetCause, TargetChoice, TargetContext
 
-WISH = Wish(revision=3, motive=Motive.SPEC, since=100.0, is_completed=True)
-SUSPENDING = Turn(is_suspended=True, since=200.0)
-SUSPENDED = dataclasses.replace(SUSPENDING, is_reached=True)
-RESUMING = Turn(is_suspended=False, since=200.0)
-RESUMED = dataclasses.replace(RESUMING, is_reached=True)
+WISH = Target(revision=3, cause=TargetCause.SPEC, since=100.0, is_completed=True)
+SUSPENDING = SuspendTransition(is_suspended=True, since=200.0)
+SUSPENDED = dataclasses.replace(SUSPENDING, is_completed=True)
+RESUMING = SuspendTransition(is_suspended=False, since=200.0)
+RESUMED = dataclasses.replace(RESUMING, is_completed=True)
 
 
-def having(turn: Turn | None, **more: object) -> Wish:
+def having(turn: SuspendTransition | None, **more: object) -> Target:
     """The wish with that turn."""
-    return dataclasses.replace(WISH, turn=turn, **more)  # type: ignore[arg-type]
+    return dataclasses.replace(WISH, suspend=turn, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -34,18 +34,20 @@ def having(turn: Turn | None, **more: object) -> Wish:
         pytest.param(RESUMED, True, SUSPENDING, id="suspended again"),
     ],
 )
-def test_the_turn_follows_the_spec(turn: Turn | None, is_suspended: bool, expected: Turn | None) -> None:
+def test_the_turn_follows_the_spec(
+    turn: SuspendTransition | None, is_suspended: bool, expected: SuspendTransition | None
+) -> None:
     """And keeps its time while that says the same."""
-    assert suspend_transition.follow(having(turn), is_suspended=is_suspended, now=200.7).turn == expected
+    assert suspend_transition.follow_suspend(having(turn), is_suspended=is_suspended, now=200.7).suspend == expected
 
 
 def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
     """One that was reached before is resumed like anything."""
-    ordered = having(SUSPENDED, motive=Motive.ROLLBACK, is_completed=False)
-    assert suspend_transition.follow(ordered, is_suspended=False, now=300.0).turn is None
-    assert suspend_transition.follow(ordered, is_suspended=False, now=300.0).since == 300.0
-    reached = having(SUSPENDED, motive=Motive.ROLLBACK)
-    assert suspend_transition.follow(reached, is_suspended=False, now=200.0).turn == RESUMING
+    ordered = having(SUSPENDED, cause=TargetCause.ROLLBACK, is_completed=False)
+    assert suspend_transition.follow_suspend(ordered, is_suspended=False, now=300.0).suspend is None
+    assert suspend_transition.follow_suspend(ordered, is_suspended=False, now=300.0).since == 300.0
+    reached = having(SUSPENDED, cause=TargetCause.ROLLBACK)
+    assert suspend_transition.follow_suspend(reached, is_suspended=False, now=200.0).suspend == RESUMING
 
 
 @pytest.mark.parametrize(
@@ -59,36 +61,42 @@ def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
         pytest.param(RESUMED, True, None, id="resumed"),
     ],
 )
-def test_what_is_being_done_has_its_own_time(turn: Turn | None, is_completed: bool, expected: float | None) -> None:
+def test_what_is_being_done_has_its_own_time(
+    turn: SuspendTransition | None, is_completed: bool, expected: float | None
+) -> None:
     """So a timeout never counts what was suspended."""
-    assert having(turn, is_completed=is_completed).begun == expected
+    assert having(turn, is_completed=is_completed).started_at == expected
 
 
 @pytest.mark.parametrize(
     ("turn", "motive", "expected"),
     [
-        pytest.param(SUSPENDED, Motive.SPEC, SUSPENDED, id="an edit while suspended"),
-        pytest.param(SUSPENDED, Motive.ROLLBACK, SUSPENDED, id="an order while suspended"),
-        pytest.param(RESUMING, Motive.SPEC, RESUMING, id="an edit while it is resumed"),
-        pytest.param(RESUMING, Motive.AUTOMATIC, None, id="a rollback while it is resumed"),
-        pytest.param(RESUMED, Motive.SPEC, None, id="an edit later"),
+        pytest.param(SUSPENDED, TargetCause.SPEC, SUSPENDED, id="an edit while suspended"),
+        pytest.param(SUSPENDED, TargetCause.ROLLBACK, SUSPENDED, id="an order while suspended"),
+        pytest.param(RESUMING, TargetCause.SPEC, RESUMING, id="an edit while it is resumed"),
+        pytest.param(RESUMING, TargetCause.AUTOMATIC, None, id="a rollback while it is resumed"),
+        pytest.param(RESUMED, TargetCause.SPEC, None, id="an edit later"),
     ],
 )
-def test_what_another_wish_keeps_of_it(turn: Turn, motive: Motive, expected: Turn | None) -> None:
+def test_what_another_wish_keeps_of_it(
+    turn: SuspendTransition, motive: TargetCause, expected: SuspendTransition | None
+) -> None:
     """What is called Resume ends so, unless it goes back."""
-    begun = wishes.begin(Aim(motive=motive), revision=4, before=having(turn), given=Circumstances(now=300.0))
-    assert begun.turn == expected
+    begun = wishes.start_target(
+        TargetChoice(cause=motive), revision=4, before=having(turn), given=TargetContext(now=300.0)
+    )
+    assert begun.suspend == expected
 
 
 @pytest.mark.parametrize("turn", [None, SUSPENDING, SUSPENDED, RESUMED])
-def test_the_status_tells_all_of_it(turn: Turn | None) -> None:
+def test_the_status_tells_all_of_it(turn: SuspendTransition | None) -> None:
     """Whoever reads it knows as much."""
-    assert target_status.read(target_status.write(having(turn))) == having(turn)
+    assert target_status.decode(target_status.encode(having(turn))) == having(turn)
 
 
 def test_time_begins_anew_for_what_is_being_done_alone() -> None:
     """After a pause."""
-    restarted = suspend_transition.restart(having(SUSPENDING), now=500.0)
-    assert (restarted.since, restarted.turn) == (100.0, dataclasses.replace(SUSPENDING, since=500.0))
-    assert suspend_transition.restart(having(SUSPENDED), now=500.0) == having(SUSPENDED)
-    assert suspend_transition.restart(having(None, is_completed=False), now=500.0).since == 500.0
+    restarted = suspend_transition.restart_timeout(having(SUSPENDING), now=500.0)
+    assert (restarted.since, restarted.suspend) == (100.0, dataclasses.replace(SUSPENDING, since=500.0))
+    assert suspend_transition.restart_timeout(having(SUSPENDED), now=500.0) == having(SUSPENDED)
+    assert suspend_transition.restart_timeout(having(None, is_completed=False), now=500.0).since == 500.0

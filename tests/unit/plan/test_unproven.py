@@ -9,8 +9,8 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import UNPROVEN, Child, Object, parse_child
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.resource_status import State
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply
 from support.units import blueprints
 from support.units.blueprints import CONFIG_MAP, HASHER, Constant, World
@@ -24,7 +24,7 @@ OURS = {
 }
 
 
-def make_board(blueprint: Any = ONE) -> Board:
+def make_board(blueprint: Any = ONE) -> StackPlanner:
     """A board that has not looked at anything."""
     return blueprints.make_board(blueprint)
 
@@ -33,7 +33,7 @@ def make_manifest(blueprint: Any = ONE) -> Object:
     """What an empty world would get applied."""
     board = make_board(blueprint)
     World().refresh(board)
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
     return step.manifest
 
@@ -58,13 +58,13 @@ def make_object(
     return parse_child({**manifest, "metadata": metadata}, kind=CONFIG_MAP, paths=(), signatures=HASHER)
 
 
-def refresh(child: Child, blueprint: Any = ONE) -> tuple[Board, Apply | None]:
+def refresh(child: Child, blueprint: Any = ONE) -> tuple[StackPlanner, Apply | None]:
     """A board over a world with that unproven object, and the apply that it plans."""
     assert not child.is_identified
     world, board = World(children={UNPROVEN: [child]}), make_board(blueprint)
     world.refresh(board)
     assert not board.cleanup.children
-    step = board.take("a")
+    step = board.take_step("a")
     assert step is None or isinstance(step, Apply)
     return board, step
 
@@ -161,10 +161,10 @@ def test_a_spoilt_signature_is_told_as_drift_and_put_back() -> None:
     spoilt = make_object(make_manifest(), signature="a/1//forged")
     world.children = {UNPROVEN: [dataclasses.replace(spoilt, uid=child.uid, ownership=child.ownership)]}
     assert world.refresh(board) == ["a"]
-    step = board.take("a")
+    step = board.take_step("a")
     assert isinstance(step, Apply)
-    assert (step.uid, board.standings["a"].state) == (child.uid, State.PROGRESSING)
-    assert step.repairs == f"metadata.annotations[{names.ANNOTATION_SIGNATURE}]"
+    assert (step.uid, board.statuses["a"].state) == (child.uid, ResourceState.PROGRESSING)
+    assert step.repaired_fields == f"metadata.annotations[{names.ANNOTATION_SIGNATURE}]"
 
 
 def test_an_unproven_object_is_never_replaced() -> None:

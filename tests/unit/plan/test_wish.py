@@ -6,40 +6,58 @@ import dataclasses
 
 import pytest
 
-from hearth.model.errors import ImpossibleOrder
+from hearth.model.errors import RollbackRevisionNotFound
 from hearth.plan.target import target as wishes
 from hearth.plan.target import target_status
-from hearth.plan.target.target import KEPT_AT_MOST, NOTHING, Aim, Asked, Circumstances, Completed, Motive, Order, Wish
+from hearth.plan.target.target import (
+    EMPTY_REVISION,
+    MAX_PROTECTED_REVISIONS,
+    CompletedRevisions,
+    RollbackRequest,
+    Target,
+    TargetCause,
+    TargetChoice,
+    TargetContext,
+    TargetRequest,
+)
 
 HASHES = {1: "one", 2: "two", 3: "three"}
-COMPLETED = Completed(last=2, previous=1)
-ORDERED = Order(stated=1, beside="three", revision=1)
+COMPLETED = CompletedRevisions(last=2, previous=1)
+ORDERED = RollbackRequest(to_revision=1, spec_hash="three", revision=1)
 
 
-def make_wish(revision: int, motive: Motive = Motive.SPEC, **more: object) -> Wish:
+def make_wish(revision: int, motive: TargetCause = TargetCause.SPEC, **more: object) -> Target:
     """A wish of long ago."""
-    return dataclasses.replace(Wish(revision=revision, motive=motive, since=100.0), **more)  # type: ignore[arg-type]
+    return dataclasses.replace(Target(revision=revision, cause=motive, since=100.0), **more)  # type: ignore[arg-type]
 
 
-def choose(asked: Asked, *, before: Wish | None = None, completed: Completed = COMPLETED) -> Aim:
+def choose(
+    asked: TargetRequest, *, before: Target | None = None, completed: CompletedRevisions = COMPLETED
+) -> TargetChoice:
     """What is aimed at among three revisions."""
-    return wishes.choose(asked, before=before, hashes=HASHES, completed=completed)
+    return wishes.choose_target(asked, before=before, hashes=HASHES, completed=completed)
 
 
-def begin(aim: Aim, *, revision: int, before: Wish | None, is_recalled: bool = False, is_retried: bool = False) -> Wish:
+def begin(
+    aim: TargetChoice, *, revision: int, before: Target | None, is_recalled: bool = False, is_retried: bool = False
+) -> Target:
     """The wish that follows, a while later."""
-    given = Circumstances(now=200.5, is_recalled=is_recalled, is_retried=is_retried)
-    return wishes.begin(aim, revision=revision, before=before, given=given)
+    given = TargetContext(now=200.5, is_recalled=is_recalled, is_retried=is_retried)
+    return wishes.start_target(aim, revision=revision, before=before, given=given)
 
 
 def test_without_an_order_the_spec_counts() -> None:
     """Whatever was wanted before."""
-    assert choose(Asked(hash="three"), before=make_wish(1, Motive.ROLLBACK, order=ORDERED)) == Aim(motive=Motive.SPEC)
+    assert choose(
+        TargetRequest(hash="three"), before=make_wish(1, TargetCause.ROLLBACK, rollback=ORDERED)
+    ) == TargetChoice(cause=TargetCause.SPEC)
 
 
 def test_an_order_names_a_revision() -> None:
     """And counts for the definition beside which it stands."""
-    assert choose(Asked(hash="three", to_revision=1)) == Aim(motive=Motive.ROLLBACK, revision=1, order=ORDERED)
+    assert choose(TargetRequest(hash="three", to_revision=1)) == TargetChoice(
+        cause=TargetCause.ROLLBACK, revision=1, order=ORDERED
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,87 +67,93 @@ def test_an_order_names_a_revision() -> None:
 )
 def test_zero_means_the_last_that_completed_besides_the_one_in_the_spec(present: str, expected: int) -> None:
     """Settled once, and remembered with the order."""
-    aim = choose(Asked(hash=present, to_revision=0))
-    assert aim.order == Order(stated=0, beside=present, revision=expected)
+    aim = choose(TargetRequest(hash=present, to_revision=0))
+    assert aim.order == RollbackRequest(to_revision=0, spec_hash=present, revision=expected)
 
 
 def test_an_order_is_settled_once() -> None:
     """What completes later does not change what was meant."""
-    before = make_wish(1, Motive.ROLLBACK, order=Order(stated=0, beside="three", revision=1))
-    assert choose(Asked(hash="three", to_revision=0), before=before).revision == 1
+    before = make_wish(1, TargetCause.ROLLBACK, rollback=RollbackRequest(to_revision=0, spec_hash="three", revision=1))
+    assert choose(TargetRequest(hash="three", to_revision=0), before=before).revision == 1
 
 
 def test_a_later_definition_overrides_the_order() -> None:
     """And the same definition again brings it back."""
-    before = make_wish(1, Motive.ROLLBACK, order=ORDERED)
-    later = choose(Asked(hash="a fourth", to_revision=1), before=before)
-    assert later == Aim(motive=Motive.SPEC, order=ORDERED)
+    before = make_wish(1, TargetCause.ROLLBACK, rollback=ORDERED)
+    later = choose(TargetRequest(hash="a fourth", to_revision=1), before=before)
+    assert later == TargetChoice(cause=TargetCause.SPEC, order=ORDERED)
     after = begin(later, revision=4, before=before)
-    assert choose(Asked(hash="three", to_revision=1), before=after).revision == 1
+    assert choose(TargetRequest(hash="three", to_revision=1), before=after).revision == 1
 
 
 def test_another_order_is_a_new_one() -> None:
     """Even where the last one was overridden."""
-    before = make_wish(4, order=ORDERED)
-    aim = choose(Asked(hash="a fourth", to_revision=2), before=before)
-    assert aim.order == Order(stated=2, beside="a fourth", revision=2)
+    before = make_wish(4, rollback=ORDERED)
+    aim = choose(TargetRequest(hash="a fourth", to_revision=2), before=before)
+    assert aim.order == RollbackRequest(to_revision=2, spec_hash="a fourth", revision=2)
 
 
 @pytest.mark.parametrize(
     ("to_revision", "completed", "part"),
     [
         (7, COMPLETED, "no revision 7; revisions that are kept: 1, 2, 3"),
-        (0, Completed(), "there is none"),
-        (0, Completed(last=9), "there is none"),
+        (0, CompletedRevisions(), "there is none"),
+        (0, CompletedRevisions(last=9), "there is none"),
     ],
     ids=["unknown", "nothing completed", "forgotten since"],
 )
-def test_an_order_that_cannot_be_obeyed_is_refused(to_revision: int, completed: Completed, part: str) -> None:
+def test_an_order_that_cannot_be_obeyed_is_refused(to_revision: int, completed: CompletedRevisions, part: str) -> None:
     """With what there is to choose from."""
-    with pytest.raises(ImpossibleOrder, match=part):
-        choose(Asked(hash="three", to_revision=to_revision), completed=completed)
+    with pytest.raises(RollbackRevisionNotFound, match=part):
+        choose(TargetRequest(hash="three", to_revision=to_revision), completed=completed)
 
 
 @pytest.mark.parametrize(
-    ("completed", "expected"), [(COMPLETED, 2), (Completed(), NOTHING)], ids=["an update", "a first create"]
+    ("completed", "expected"),
+    [(COMPLETED, 2), (CompletedRevisions(), EMPTY_REVISION)],
+    ids=["an update", "a first create"],
 )
-def test_a_failure_goes_back_to_what_was_reached_last(completed: Completed, expected: int) -> None:
+def test_a_failure_goes_back_to_what_was_reached_last(completed: CompletedRevisions, expected: int) -> None:
     """Or to nothing."""
-    aim = choose(Asked(hash="three", failure="web: broken"), before=make_wish(3), completed=completed)
-    assert aim == Aim(motive=Motive.AUTOMATIC, revision=expected, failed_hash="three", failure="web: broken")
+    aim = choose(TargetRequest(hash="three", failure="web: broken"), before=make_wish(3), completed=completed)
+    assert aim == TargetChoice(
+        cause=TargetCause.AUTOMATIC, revision=expected, failed_hash="three", failure="web: broken"
+    )
 
 
 @pytest.mark.parametrize(
     ("asked", "motive"),
     [
-        (Asked(hash="three"), Motive.AUTOMATIC),
-        (Asked(hash=""), Motive.AUTOMATIC),
-        (Asked(hash="a fourth"), Motive.SPEC),
-        (Asked(hash="three", is_retried=True), Motive.SPEC),
+        (TargetRequest(hash="three"), TargetCause.AUTOMATIC),
+        (TargetRequest(hash=""), TargetCause.AUTOMATIC),
+        (TargetRequest(hash="a fourth"), TargetCause.SPEC),
+        (TargetRequest(hash="three", is_retried=True), TargetCause.SPEC),
     ],
     ids=["applied again", "unreadable for now", "changed", "a retry"],
 )
-def test_what_failed_is_not_tried_again_unasked(asked: Asked, motive: Motive) -> None:
+def test_what_failed_is_not_tried_again_unasked(asked: TargetRequest, motive: TargetCause) -> None:
     """Only a change or a retry ends a rollback that nobody ordered."""
-    before = make_wish(2, Motive.AUTOMATIC, failed_hash="three", failure="web: broken")
-    assert choose(asked, before=before).motive is motive
+    before = make_wish(2, TargetCause.AUTOMATIC, failed_hash="three", failure="web: broken")
+    assert choose(asked, before=before).cause is motive
 
 
 def test_the_same_aim_is_the_same_wish() -> None:
     """With its time and its history."""
-    before = make_wish(3, is_first=True, keeps=(1,))
-    assert begin(Aim(motive=Motive.SPEC), revision=3, before=before) == before
+    before = make_wish(3, is_first=True, protected_revisions=(1,))
+    assert begin(TargetChoice(cause=TargetCause.SPEC), revision=3, before=before) == before
 
 
 def test_a_retry_gives_the_wish_its_time_anew() -> None:
     """To the second, as a status tells it."""
-    assert begin(Aim(motive=Motive.SPEC), revision=3, before=make_wish(3), is_retried=True).since == 200.0
+    assert begin(TargetChoice(cause=TargetCause.SPEC), revision=3, before=make_wish(3), is_retried=True).since == 200.0
 
 
 def test_only_the_very_first_wish_creates() -> None:
     """What comes after a rollback to nothing is an update."""
-    first = begin(Aim(motive=Motive.SPEC), revision=1, before=None)
-    again = begin(Aim(motive=Motive.SPEC), revision=1, before=make_wish(NOTHING, Motive.AUTOMATIC))
+    first = begin(TargetChoice(cause=TargetCause.SPEC), revision=1, before=None)
+    again = begin(
+        TargetChoice(cause=TargetCause.SPEC), revision=1, before=make_wish(EMPTY_REVISION, TargetCause.AUTOMATIC)
+    )
     assert (first.is_first, again.is_first) == (True, False)
 
 
@@ -137,38 +161,49 @@ def test_only_the_very_first_wish_creates() -> None:
     ("before", "is_recalled", "expected"),
     [
         (None, False, ()),
-        (make_wish(2, is_completed=True, keeps=(1,)), False, (2,)),
-        (make_wish(2, keeps=(1,)), False, (1,)),
-        (make_wish(2, keeps=(1,)), True, (1, 2)),
+        (make_wish(2, is_completed=True, protected_revisions=(1,)), False, (2,)),
+        (make_wish(2, protected_revisions=(1,)), False, (1,)),
+        (make_wish(2, protected_revisions=(1,)), True, (1, 2)),
     ],
     ids=["nothing before", "reached", "not reached", "nobody knows"],
 )
-def test_what_was_reached_last_is_held_back(before: Wish | None, is_recalled: bool, expected: tuple[int, ...]) -> None:
+def test_what_was_reached_last_is_held_back(
+    before: Target | None, is_recalled: bool, expected: tuple[int, ...]
+) -> None:
     """A wish of another process may have been reached unnoticed."""
-    assert begin(Aim(motive=Motive.SPEC), revision=3, before=before, is_recalled=is_recalled).keeps == expected
+    assert (
+        begin(
+            TargetChoice(cause=TargetCause.SPEC), revision=3, before=before, is_recalled=is_recalled
+        ).protected_revisions
+        == expected
+    )
 
 
 def test_what_is_held_back_stays_bounded() -> None:
     """However often the process dies in the midst of changes; what was surely reached is never dropped."""
     wish = make_wish(1, is_completed=True)
     for number in range(2, 60):
-        wish = begin(Aim(motive=Motive.SPEC), revision=number, before=wish, is_recalled=True)
-    assert (len(wish.keeps), wish.keeps[0], wish.keeps[-1]) == (KEPT_AT_MOST, 1, 58)
+        wish = begin(TargetChoice(cause=TargetCause.SPEC), revision=number, before=wish, is_recalled=True)
+    assert (len(wish.protected_revisions), wish.protected_revisions[0], wish.protected_revisions[-1]) == (
+        MAX_PROTECTED_REVISIONS,
+        1,
+        58,
+    )
 
 
 @pytest.mark.parametrize(
     "wish",
     [
         make_wish(1, is_first=True),
-        make_wish(2, is_completed=True, is_waived=True, keeps=(1, 4)),
-        make_wish(1, Motive.ROLLBACK, order=ORDERED),
-        make_wish(NOTHING, Motive.AUTOMATIC, failed_hash="three", failure="web: broken"),
+        make_wish(2, is_completed=True, is_cleanup_waived=True, protected_revisions=(1, 4)),
+        make_wish(1, TargetCause.ROLLBACK, rollback=ORDERED),
+        make_wish(EMPTY_REVISION, TargetCause.AUTOMATIC, failed_hash="three", failure="web: broken"),
     ],
     ids=["first", "flags", "ordered", "automatic"],
 )
-def test_a_status_remembers_a_wish_whole(wish: Wish) -> None:
+def test_a_status_remembers_a_wish_whole(wish: Target) -> None:
     """Whoever reads it wants the same."""
-    assert target_status.read(target_status.write(wish)) == wish
+    assert target_status.decode(target_status.encode(wish)) == wish
 
 
 @pytest.mark.parametrize(
@@ -176,12 +211,12 @@ def test_a_status_remembers_a_wish_whole(wish: Wish) -> None:
 )
 def test_a_spoilt_memory_is_none(said: dict[str, object] | None) -> None:
     """Then the spec counts."""
-    assert target_status.read(said) is None
+    assert target_status.decode(said) is None
 
 
 def test_completed_remembers_two() -> None:
     """The last, and the last besides it."""
-    completed = Completed()
+    completed = CompletedRevisions()
     for number in (1, 2, 2, 5):
         completed = completed.note(number)
     assert (completed.last, completed.previous) == (5, 2)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hearth.serve.http_server import Pages, Server
+from hearth.serve.http_server import Endpoints, HttpServer
 from hearth.settings import Address
 
 HIDDEN = b"GET /metrics HTTP/1.1\r\nHost: b\r\n\r\n"
@@ -16,7 +16,7 @@ HIDDEN = b"GET /metrics HTTP/1.1\r\nHost: b\r\n\r\n"
 @pytest.fixture
 async def address() -> AsyncIterator[Address]:
     """Where a server is whose metrics are easily known."""
-    running = Server(Pages(alive=list, ready=list, metrics=lambda: b"the metrics"))
+    running = HttpServer(Endpoints(alive=list, ready=list, metrics=lambda: b"the metrics"))
     yield await running.start(Address(host="127.0.0.1", port=0))
     await running.stop()
 

@@ -27,7 +27,7 @@ def test_metrics_are_what_the_layers_below_tell(metrics: Metrics) -> None:
     """They know the protocol only."""
     observer: Observer = metrics
 
-    observer.on_pass(result="idle", seconds=0.003)
+    observer.on_reconcile(result="idle", seconds=0.003)
 
     assert read(metrics, "hearth_passes_total", result="idle") == 1
     assert read(metrics, "hearth_pass_duration_seconds_bucket", le="0.0025") == 0
@@ -54,7 +54,7 @@ def test_requests_are_timed_by_verb_alone(metrics: Metrics) -> None:
 
 def test_a_reaction_is_a_histogram_in_seconds(metrics: Metrics) -> None:
     """From what was heard to the write."""
-    metrics.on_reaction(0.03)
+    metrics.on_event_to_write(0.03)
 
     assert read(metrics, "hearth_event_to_write_seconds_bucket", le="0.025") == 0
     assert read(metrics, "hearth_event_to_write_seconds_bucket", le="0.05") == 1
@@ -72,7 +72,7 @@ def test_internal_errors_and_skipped_objects_are_counted() -> None:
 def test_restarts_are_counted(metrics: Metrics) -> None:
     """Of watches by kind and reason, of the frame as such."""
     metrics.on_watch_restart(kind="Pod", reason="expired")
-    metrics.on_frame_restart()
+    metrics.on_kopf_restart()
 
     assert read(metrics, "hearth_watch_restarts_total", kind="Pod", reason="expired") == 1
     assert read(metrics, "hearth_frame_restarts_total") == 1
@@ -122,7 +122,7 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
     """With its type and labels, in docs/metrics.md."""
     metrics = Metrics()
     metrics.sample(cached_objects=lambda: {"Pod": 1.0}, stacks=lambda: {"Ready": 1.0}, writes=lambda: {"queued": 1.0})
-    metrics.on_pass(result="done", seconds=0.0)
+    metrics.on_reconcile(result="done", seconds=0.0)
     metrics.on_request(verb="apply", kind="Pod", code=200, seconds=0.0)
     metrics.on_watch_restart(kind="Pod", reason="ended")
     metrics.on_skipped_object(kind="Pod", reason="internal_error")
@@ -163,7 +163,7 @@ def test_two_sets_of_metrics_share_nothing() -> None:
     """No global registry, so that several operators fit into one process."""
     first, second = Metrics(), Metrics()
 
-    first.on_frame_restart()
+    first.on_kopf_restart()
 
     assert read(second, "hearth_frame_restarts_total") == 0
 

@@ -10,7 +10,7 @@ import pytest
 
 from hearth.model import limits
 from hearth.serve import http_server
-from hearth.serve.http_server import Pages, Server
+from hearth.serve.http_server import Endpoints, HttpServer
 from hearth.settings import Address
 
 ANY_PORT = Address(host="127.0.0.1", port=0)
@@ -23,8 +23,10 @@ class Process:
         self.deaf: list[str] = []
         self.unready: list[str] = []
 
-    def pages(self) -> Pages:
-        return Pages(alive=lambda: self.deaf, ready=lambda: self.unready, metrics=lambda: b"hearth_passes_total 3\n")
+    def pages(self) -> Endpoints:
+        return Endpoints(
+            alive=lambda: self.deaf, ready=lambda: self.unready, metrics=lambda: b"hearth_passes_total 3\n"
+        )
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def process() -> Process:
 
 @pytest.fixture
 async def address(process: Process) -> AsyncIterator[Address]:
-    running = Server(process.pages())
+    running = HttpServer(process.pages())
     yield await running.start(ANY_PORT)
     await running.stop()
 
@@ -119,7 +121,7 @@ async def test_a_peer_that_hangs_up_harms_nobody(address: Address) -> None:
 
 async def test_stopping_does_not_wait_for_idle_peers(process: Process) -> None:
     """They are cut off."""
-    running = Server(process.pages())
+    running = HttpServer(process.pages())
     address = await running.start(ANY_PORT)
     reader, writer = await asyncio.open_connection(address.host, address.port)
     writer.write(b"GET /heal")
@@ -136,18 +138,18 @@ async def test_an_address_that_is_taken_is_told_with_the_flag(address: Address, 
     with pytest.raises(
         http_server.CannotListen, match=rf"cannot listen on {address}: .*; name another .* --http-address"
     ):
-        await Server(process.pages()).start(address)
+        await HttpServer(process.pages()).start(address)
 
 
 async def test_a_server_that_never_started_can_be_stopped(process: Process) -> None:
     """The start of the process may fail before it."""
-    await Server(process.pages()).stop()
+    await HttpServer(process.pages()).stop()
 
 
 async def test_idle_connections_beyond_the_limit_make_room_for_a_health_check() -> None:
     """However many there are; the oldest is closed for each further one, and that is counted."""
     reached: list[str] = []
-    running = Server(Process().pages(), on_limit=reached.append)
+    running = HttpServer(Process().pages(), on_limit=reached.append)
     address = await running.start(ANY_PORT)
     idle = [await asyncio.open_connection(address.host, address.port) for _ in range(3 * limits.HTTP_CONNECTIONS)]
     try:

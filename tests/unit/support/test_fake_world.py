@@ -15,7 +15,7 @@ from support.checks.invariants import Witness
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_connection import FakeWire
-from support.ports.fake_workload_cluster import FakeCluster
+from support.ports.fake_workload_cluster import FakeWorkloadCluster
 from support.server import api_errors, fake_kinds, request_faults
 from support.server.fake_server import FakeServer
 from support.server.request_faults import Interruption, Request, Traffic, Trouble
@@ -41,7 +41,7 @@ def config(name: str = "web", **data: str) -> Object:
     return signing.sign({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-async def apply(cluster: FakeCluster, manifest: Object) -> None:
+async def apply(cluster: FakeWorkloadCluster, manifest: Object) -> None:
     """Apply it as the engine would."""
     await cluster.apply(manifest, kind=CONFIG_MAP, manager=OURS, force=True)
 
@@ -64,9 +64,9 @@ def test_interruption_at_a_write(how: str, is_made: bool) -> None:
         log = Traffic(interruption=Interruption(write=2, how=how))
         wire = FakeWire(server, log)
         log.kill = wire.cut
-        cluster = FakeCluster(wire, Deaf(), signatures=signing.Trusting())
+        cluster = FakeWorkloadCluster(wire, Deaf(), signatures=signing.Trusting())
         await apply(cluster, config("first"))
-        with pytest.raises((errors.Refused, errors.Unreachable, asyncio.CancelledError)):
+        with pytest.raises((errors.ApiStatusError, errors.Unreachable, asyncio.CancelledError)):
             await apply(cluster, config("second"))
         is_alive = "kill" not in how
         try:
@@ -94,7 +94,7 @@ def test_every_refusal_can_be_raised() -> None:
     """The words of stories all mean something."""
     request = Request(verb="apply", kind=CONFIG_MAP, namespace="default", name="x")
     made = [make(request) for make in request_faults.REFUSALS.values()]
-    known = (errors.Refused, errors.Unreachable, request_faults.Lost)
+    known = (errors.ApiStatusError, errors.Unreachable, request_faults.Lost)
     assert all(isinstance(each, known) for each in made)
 
 
@@ -104,7 +104,7 @@ def test_held_events_come_late_and_in_order() -> None:
     async def test() -> tuple[list[str], list[str]]:
         server = FakeServer(lambda: 0.0)
         wire = FakeWire(server, Traffic())
-        cluster = FakeCluster(wire, Deaf(), signatures=signing.Trusting())
+        cluster = FakeWorkloadCluster(wire, Deaf(), signatures=signing.Trusting())
         cluster.follow(CONFIG_MAP, ())
         await asyncio.sleep(1)
         wire.hold("ConfigMap")
@@ -233,6 +233,6 @@ def test_kind_goes_with_its_definition() -> None:
     server.create(made, manager="test")
     is_gone = server.delete(fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind, "", definition["metadata"]["name"])
     assert (is_gone, server.kinds.find("testing.hearth.dev/v1", "Probe")) == (True, None)
-    with pytest.raises(errors.Refused) as refused:
+    with pytest.raises(errors.ApiStatusError) as refused:
         server.create(made, manager="test")
     assert refused.value.status == api_errors.unknown_kind().status

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.template.blueprint import Blueprint, Broken, Definition, Known, Pending, StackIdentity
+from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Pending, StackIdentity
 from hearth.template.compiler import compiler
 from support.units.typed_kinds import TypedKinds
 
@@ -192,7 +192,7 @@ def test_a_test_that_is_no_truth_is_broken() -> None:
     text = config("{}").replace("  config:\n", "  config:\n    readyWhen: [config.a]\n")
     test = compile_text(text).resources["config"].ready_when[0]
     outcome = test.evaluate({"config": {"a": 1}})
-    assert isinstance(outcome, Broken)
+    assert isinstance(outcome, EvaluationError)
     assert outcome.path == "spec.template.resources.config.readyWhen[0]"
     assert outcome.message == "must give true or false, `config.a` gives the number 1; compare it with something"
 
@@ -216,7 +216,7 @@ def test_a_broken_expression_is_told_by_its_place() -> None:
     """Where waiting would not help, even though something else is still missing."""
     manifest = compile_text(config("{x: '${other.c}', y: ['${1 / other.a}']}")).resources["config"].manifest
     outcome = manifest.evaluate({"other": {"a": 0}})
-    assert isinstance(outcome, Broken)
+    assert isinstance(outcome, EvaluationError)
     assert outcome.path == "spec.template.resources.config.manifest.data.y[0]"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hearth.model import limits
-from hearth.template.blueprint import Broken, Known, Pending
+from hearth.template.blueprint import EvaluationError, Known, Pending
 from hearth.template.cel import cost, evaluation, expressions, weight
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, Value
@@ -130,7 +130,7 @@ def test_without_anywhere_else_what_may_take_long_is_broken(text: str, fields: d
 
     outcome = bound.evaluate({"web": expressions.enlarge(fields)})
 
-    assert isinstance(outcome, Broken)
+    assert isinstance(outcome, EvaluationError)
     assert outcome.path == "spec.x"
     assert outcome.message.startswith("expression may take more time or memory than it is allowed here; simplify it: `")
 
@@ -141,15 +141,19 @@ def test_without_anywhere_else_what_may_take_long_is_broken(text: str, fields: d
         pytest.param(Value(b'{"a":[1]}'), Known({"a": [1]}), id="value"),
         pytest.param(
             Failure("no such overload"),
-            Broken(path="spec.x", message="`web.a.map(i, i)` fails: no such overload"),
+            EvaluationError(path="spec.x", message="`web.a.map(i, i)` fails: no such overload"),
             id="failure",
         ),
         pytest.param(
-            Unwritable("gives nan"), Broken(path="spec.x", message="`web.a.map(i, i)` gives nan"), id="unwritable"
+            Unwritable("gives nan"),
+            EvaluationError(path="spec.x", message="`web.a.map(i, i)` gives nan"),
+            id="unwritable",
         ),
         pytest.param(
             Excess("took more than 1 s of CPU"),
-            Broken(path="spec.x", message="expression took more than 1 s of CPU; simplify it: `web.a.map(i, i)`"),
+            EvaluationError(
+                path="spec.x", message="expression took more than 1 s of CPU; simplify it: `web.a.map(i, i)`"
+            ),
             id="excess",
         ),
     ],

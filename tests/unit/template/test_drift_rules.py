@@ -27,7 +27,7 @@ MANIFEST = {
 
 def read(**words: Any) -> tuple[ResourceSource, list[Mistake]]:
     """A resource that says this, and what is wrong with it."""
-    reader = template_parser.Reader("spec.template")
+    reader = template_parser.TemplateParser("spec.template")
     source = chunked_work.finish(reader.read({"resources": {"a": {"manifest": MANIFEST, **words}}}))
     return source.resources["a"], reader.mistakes
 

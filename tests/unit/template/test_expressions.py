@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hearth.template.blueprint import Broken, Known, Outcome, Pending
+from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending
 from hearth.template.cel import expressions
 
 
@@ -112,7 +112,7 @@ def test_a_branch_that_is_not_taken_needs_nothing() -> None:
 def test_what_waiting_does_not_mend(text: str, web: dict[str, Any], message: str) -> None:
     """It is broken, with the reason in plain words and the expression's own path."""
     outcome = evaluate(text, web=web)
-    assert isinstance(outcome, Broken)
+    assert isinstance(outcome, EvaluationError)
     assert outcome.path == "here"
     assert message in outcome.message
     assert "INVALID_ARGUMENT" not in outcome.message
@@ -142,7 +142,7 @@ def test_an_absent_resource_has_nothing() -> None:
 def test_a_great_many_nulls_do_no_harm() -> None:
     """The CEL wrapper forgets to count references to None; in a process of its own, since it would die of that."""
     program = (
-        "from hearth.template import expressions as e\n"
+        "from hearth.template.cel import expressions as e\n"
         "bound = e.bind(e.parse('[null, {\"a\": null}]'), path='', constants={})\n"
         "for _ in range(50_000): bound.evaluate({})\n"
         "print('alive')"

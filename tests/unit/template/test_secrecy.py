@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hearth.model import errors
-from hearth.template.blueprint import Blueprint, Broken, Definition, Known, Origin, StackIdentity
+from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Origin, StackIdentity
 from hearth.template.compiler import compiler
 from support.units.typed_kinds import TypedKinds
 
@@ -81,7 +81,9 @@ def test_only_objects_with_sensitive_values_are_guarded() -> None:
 
 def test_what_is_computed_is_hidden_too() -> None:
     """Unless it is so short that it might be a word of any sentence."""
-    hidden = compile_output("${base64.encode(bytes(params.password))} ${size(params.given) > 1 ? 'yes' : 'no'}").hidden
+    hidden = compile_output(
+        "${base64.encode(bytes(params.password))} ${size(params.given) > 1 ? 'yes' : 'no'}"
+    ).sensitive_texts
     assert hidden == {"sesame-open", "from-secret", "c2VzYW1lLW9wZW4="}
 
 
@@ -96,7 +98,7 @@ def test_an_expression_that_fails_later_tells_no_value() -> None:
     """CEL's own words may quote what it came upon."""
     output = compile_output("${int(user.spec.taken)}").outputs["out"]
     outcome = output.evaluate({"user": {"spec": {"taken": "sesame"}}})
-    assert isinstance(outcome, Broken)
+    assert isinstance(outcome, EvaluationError)
     assert outcome.message == "`int(user.spec.taken)` fails; why is not shown, since it reads something sensitive"
 
 

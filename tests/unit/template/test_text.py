@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.template.text import interpolation
-from hearth.template.text.interpolation import Source
+from hearth.template.text.interpolation import ExpressionSource
 
 # Pieces that a CEL expression may hold without its end being in doubt.
 EXPRESSIONS = st.lists(
@@ -39,23 +39,23 @@ LITERALS = st.text(st.sampled_from("ab {}'\"\\/`\n"), max_size=12)
     [
         ("", ()),
         ("plain $ } { text", ("plain $ } { text",)),
-        ("${a.b}", (Source("a.b"),)),
-        ("${ a.b }", (Source("a.b"),)),
-        ("x${a}y${b}z", ("x", Source("a"), "y", Source("b"), "z")),
-        ("${a}${b}", (Source("a"), Source("b"))),
-        ("${{'a': {'b': 1}}}", (Source("{'a': {'b': 1}}"),)),
-        ("${'}'}", (Source("'}'"),)),
-        ('${"\\"}"}', (Source('"\\"}"'),)),
-        ("${r'\\'}", (Source("r'\\'"),)),
-        ("${'''it's }'''}", (Source("'''it's }'''"),)),
-        ("${a // the } brace\n}", (Source("a // the } brace"),)),
-        ("${'http://x'}", (Source("'http://x'"),)),
+        ("${a.b}", (ExpressionSource("a.b"),)),
+        ("${ a.b }", (ExpressionSource("a.b"),)),
+        ("x${a}y${b}z", ("x", ExpressionSource("a"), "y", ExpressionSource("b"), "z")),
+        ("${a}${b}", (ExpressionSource("a"), ExpressionSource("b"))),
+        ("${{'a': {'b': 1}}}", (ExpressionSource("{'a': {'b': 1}}"),)),
+        ("${'}'}", (ExpressionSource("'}'"),)),
+        ('${"\\"}"}', (ExpressionSource('"\\"}"'),)),
+        ("${r'\\'}", (ExpressionSource("r'\\'"),)),
+        ("${'''it's }'''}", (ExpressionSource("'''it's }'''"),)),
+        ("${a // the } brace\n}", (ExpressionSource("a // the } brace"),)),
+        ("${'http://x'}", (ExpressionSource("'http://x'"),)),
         ("$${a}", ("${a}",)),
-        ("x$${a}${b}", ("x${a}", Source("b"))),
-        ("${a}$${b}", (Source("a"), "${b}")),
+        ("x$${a}${b}", ("x${a}", ExpressionSource("b"))),
+        ("${a}$${b}", (ExpressionSource("a"), "${b}")),
         ("$$${a}", ("$${a}",)),
         ("$(HOME) $HOME", ("$(HOME) $HOME",)),
-        ("${}", (Source(""),)),
+        ("${}", (ExpressionSource(""),)),
     ],
     ids=[
         "empty",
@@ -79,7 +79,7 @@ LITERALS = st.text(st.sampled_from("ab {}'\"\\/`\n"), max_size=12)
         "nothing between the braces",
     ],
 )
-def test_parts(string: str, expected: tuple[str | Source, ...]) -> None:
+def test_parts(string: str, expected: tuple[str | ExpressionSource, ...]) -> None:
     """Literal texts and expressions, in order."""
     assert interpolation.parse(string) == expected
 
@@ -87,7 +87,7 @@ def test_parts(string: str, expected: tuple[str | Source, ...]) -> None:
 @pytest.mark.parametrize("string", ["${a", "x ${'}", "${ {'a': 1}", "${a}${b", '${"}', "${'''}''"])
 def test_a_missing_brace_is_told_with_what_follows_the_opening(string: str) -> None:
     """Also where only a string within the expression is open."""
-    with pytest.raises(interpolation.Unterminated) as caught:
+    with pytest.raises(interpolation.UnterminatedExpression) as caught:
         interpolation.parse(string)
     assert caught.value.rest == string[string.rindex("${") :]
 
@@ -98,9 +98,9 @@ def test_what_was_put_together_is_taken_apart(pairs: list[tuple[str, str]], last
     string = "".join(
         f"{interpolation.escape(literal)}${{{expression}\n}}" for literal, expression in pairs
     ) + interpolation.escape(last)
-    expected: list[str | Source] = []
+    expected: list[str | ExpressionSource] = []
     for literal, expression in pairs:
-        expected += [literal, Source(expression.strip())]
+        expected += [literal, ExpressionSource(expression.strip())]
     assert interpolation.parse(string) == tuple(part for part in (*expected, last) if part != "")
 
 
@@ -113,5 +113,5 @@ def test_an_escaped_text_means_itself(literal: str) -> None:
 @given(st.text(max_size=40))
 def test_a_string_without_marks_is_left_alone(string: str) -> None:
     """The quick look and the thorough one agree."""
-    if not interpolation.has_marks(string):
+    if not interpolation.has_expressions(string):
         assert interpolation.parse(string) == ((string,) if string else ())

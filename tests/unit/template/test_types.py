@@ -18,9 +18,9 @@ def shape_of(api_version: str, kind: str) -> Shape:
 
 
 @pytest.fixture
-def scope() -> type_checker.Scope:
+def scope() -> type_checker.TypeScope:
     """A Deployment, a ConfigMap, a custom kind, and something unknown."""
-    return type_checker.Scope(
+    return type_checker.TypeScope(
         {
             "web": shape_of("apps/v1", "Deployment"),
             "config": shape_of("v1", "ConfigMap"),
@@ -69,7 +69,7 @@ def scope() -> type_checker.Scope:
         ("size(web.spec.replicas)", 5, "size() cannot be applied to (int); convert with string(), int() or double()"),
     ],
 )
-def test_mistakes(scope: type_checker.Scope, text: str, column: int, message: str) -> None:
+def test_mistakes(scope: type_checker.TypeScope, text: str, column: int, message: str) -> None:
     """With the column of the field itself."""
     faults = scope.judge(expressions.parse(text)).faults
     assert [(fault.line, fault.column, fault.message) for fault in faults] == [(1, column, message)]
@@ -99,27 +99,27 @@ def test_mistakes(scope: type_checker.Scope, text: str, column: int, message: st
         ("true ? 'a' : null", "DYN"),
     ],
 )
-def test_results(scope: type_checker.Scope, text: str, result: str) -> None:
+def test_results(scope: type_checker.TypeScope, text: str, result: str) -> None:
     """What is open, or has a form that messages cannot have, is dynamic."""
     judgement = scope.judge(expressions.parse(text))
     assert (judgement.faults, judgement.result) == ((), result)
 
 
-def test_optionals_are_known_as_such(scope: type_checker.Scope) -> None:
+def test_optionals_are_known_as_such(scope: type_checker.TypeScope) -> None:
     """So that their value is taken out before it is written."""
     assert scope.judge(expressions.parse("web.?spec.?replicas")).is_optional
     assert not scope.judge(expressions.parse("web.?spec.?replicas.orValue(1)")).is_optional
 
 
-def test_the_same_text_over_the_same_types_is_judged_once(scope: type_checker.Scope) -> None:
+def test_the_same_text_over_the_same_types_is_judged_once(scope: type_checker.TypeScope) -> None:
     """Whatever else is in scope."""
     parsed = expressions.parse("web.spec.replicas + 1")
-    smaller = type_checker.Scope({"web": shape_of("apps/v1", "Deployment")})
+    smaller = type_checker.TypeScope({"web": shape_of("apps/v1", "Deployment")})
     assert scope.judge(parsed) is smaller.judge(parsed)
-    assert scope.judge(parsed) is not type_checker.Scope({"web": shapes.OPEN}).judge(parsed)
+    assert scope.judge(parsed) is not type_checker.TypeScope({"web": shapes.OPEN}).judge(parsed)
 
 
-def test_all_mistakes_of_an_expression_are_found(scope: type_checker.Scope) -> None:
+def test_all_mistakes_of_an_expression_are_found(scope: type_checker.TypeScope) -> None:
     """And no echo of them."""
     judgement = scope.judge(expressions.parse("web.aa.bb + config.cc"))
     assert [fault.message for fault in judgement.faults] == [

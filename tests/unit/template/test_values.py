@@ -55,7 +55,7 @@ def test_converting(value: Any, expected: Any) -> None:
 )
 def test_what_json_cannot_hold_is_refused(value: Any, message: str) -> None:
     """With the next step."""
-    with pytest.raises(cel_values.Unwritable, match=message):
+    with pytest.raises(cel_values.UnrepresentableValue, match=message):
         cel_values.convert(value)
 
 

@@ -33,7 +33,7 @@ def demo(
     it is ready, then what to try next. Ctrl-C ends the operator; what is in the cluster stays. Without a terminal it prints
     what changes, and ends as soon as the Stack is ready (0), or is not in time (1).
     """
-    plan = demo_run.Plan(
+    plan = demo_run.DemoOptions(
         kubeconfig=str(Path(kubeconfig).absolute()),
         stack=read_stack(example, namespace=namespace),
         timeout=timeout,
@@ -42,7 +42,7 @@ def demo(
     )
     try:
         with terminal_output.opened(rich.console.Console(highlight=False)) as screen:
-            code = asyncio.run(demo_run.tell(plan, screen))
+            code = asyncio.run(demo_run.run_demo(plan, screen))
     except errors.HearthError as error:
         raise click.ClickException(str(error)) from error
     raise SystemExit(code)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hearth.cli.importer import stack_assembly
-from hearth.cli.importer.manifest_documents import Text
+from hearth.cli.importer.manifest_documents import SourceText
 from hearth.model import errors
 from hearth.template.text import kubectl_yaml
 
@@ -54,12 +54,12 @@ def import_(files: tuple[str, ...], name: str | None, namespace: str | None) -> 
     click.echo(kubectl_yaml.write(result.stack), nl=False)
 
 
-def read(file: str) -> Text:
+def read(file: str) -> SourceText:
     """What the file holds. Ends the program where it cannot be read."""
     if file == STANDARD_INPUT:
-        return Text(source="standard input", content=sys.stdin.read())
+        return SourceText(source="standard input", content=sys.stdin.read())
     try:
-        return Text(source=quote(file), content=Path(file).read_text(encoding="utf-8"))
+        return SourceText(source=quote(file), content=Path(file).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         message = f"{quote(file)} is no text in UTF-8: {error.reason} at byte {error.start}"
         raise click.ClickException(message) from error

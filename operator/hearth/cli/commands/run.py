@@ -130,7 +130,7 @@ PROFILE = TextType("file", profiling.claim)
 )
 @click.option(
     "--shards",
-    type=click.IntRange(min=1, max=settings_module.MOST_SHARDS),
+    type=click.IntRange(min=1, max=settings_module.MAX_SHARDS),
     default=1,
     show_envvar=True,
     help="Among how many processes the Stacks are divided; each states the same number.",
@@ -159,7 +159,7 @@ def run(programs: cli.Programs, /, **flags: Any) -> None:
         settings = make_settings(**flags)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    if mistake := settings.find_mistake():
+    if mistake := settings.validate():
         raise click.UsageError(mistake)
     raise SystemExit(programs.run(settings))
 

@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Mapping
 from typing import Final
 
-from hearth.cli.demo.stack_view import Sight
-from hearth.kube.cache.stack_cache import STACK
+from hearth.cli.demo.stack_view import ClusterSnapshot
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.discovery import Discovery
 from hearth.kube.discovery.schemas import Schemas
+from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors, names
 from hearth.model.api import crd
 from hearth.model.child import Object
@@ -64,12 +64,12 @@ class Cluster:
         """The Stack, or None where there is none."""
         try:
             return await self._connection.request("GET", api_requests.object_path(STACK, namespace, name))
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != 404:
                 raise
             return None
 
-    async def look(self, namespace: str, name: str) -> Sight | None:
+    async def look(self, namespace: str, name: str) -> ClusterSnapshot | None:
         """The Stack with its children as they are now, or None where there is none."""
         stack = await self.find_stack(namespace, name)
         if stack is None:
@@ -80,7 +80,7 @@ class Cluster:
             if kind is not None:
                 self._shown[kind.key] = kind
         children = await asyncio.gather(*(self._list(kind, stack["metadata"]["uid"]) for kind in self._shown.values()))
-        return Sight(
+        return ClusterSnapshot(
             stack=stack,
             blueprint=self._blueprint,
             children=[
@@ -106,7 +106,7 @@ class Cluster:
         query: Mapping[str, str] = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}"}
         try:
             answer = await self._connection.request("GET", api_requests.collection_path(kind), query=query)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != 404:
                 raise
             return []

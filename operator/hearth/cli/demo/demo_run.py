@@ -16,12 +16,12 @@ from typing import Final
 from hearth.cli.demo import operator_process, stack_view, suggestions
 from hearth.cli.demo.demo_cluster import Cluster
 from hearth.cli.demo.operator_process import Operator
-from hearth.cli.demo.stack_view import View
-from hearth.cli.demo.suggestions import Surroundings
-from hearth.cli.demo.terminal_output import Screen
+from hearth.cli.demo.stack_view import StackView
+from hearth.cli.demo.suggestions import ShellEnvironment
+from hearth.cli.demo.terminal_output import DemoOutput
 from hearth.kube.auth import credentials
-from hearth.kube.cache.stack_cache import STACK
 from hearth.kube.client.connection import Connection
+from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors
 from hearth.model.child import Object
 
@@ -30,12 +30,12 @@ LOOK: Final = 0.25
 READY, NOT_READY, INTERRUPTED = 0, 1, 130
 
 
-class Failed(errors.HearthError):
+class DemoFailed(errors.HearthError):
     """The demonstration cannot go on; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class DemoOptions:
     """What the demonstration was told."""
 
     kubeconfig: str
@@ -63,7 +63,7 @@ class Plan:
         return str(self.stack["metadata"]["namespace"])
 
 
-async def tell(plan: Plan, screen: Screen) -> int:
+async def run_demo(plan: DemoOptions, screen: DemoOutput) -> int:
     """Everything, in the order in which it is to be read; the exit code."""
     source = credentials.find_source(kubeconfig=plan.kubeconfig, context=None, environ=os.environ)
     stopping = catch_signals()
@@ -73,7 +73,7 @@ async def tell(plan: Plan, screen: Screen) -> int:
         await cluster.install()
         async with operator_process.running(plan.kubeconfig, namespace=plan.serves) as operator:
             screen.say([f"starting the operator; its log: {operator.log}"])
-            watch = Watch(cluster=cluster, screen=screen, operator=operator, stopping=stopping, plan=plan)
+            watch = StackWatcher(cluster=cluster, screen=screen, operator=operator, stopping=stopping, plan=plan)
             code = await play(watch)
             screen.say(["ending the operator"])
         if await cluster.find_stack(plan.namespace, plan.name) is not None:
@@ -81,7 +81,7 @@ async def tell(plan: Plan, screen: Screen) -> int:
     return code
 
 
-async def play(watch: Watch) -> int:
+async def play(watch: StackWatcher) -> int:
     """What happens while the operator runs; the exit code."""
     plan = watch.plan
     if not await watch.wait_operator():
@@ -93,7 +93,7 @@ async def play(watch: Watch) -> int:
     if reached is None and watch.stopping.is_set():
         return INTERRUPTED
     if reached is None:
-        raise Failed(await watch.explain())
+        raise DemoFailed(await watch.explain())
     watch.screen.say([f"Ready after {watch.seconds:.1f} s"])
     watch.was_ready = True
     if watch.screen.stays:
@@ -104,14 +104,14 @@ async def play(watch: Watch) -> int:
 
 
 @dataclass(slots=True, kw_only=True)
-class Watch:
+class StackWatcher:
     """Looks at one Stack, again and again, and shows what is there."""
 
     cluster: Cluster
-    screen: Screen
+    screen: DemoOutput
     operator: Operator
     stopping: asyncio.Event
-    plan: Plan
+    plan: DemoOptions
     began: float = 0.0
     was_ready: bool = False
     _phase: str = ""
@@ -130,7 +130,9 @@ class Watch:
                 return False
         return True
 
-    async def until(self, is_reached: Callable[[View], bool], *, seconds: float = float("inf")) -> View | None:
+    async def until(
+        self, is_reached: Callable[[StackView], bool], *, seconds: float = float("inf")
+    ) -> StackView | None:
         """The first view of which `is_reached` is true, or None where nobody waits any longer.
 
         seconds: how long it may take; less where somebody stops us.
@@ -145,11 +147,11 @@ class Watch:
             if self.seconds > seconds or await self._pause():
                 return None
 
-    async def look(self) -> View:
+    async def look(self) -> StackView:
         """The Stack as it is now."""
         sight = await self.cluster.look(self.plan.namespace, self.plan.name)
         if sight is None:
-            return View(name=self.plan.name, namespace=self.plan.namespace, exists=False)
+            return StackView(name=self.plan.name, namespace=self.plan.namespace, exists=False)
         return stack_view.describe(sight)
 
     async def explain(self) -> str:
@@ -158,7 +160,7 @@ class Watch:
         reason = seen.message if seen.exists else "it is gone"
         return f"stack/{seen.name} is not Ready after {limit:.0f} s: {reason}; the operator's log: {self.operator.log}"
 
-    def _count(self, seen: View) -> float:
+    def _count(self, seen: StackView) -> float:
         """The seconds to show: of the wait as a whole, and from the first Ready on of the present phase."""
         now = time.monotonic()
         if seen.phase != self._phase:
@@ -168,7 +170,7 @@ class Watch:
     def _check_operator(self) -> None:
         if self.operator.has_ended:
             lines = ["the operator has ended by itself; its last lines:", *self.operator.read_end_of_log()]
-            raise Failed("\n".join(lines))
+            raise DemoFailed("\n".join(lines))
 
     async def _pause(self) -> bool:
         """Wait until it is time to look again; True where somebody stopped us."""
@@ -177,7 +179,7 @@ class Watch:
         return self.stopping.is_set()
 
 
-async def leave_earlier(watch: Watch) -> None:
+async def leave_earlier(watch: StackWatcher) -> None:
     """Wait until a Stack that somebody deleted while no operator ran is gone: it can come back only then."""
     found = await watch.cluster.find_stack(watch.plan.namespace, watch.plan.name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
@@ -185,11 +187,11 @@ async def leave_earlier(watch: Watch) -> None:
         await watch.until(lambda seen: not seen.exists)
 
 
-async def stay(watch: Watch, reached: View) -> None:
+async def stay(watch: StackWatcher, reached: StackView) -> None:
     """Say what to try, and show what comes of it until somebody stops us."""
     plan = watch.plan
     kubectl = plan.kubectl if shutil.which("kubectl") is None else None
-    where = Surroundings(kubeconfig=plan.kubeconfig, kubectl=kubectl)
+    where = ShellEnvironment(kubeconfig=plan.kubeconfig, kubectl=kubectl)
     watch.screen.say(["", *suggestions.advise(plan.stack, reached, where), "", "Ctrl-C ends it.", ""])
     await watch.until(lambda _: False)
 

@@ -23,7 +23,7 @@ PATIENT = frozenset({resource_planner.KIND_NOT_AVAILABLE, "ValueMissing"})
 """Reasons of problems in which nothing has failed: something is not there yet."""
 
 
-class State(enum.StrEnum):
+class RowState(enum.StrEnum):
     """How a resource does, in one word."""
 
     READY = "ready"
@@ -36,19 +36,19 @@ class State(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ResourceRow:
     """One resource."""
 
     resource: str
     object: str
     """`deployment/web`; the kind alone while there is no such object."""
-    state: State
+    state: RowState
     note: str = ""
     """What is waited for, or what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class StackView:
     """All that is shown of a Stack."""
 
     name: str
@@ -62,12 +62,12 @@ class View:
     is_stalled: bool = False
     message: str = ""
     """Of the condition Ready."""
-    rows: tuple[Row, ...] = ()
+    rows: tuple[ResourceRow, ...] = ()
     outputs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ClusterSnapshot:
     """What was found in the cluster at one moment."""
 
     stack: Object
@@ -77,13 +77,13 @@ class Sight:
     """Every object with the Stack's label."""
 
 
-def describe(sight: Sight) -> View:
+def describe(sight: ClusterSnapshot) -> StackView:
     """The view of what was found."""
     metadata, status = sight.stack["metadata"], sight.stack.get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     ready = conditions.get("Ready") or {}
     is_current = status.get("observedGeneration") == metadata.get("generation")
-    return View(
+    return StackView(
         name=metadata["name"],
         namespace=metadata["namespace"],
         phase=status.get("phase") or "New",
@@ -97,26 +97,33 @@ def describe(sight: Sight) -> View:
     )
 
 
-def describe_rows(sight: Sight, status: Mapping[str, Any]) -> list[Row]:
+def describe_rows(sight: ClusterSnapshot, status: Mapping[str, Any]) -> list[ResourceRow]:
     """A row for each resource in the order in which they come about, then one for each object that is to go."""
     resources = sight.blueprint.resources if sight.blueprint is not None else {}
     problems = {problem["resource"]: problem for problem in status.get("problems") or ()}
     chosen = choose(sight.children)
     is_deleting = "deletionTimestamp" in sight.stack["metadata"]
-    rows: list[Row] = []
+    rows: list[ResourceRow] = []
     values: dict[str, Object | None] = {name: child for name, (_, child) in chosen.items()}
     unready: set[str] = set()
     for name, resource in resources.items():
-        row = judge(resource, chosen.get(name), values=values, problem=problems.get(name), unready=unready)
+        row = describe_resource(resource, chosen.get(name), values=values, problem=problems.get(name), unready=unready)
         if is_deleting:
-            row = judge_leaving(row, chosen.get(name))
-        if row.state is not State.READY:
+            row = describe_deleting(row, chosen.get(name))
+        if row.state is not RowState.READY:
             unready.add(name)
         rows.append(row)
     for kind, child in sight.children:
         label = child["metadata"]["labels"].get(names.LABEL_RESOURCE, "")
         if label not in resources or child is not values[label]:
-            rows.append(Row(resource=label, object=name_object(kind, child), state=State.OBSOLETE, note=leaving(child)))
+            rows.append(
+                ResourceRow(
+                    resource=label,
+                    object=name_object(kind, child),
+                    state=RowState.OBSOLETE,
+                    note=describe_deletion(child),
+                )
+            )
     return rows
 
 
@@ -128,66 +135,68 @@ def choose(children: Sequence[tuple[Kind, Object]]) -> dict[str, tuple[Kind, Obj
     return chosen
 
 
-def judge(
+def describe_resource(
     resource: ResourceBlueprint,
     found: tuple[Kind, Object] | None,
     *,
     values: Mapping[str, Object | None],
     problem: Mapping[str, Any] | None,
     unready: set[str],
-) -> Row:
+) -> ResourceRow:
     """The row of one resource. problem: what the status says of it; unready: which resources before it are not."""
     name = name_object(*found) if found is not None else resource.kind.lower()
     waits_for = [required for required in resource.requires if required in unready]
     if problem is not None:
-        state = State.WAITING if problem.get("reason") in PATIENT else State.FAILED
+        state = RowState.WAITING if problem.get("reason") in PATIENT else RowState.FAILED
         note = f"{problem.get('reason')}: {problem.get('message')}"
     elif found is None and waits_for:
-        state, note = State.WAITING, f"waits for {enumerate_names(waits_for)}"
+        state, note = RowState.WAITING, f"waits for {enumerate_names(waits_for)}"
     elif found is None:
-        state, note = State.PROGRESSING, "is being applied"
+        state, note = RowState.PROGRESSING, "is being applied"
     elif "deletionTimestamp" in found[1]["metadata"]:
-        state, note = State.PROGRESSING, "is being deleted, and comes back"
+        state, note = RowState.PROGRESSING, "is being deleted, and comes back"
     elif resource.ready_when:
         state, note = judge_by_rules(resource, values)
     else:
         state, note = judge_by_kind(*found)
-    return Row(resource=resource.name, object=name, state=state, note=note)
+    return ResourceRow(resource=resource.name, object=name, state=state, note=note)
 
 
-def judge_by_kind(kind: Kind, child: Object) -> tuple[State, str]:
+def judge_by_kind(kind: Kind, child: Object) -> tuple[RowState, str]:
     """What the built-in rule of its kind says."""
-    verdict = health_rules.judge(child, kind=kind)
+    verdict = health_rules.assess(child, kind=kind)
     match verdict.state:
-        case health_rules.State.READY:
-            return State.READY, ""
-        case health_rules.State.FAILED:
-            return State.FAILED, verdict.message
+        case health_rules.HealthState.READY:
+            return RowState.READY, ""
+        case health_rules.HealthState.FAILED:
+            return RowState.FAILED, verdict.message
         case _:
-            return State.PROGRESSING, verdict.message
+            return RowState.PROGRESSING, verdict.message
 
 
-def judge_by_rules(resource: ResourceBlueprint, values: Mapping[str, Object | None]) -> tuple[State, str]:
+def judge_by_rules(resource: ResourceBlueprint, values: Mapping[str, Object | None]) -> tuple[RowState, str]:
     """What its own rules say."""
     for rule in resource.ready_when:
         match rule.evaluate(values):
             case Known(value=True):
                 continue
             case Pending(missing=missing):
-                return State.PROGRESSING, f"waits for {enumerate_names(missing)}"
+                return RowState.PROGRESSING, f"waits for {enumerate_names(missing)}"
             case _:
-                return State.PROGRESSING, "its readyWhen rule does not hold yet"
-    return State.READY, ""
+                return RowState.PROGRESSING, "its readyWhen rule does not hold yet"
+    return RowState.READY, ""
 
 
-def judge_leaving(row: Row, found: tuple[Kind, Object] | None) -> Row:
+def describe_deleting(row: ResourceRow, found: tuple[Kind, Object] | None) -> ResourceRow:
     """The same resource while its Stack is being deleted."""
     if found is None:
-        return Row(resource=row.resource, object=row.object, state=State.GONE)
-    return Row(resource=row.resource, object=row.object, state=State.OBSOLETE, note=leaving(found[1]))
+        return ResourceRow(resource=row.resource, object=row.object, state=RowState.GONE)
+    return ResourceRow(
+        resource=row.resource, object=row.object, state=RowState.OBSOLETE, note=describe_deletion(found[1])
+    )
 
 
-def leaving(child: Object) -> str:
+def describe_deletion(child: Object) -> str:
     """How far an object is that is to go."""
     if "deletionTimestamp" not in child["metadata"]:
         return "is to go"

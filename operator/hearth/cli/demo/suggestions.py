@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from hearth.cli.demo.stack_view import View
+from hearth.cli.demo.stack_view import StackView
 from hearth.model.child import Object
 
 SCALED: Final = ("deployment/", "statefulset/")
@@ -26,7 +26,7 @@ WRONG: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ShellEnvironment:
     """What the user's shell must know."""
 
     kubeconfig: str
@@ -34,7 +34,7 @@ class Surroundings:
     """The path of a kubectl that is not found by its name alone; None where its name is enough."""
 
 
-def advise(stack: Object, view: View, where: Surroundings) -> list[str]:
+def advise(stack: Object, view: StackView, where: ShellEnvironment) -> list[str]:
     """The lines to print: how to set up a shell, then one thing to try a line."""
     kubectl = f"kubectl -n {shlex.quote(view.namespace)}"
     tries = list(find_tries(stack, view, kubectl))
@@ -43,7 +43,7 @@ def advise(stack: Object, view: View, where: Surroundings) -> list[str]:
     return [*lines, *(f"  {title.ljust(width)}   {command}" for title, command in tries)]
 
 
-def prepare(where: Surroundings) -> str:
+def prepare(where: ShellEnvironment) -> str:
     """The command that lets the following ones find the cluster and kubectl."""
     command = f"export KUBECONFIG={shlex.quote(where.kubeconfig)}"
     if where.kubectl is None:
@@ -51,7 +51,7 @@ def prepare(where: Surroundings) -> str:
     return f"{command} PATH={shlex.quote(str(Path(where.kubectl).parent))}{os.pathsep}$PATH"
 
 
-def find_tries(stack: Object, view: View, kubectl: str) -> Iterator[tuple[str, str]]:
+def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[str, str]]:
     """Each thing to try: what it is, and the command."""
     name = shlex.quote(view.name)
     number = find_number(stack)

@@ -12,10 +12,10 @@ import rich.live
 import rich.text
 
 from hearth.cli.demo import tree_view
-from hearth.cli.demo.stack_view import View
+from hearth.cli.demo.stack_view import StackView
 
 
-class Screen(Protocol):
+class DemoOutput(Protocol):
     """What the story is told on."""
 
     stays: bool
@@ -32,11 +32,11 @@ class Screen(Protocol):
     def say(self, lines: Iterable[str]) -> None:
         """Lines that stay."""
 
-    def show(self, view: View, *, seconds: float) -> None:
+    def show(self, view: StackView, *, seconds: float) -> None:
         """The Stack as it is now."""
 
 
-class Terminal:
+class TerminalOutput:
     """Draws the tree in place, below what was said."""
 
     stays = True
@@ -59,7 +59,7 @@ class Terminal:
         for line in lines:
             self._console.print(rich.text.Text(line), soft_wrap=True)
 
-    def show(self, view: View, *, seconds: float) -> None:
+    def show(self, view: StackView, *, seconds: float) -> None:
         """In place of what was drawn before."""
         drawn = rich.text.Text("\n").join(
             rich.text.Text.assemble(*line) for line in tree_view.draw(view, seconds=seconds)
@@ -68,14 +68,14 @@ class Terminal:
         self._live.update(drawn, refresh=True)
 
 
-class Lines:
+class LineOutput:
     """Prints a line for each change."""
 
     stays = False
 
     def __init__(self, console: rich.console.Console) -> None:
         self._console = console
-        self._before: View | None = None
+        self._before: StackView | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -90,15 +90,15 @@ class Lines:
         for line in lines:
             self._console.print(rich.text.Text(line), soft_wrap=True)
 
-    def show(self, view: View, *, seconds: float) -> None:
+    def show(self, view: StackView, *, seconds: float) -> None:
         """What changed, with the seconds in front."""
         self.say(f"{seconds:6.1f} s  {line}" for line in tree_view.tell_changes(self._before, view))
         self._before = view
 
 
 @contextlib.contextmanager
-def opened(console: rich.console.Console) -> Iterator[Screen]:
+def opened(console: rich.console.Console) -> Iterator[DemoOutput]:
     """The screen that fits where the console writes to."""
-    screen: Screen = Terminal(console) if console.is_terminal else Lines(console)
+    screen: DemoOutput = TerminalOutput(console) if console.is_terminal else LineOutput(console)
     with screen:
         yield screen

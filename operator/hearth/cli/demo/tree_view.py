@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from hearth.cli.demo.stack_view import Row, State, View
+from hearth.cli.demo.stack_view import ResourceRow, RowState, StackView
 
 Segment: TypeAlias = tuple[str, str]
 """A piece of text and its style, "" for none."""
 Line: TypeAlias = list[Segment]
 
 SIGNS: Final = {
-    State.READY: ("✔", "green"),
-    State.PROGRESSING: ("◐", "yellow"),
-    State.WAITING: ("·", "dim"),
-    State.FAILED: ("✘", "red"),
-    State.OBSOLETE: ("−", "magenta"),
-    State.GONE: (" ", "dim"),
+    RowState.READY: ("✔", "green"),
+    RowState.PROGRESSING: ("◐", "yellow"),
+    RowState.WAITING: ("·", "dim"),
+    RowState.FAILED: ("✘", "red"),
+    RowState.OBSOLETE: ("−", "magenta"),
+    RowState.GONE: (" ", "dim"),
 }
 GAP: Final = "  "
 
 
-def draw(view: View, *, seconds: float) -> list[Line]:
+def draw(view: StackView, *, seconds: float) -> list[Line]:
     """The Stack and its resources, what is waited for, and the outputs. seconds: what to show as the time it took."""
     lines = [draw_head(view, seconds=seconds)]
     widths = (max_length(row.resource for row in view.rows), max_length(row.object for row in view.rows))
@@ -37,7 +37,7 @@ def draw(view: View, *, seconds: float) -> list[Line]:
     return lines
 
 
-def draw_head(view: View, *, seconds: float) -> Line:
+def draw_head(view: StackView, *, seconds: float) -> Line:
     """The line of the Stack itself."""
     if not view.exists:
         return [(f"stack/{view.name}", "bold"), (f"{GAP}is gone", "magenta")]
@@ -50,24 +50,24 @@ def draw_head(view: View, *, seconds: float) -> Line:
     return [*parts, (f"{GAP}{seconds:.0f} s", "dim")]
 
 
-def draw_row(row: Row, widths: tuple[int, int]) -> Line:
+def draw_row(row: ResourceRow, widths: tuple[int, int]) -> Line:
     """The line of one resource, in columns of those widths."""
     sign, style = SIGNS[row.state]
     line: Line = [
         (f"{sign} ", style),
         (row.resource.ljust(widths[0]), "bold"),
         (f"{GAP}{row.object.ljust(widths[1])}", ""),
-        (f"{GAP}{row.state.ljust(max_length(State))}", style),
+        (f"{GAP}{row.state.ljust(max_length(RowState))}", style),
     ]
     return [*line, (f"{GAP}{row.note}", "dim")] if row.note else line
 
 
-def max_length(texts: Iterator[str] | type[State]) -> int:
+def max_length(texts: Iterator[str] | type[RowState]) -> int:
     """The length of the longest text; 0 where there is none."""
     return max((len(text) for text in texts), default=0)
 
 
-def tell_changes(before: View | None, after: View) -> Iterator[str]:
+def tell_changes(before: StackView | None, after: StackView) -> Iterator[str]:
     """A line for whatever is worth telling since the view before: the phase, and each resource that changed."""
     if not after.exists:
         if before is None or before.exists:
@@ -75,7 +75,7 @@ def tell_changes(before: View | None, after: View) -> Iterator[str]:
         return
     known = {(row.resource, row.object): row for row in before.rows} if before is not None else {}
     for row in after.rows:
-        if row.state is not State.WAITING and known.get((row.resource, row.object)) != row:
+        if row.state is not RowState.WAITING and known.get((row.resource, row.object)) != row:
             yield tell_row(row)
     if before is None or (before.phase, before.summary, before.is_ready) != (
         after.phase,
@@ -85,11 +85,11 @@ def tell_changes(before: View | None, after: View) -> Iterator[str]:
         yield tell_head(after)
 
 
-def tell_row(row: Row) -> str:
+def tell_row(row: ResourceRow) -> str:
     """`web  deployment/shop-web  progressing  1 of 3 pods are ready`."""
     return GAP.join(part for part in (row.resource, row.object, str(row.state), row.note) if part)
 
 
-def tell_head(view: View) -> str:
+def tell_head(view: StackView) -> str:
     """`stack/shop  CreateInProgress  3/7`."""
     return GAP.join(part for part in (f"stack/{view.name}", view.phase, view.summary) if part)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hearth.cli.importer import cluster_scoped_kinds, kind_references, pod_references, safe_access
-from hearth.cli.importer.manifest_documents import Document
+from hearth.cli.importer.manifest_documents import ManifestDocument
 from hearth.model.kinds import ObjectRef
 
 DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
@@ -25,7 +25,7 @@ CALLED: Final = kind_references.WEBHOOKS | {kind_references.API_SERVICE}
 class Index:
     """The imported manifests, found by what others know of them."""
 
-    documents: Sequence[Document]
+    documents: Sequence[ManifestDocument]
     default_namespace: str
     objects: dict[ObjectRef, int] = field(default_factory=dict)
     keys: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -49,7 +49,7 @@ class Index:
                     if reference.kind == "ServiceAccount":
                         self.bound[reference].append(position)
 
-    def locate_mentions(self, document: Document) -> Iterator[ObjectRef]:
+    def locate_mentions(self, document: ManifestDocument) -> Iterator[ObjectRef]:
         """The objects that a document names."""
         own = document.namespace or self.default_namespace
         for named in kind_references.find_mentions(document.manifest):
@@ -60,14 +60,14 @@ class Index:
                 yield ObjectRef(group=named.group, kind=named.kind, namespace=namespace, name=named.name)
 
 
-def find_dependencies(documents: Sequence[Document], *, default_namespace: str) -> list[list[int]]:
+def find_dependencies(documents: Sequence[ManifestDocument], *, default_namespace: str) -> list[list[int]]:
     """For each document the positions of those that must be ready before it, in rising order."""
     index = Index(documents, default_namespace)
     index.fill()
     return [sorted(set(find_required(document, index)) - {position}) for position, document in enumerate(documents)]
 
 
-def find_required(document: Document, index: Index) -> Iterator[int]:
+def find_required(document: ManifestDocument, index: Index) -> Iterator[int]:
     """The positions of what one document waits for; may repeat, and may name the document itself."""
     definition = index.served.get((document.group, document.kind))
     if definition is not None:
@@ -86,7 +86,7 @@ def find_required(document: Document, index: Index) -> Iterator[int]:
             yield from find_answering(reference, index)
 
 
-def find_limits(document: Document, index: Index) -> Iterator[int]:
+def find_limits(document: ManifestDocument, index: Index) -> Iterator[int]:
     """What limits the pods of the document's namespace."""
     namespace = document.namespace or index.default_namespace
     for kind in LIMITS:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from hearth.cli.importer import cluster_scoped_kinds, pod_references, safe_access
-from hearth.cli.importer.safe_access import Named
+from hearth.cli.importer.safe_access import ObjectMention
 
-Rule: TypeAlias = Callable[[Mapping[str, Any]], Iterator[Named]]
+Rule: TypeAlias = Callable[[Mapping[str, Any]], Iterator[ObjectMention]]
 
 RBAC: Final = "rbac.authorization.k8s.io"
 NETWORKING: Final = "networking.k8s.io"
@@ -21,10 +21,10 @@ CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 TOKEN_ANNOTATION: Final = "kubernetes.io/service-account.name"  # noqa: S105 -- the name of an annotation
 
 
-def find_mentions(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_mentions(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Every object that the manifest names and that must be there before it; some are named twice, or not at all."""
     kind = cluster_scoped_kinds.key_of(cluster_scoped_kinds.group_of(manifest["apiVersion"]), manifest["kind"])
-    yield Named(kind="Namespace", name=safe_access.find(manifest, "metadata", "namespace"))
+    yield ObjectMention(kind="Namespace", name=safe_access.find(manifest, "metadata", "namespace"))
     template = pod_references.find_template(manifest)
     if template is not None:
         yield from pod_references.find_needs(safe_access.mapping(template, "spec"))
@@ -34,25 +34,25 @@ def find_mentions(manifest: Mapping[str, Any]) -> Iterator[Named]:
         yield from rule(manifest)
 
 
-def find_scale_target(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_scale_target(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """What an autoscaler of any make scales."""
     target = safe_access.mapping(manifest, "spec", "scaleTargetRef")
     api_version, kind = target.get("apiVersion", "apps/v1"), target.get("kind", "Deployment")
     if target and isinstance(api_version, str) and isinstance(kind, str):
-        yield Named(group=cluster_scoped_kinds.group_of(api_version), kind=kind, name=target.get("name"))
+        yield ObjectMention(group=cluster_scoped_kinds.group_of(api_version), kind=kind, name=target.get("name"))
 
 
-def find_for_stateful_set(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_for_stateful_set(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """The Service that gives its pods their names, and the classes of its claims."""
-    yield Named(kind="Service", name=safe_access.find(manifest, "spec", "serviceName"))
+    yield ObjectMention(kind="Service", name=safe_access.find(manifest, "spec", "serviceName"))
     for claim in safe_access.mappings(manifest, "spec", "volumeClaimTemplates"):
         yield from find_for_claim(claim)
 
 
-def find_for_claim(claim: Mapping[str, Any]) -> Iterator[Named]:
+def find_for_claim(claim: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """The class of a claim, or of a volume, and the volume that a claim names."""
-    yield Named(group=STORAGE, kind="StorageClass", name=find_storage_class(claim))
-    yield Named(kind="PersistentVolume", name=safe_access.find(claim, "spec", "volumeName"))
+    yield ObjectMention(group=STORAGE, kind="StorageClass", name=find_storage_class(claim))
+    yield ObjectMention(kind="PersistentVolume", name=safe_access.find(claim, "spec", "volumeName"))
 
 
 def find_storage_class(claim: Mapping[str, Any]) -> Any:
@@ -61,61 +61,63 @@ def find_storage_class(claim: Mapping[str, Any]) -> Any:
     return annotated or safe_access.find(claim, "spec", "storageClassName")
 
 
-def find_for_binding(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_for_binding(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """The role of a binding, and the accounts that it is given to."""
     role = safe_access.mapping(manifest, "roleRef")
-    yield Named(group=RBAC, kind=str(role.get("kind")), name=role.get("name"))
+    yield ObjectMention(group=RBAC, kind=str(role.get("kind")), name=role.get("name"))
     for subject in safe_access.mappings(manifest, "subjects"):
         if subject.get("kind") == "ServiceAccount":
-            yield Named(kind="ServiceAccount", name=subject.get("name"), namespace=subject.get("namespace"))
+            yield ObjectMention(kind="ServiceAccount", name=subject.get("name"), namespace=subject.get("namespace"))
 
 
-def find_for_account(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_for_account(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """What the pods of an account pull their images with."""
     for secret in safe_access.mappings(manifest, "imagePullSecrets"):
-        yield Named(kind="Secret", name=secret.get("name"))
+        yield ObjectMention(kind="Secret", name=secret.get("name"))
 
 
-def find_for_secret(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_for_secret(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """The account that a token is for: without it the token would be deleted at once."""
     if manifest.get("type") == "kubernetes.io/service-account-token":
-        yield Named(kind="ServiceAccount", name=safe_access.find(manifest, "metadata", "annotations", TOKEN_ANNOTATION))
+        yield ObjectMention(
+            kind="ServiceAccount", name=safe_access.find(manifest, "metadata", "annotations", TOKEN_ANNOTATION)
+        )
 
 
-def find_for_ingress(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_for_ingress(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """The Services behind it, its class, and its certificates."""
     spec = safe_access.mapping(manifest, "spec")
-    yield Named(group=NETWORKING, kind="IngressClass", name=spec.get("ingressClassName"))
+    yield ObjectMention(group=NETWORKING, kind="IngressClass", name=spec.get("ingressClassName"))
     backends = [safe_access.mapping(spec, "defaultBackend")]
     for rule in safe_access.mappings(spec, "rules"):
         backends += [safe_access.mapping(path, "backend") for path in safe_access.mappings(rule, "http", "paths")]
     for backend in backends:
-        yield Named(kind="Service", name=safe_access.find(backend, "service", "name"))
+        yield ObjectMention(kind="Service", name=safe_access.find(backend, "service", "name"))
     for entry in safe_access.mappings(spec, "tls"):
-        yield Named(kind="Secret", name=entry.get("secretName"))
+        yield ObjectMention(kind="Secret", name=entry.get("secretName"))
 
 
-def find_for_webhooks(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_for_webhooks(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """The Services that answer the API server's questions."""
     for webhook in safe_access.mappings(manifest, "webhooks"):
         yield from find_service(safe_access.mapping(webhook, "clientConfig", "service"))
 
 
-def find_for_api_service(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_for_api_service(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """The Service that serves a part of the API."""
     yield from find_service(safe_access.mapping(manifest, "spec", "service"))
 
 
-def find_service(reference: Mapping[str, Any]) -> Iterator[Named]:
+def find_service(reference: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """The Service that a cluster-wide object names with its namespace."""
-    yield Named(kind="Service", name=reference.get("name"), namespace=reference.get("namespace"))
+    yield ObjectMention(kind="Service", name=reference.get("name"), namespace=reference.get("namespace"))
 
 
-def find_for_policy_binding(manifest: Mapping[str, Any]) -> Iterator[Named]:
+def find_for_policy_binding(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """The policy that is bound."""
     kind = manifest["kind"].removesuffix("Binding")
     group = cluster_scoped_kinds.group_of(manifest["apiVersion"])
-    yield Named(group=group, kind=kind, name=safe_access.find(manifest, "spec", "policyName"))
+    yield ObjectMention(group=group, kind=kind, name=safe_access.find(manifest, "spec", "policyName"))
 
 
 WEBHOOKS: Final = frozenset(

@@ -15,7 +15,7 @@ from hearth.template.parser import template_parser
 from hearth.template.text import interpolation
 
 ADDED: Final = frozenset(template_parser.SERVER_FIELDS)
-BOOKKEEPING: Final = template_parser.HEARTH_MARKS | {"kubectl.kubernetes.io/last-applied-configuration"}
+BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {"kubectl.kubernetes.io/last-applied-configuration"}
 """Labels and annotations in which Hearth and kubectl remember what they applied; true of the original alone."""
 
 

@@ -24,7 +24,7 @@ NEXT_STEP = "; every manifest begins with apiVersion and kind"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class ManifestDocument:
     """One manifest, and where it was found."""
 
     manifest: Object
@@ -70,7 +70,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class SourceText:
     """The content of one file."""
 
     source: str
@@ -78,9 +78,9 @@ class Text:
     content: str
 
 
-def read_all(texts: Sequence[Text], *, default_namespace: str) -> list[Document]:
+def read_all(texts: Sequence[SourceText], *, default_namespace: str) -> list[ManifestDocument]:
     """All manifests of all texts, in their order. Raises InvalidDefinition with every mistake that was found."""
-    documents: list[Document] = []
+    documents: list[ManifestDocument] = []
     mistakes: list[Mistake] = []
     for text in texts:
         for found in read(text):
@@ -96,7 +96,7 @@ def read_all(texts: Sequence[Text], *, default_namespace: str) -> list[Document]
     return documents
 
 
-def read(text: Text) -> Iterator[Document | Mistake]:
+def read(text: SourceText) -> Iterator[ManifestDocument | Mistake]:
     """Each manifest of one text, lists taken apart; what is behind an error of YAML cannot be told."""
     try:
         for document in kubectl_yaml.parse_documents(text.content, BOUNDS):
@@ -106,7 +106,7 @@ def read(text: Text) -> Iterator[Document | Mistake]:
         yield Mistake(path=text.source, message=f"is no YAML: {kubectl_yaml.describe(error)}")
 
 
-def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Iterator[Document | Mistake]:
+def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Iterator[ManifestDocument | Mistake]:
     """The manifest that `value` is, or those of the list that it is.
 
     inherited: apiVersion and kind where an item of a typed list leaves them out, as the API server does.
@@ -121,7 +121,7 @@ def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Itera
         return
     kind = manifest["kind"]
     if not kind.endswith("List") or not isinstance(manifest.get("items"), list):
-        yield Document(manifest=manifest, place=place)
+        yield ManifestDocument(manifest=manifest, place=place)
         return
     typed = {} if kind == "List" else {"apiVersion": manifest["apiVersion"], "kind": kind.removesuffix("List")}
     for number, item in enumerate(manifest["items"], start=1):
@@ -147,9 +147,9 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
     return None
 
 
-def find_duplicates(documents: Sequence[Document], *, default_namespace: str) -> Iterator[Mistake]:
+def find_duplicates(documents: Sequence[ManifestDocument], *, default_namespace: str) -> Iterator[Mistake]:
     """A mistake for each manifest whose object an earlier one describes already."""
-    first: dict[ObjectRef, Document] = {}
+    first: dict[ObjectRef, ManifestDocument] = {}
     for document in documents:
         reference = document.locate(default_namespace)
         if not document.name:

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from hearth.cli.importer.manifest_documents import Document
+from hearth.cli.importer.manifest_documents import ManifestDocument
 from hearth.model.api import stack
 
 LENGTH = 40
@@ -20,7 +20,7 @@ WORD = re.compile(r"[A-Za-z0-9]+")
 RESERVED = frozenset(stack.RESERVED_NAMES)
 
 
-def name_all(documents: Sequence[Document]) -> list[str]:
+def name_all(documents: Sequence[ManifestDocument]) -> list[str]:
     """A name for each document, in their order.
 
     The object's own name where it is enough, with the kind behind it where several kinds share it, and with the
@@ -35,13 +35,13 @@ def name_all(documents: Sequence[Document]) -> list[str]:
     return number(names)
 
 
-def shorten(document: Document) -> str:
+def shorten(document: ManifestDocument) -> str:
     """The object's name; of a CustomResourceDefinition without the group, which is a part of it."""
     is_definition = document.kind == "CustomResourceDefinition"
     return document.name.partition(".")[0] if is_definition else document.name
 
 
-def distinguish(names: Sequence[str], documents: Sequence[Document]) -> list[str]:
+def distinguish(names: Sequence[str], documents: Sequence[ManifestDocument]) -> list[str]:
     """The names with kinds added, then namespaces, as long as several documents share one."""
     result = list(names)
     for shared in find_shared(result):
@@ -89,7 +89,7 @@ def find_free(name: str, taken: Collection[str]) -> str:
     return next(candidate for candidate in candidates if candidate not in taken)
 
 
-def with_kind(name: str, document: Document) -> str:
+def with_kind(name: str, document: ManifestDocument) -> str:
     """`redisMasterService`."""
     return fit(name, document.kind[:1].upper() + document.kind[1:])
 

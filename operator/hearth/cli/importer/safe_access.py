@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class ObjectMention:
     """A mention of an object: where it is follows from the manifest that mentions it, unless stated."""
 
     kind: str

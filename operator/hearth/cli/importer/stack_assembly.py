@@ -18,7 +18,7 @@ from hearth.cli.importer import (
     safe_access,
 )
 from hearth.cli.importer import manifest_documents as documents_module
-from hearth.cli.importer.manifest_documents import Document, Text
+from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
 from hearth.graph import order
 from hearth.model import names
 from hearth.model.api import stack
@@ -40,7 +40,7 @@ class Import:
     """What the user should look at, a sentence each."""
 
 
-def assemble(texts: Sequence[Text], *, name: str, namespace: str | None) -> Import:
+def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None) -> Import:
     """The Stack of all manifests in the texts. Raises InvalidDefinition with every mistake that was found."""
     default_namespace = namespace or USUAL_NAMESPACE
     documents = documents_module.read_all(texts, default_namespace=default_namespace)
@@ -73,7 +73,7 @@ def make_stack(resources: Mapping[str, Object], *, name: str, namespace: str | N
     }
 
 
-def make_resource(document: Document, depends_on: Sequence[str], *, is_ready_at_once: bool) -> Object:
+def make_resource(document: ManifestDocument, depends_on: Sequence[str], *, is_ready_at_once: bool) -> Object:
     """One entry of the template; what is short comes first, so that nobody has to look for it behind a manifest."""
     resource: Object = {}
     if depends_on:
@@ -84,7 +84,7 @@ def make_resource(document: Document, depends_on: Sequence[str], *, is_ready_at_
     return resource
 
 
-def find_claims_bound_by_pods(documents: Sequence[Document], required: Sequence[Sequence[int]]) -> set[int]:
+def find_claims_bound_by_pods(documents: Sequence[ManifestDocument], required: Sequence[Sequence[int]]) -> set[int]:
     """Claims that imported pods use, and whose class may wait for just these pods before it binds them.
 
     To wait for such a claim before its pods are made would be to wait for ever.
@@ -104,7 +104,7 @@ def find_claims_bound_by_pods(documents: Sequence[Document], required: Sequence[
     }
 
 
-def binds_at_once(document: Document) -> bool:
+def binds_at_once(document: ManifestDocument) -> bool:
     """Whether it is a StorageClass whose claims need no pod to be bound."""
     if cluster_scoped_kinds.key_of(document.group, document.kind) != "StorageClass.storage.k8s.io":
         return False
@@ -119,7 +119,7 @@ def open_cycles(depends_on: dict[str, list[str]]) -> Iterator[str]:
         yield f"{order.describe(cycles[0])} wait for each other; {first} now does not wait for {second}"
 
 
-def find_doubts(document: Document, *, namespace: str | None) -> Iterator[str]:
+def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterator[str]:
     """What about one manifest may not be meant so."""
     called = f"{document.place}: {document.kind} {document.name}".rstrip()
     metadata = document.metadata

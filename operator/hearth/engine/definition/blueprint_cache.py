@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import orjson
 
-from hearth.template.blueprint import Blueprint, Definition, Reach, StackIdentity
+from hearth.template.blueprint import Blueprint, Definition, SharingScope, StackIdentity
 
 Key: TypeAlias = tuple[bytes, str | None]
 """A definition's digest, and the namespace where the blueprint holds in one only."""
@@ -21,7 +21,7 @@ DIGEST_SIZE = 16
 
 
 @dataclass(slots=True)
-class SharedBlueprints:
+class BlueprintCache:
     """Those in use, of one cluster."""
 
     _known: weakref.WeakValueDictionary[Key, Blueprint] = field(default_factory=weakref.WeakValueDictionary)
@@ -35,8 +35,8 @@ class SharedBlueprints:
 
     def keep(self, digest: bytes, stack: StackIdentity, blueprint: Blueprint) -> None:
         """Let others have what was compiled for the Stack, as far as it holds for them."""
-        if digest and blueprint.reach is not Reach.ONE:
-            self._known[digest, None if blueprint.reach is Reach.ANY else stack.namespace] = blueprint
+        if digest and blueprint.reach is not SharingScope.ONE:
+            self._known[digest, None if blueprint.reach is SharingScope.ANY else stack.namespace] = blueprint
 
 
 def find_digest(definition: Definition, *, adopts: bool, generation: int) -> bytes:

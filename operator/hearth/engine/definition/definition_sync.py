@@ -13,30 +13,30 @@ import structlog
 
 from hearth.engine import verified_revisions
 from hearth.engine.definition import revision_builder, revision_history
-from hearth.engine.definition.revision_builder import Acceptor
-from hearth.engine.definition.target_tracker import Wishes
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
-from hearth.engine.work_queue import STACK
+from hearth.engine.work_queue import STACK_SELF
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.errors import (
-    ImpossibleOrder,
+    ApiStatusError,
     InvalidDefinition,
-    MissingSource,
-    Refused,
+    RollbackRevisionNotFound,
+    SourceNotFound,
     TamperedRevision,
     Unreachable,
 )
 from hearth.model.kinds import ObjectRef
 from hearth.plan.environment import active_environment
-from hearth.plan.environment.active_environment import Gates
+from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.stack import options
-from hearth.plan.stack.cleanup_policy import Retention
-from hearth.plan.stack.options import Flow
+from hearth.plan.stack.cleanup_policy import CleanupPolicy
+from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
-from hearth.plan.status.ready_condition import Refusal
-from hearth.plan.target.target import NOTHING, Aim, Motive
+from hearth.plan.status.ready_condition import DefinitionRejection
+from hearth.plan.target.target import EMPTY_REVISION, TargetCause, TargetChoice
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.chunked_work import Unevaluated
 from hearth.template.parser import policies
@@ -52,7 +52,7 @@ HIDDEN_KEPT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredRevision:
     """A revision that is kept, ready to be wanted."""
 
     blueprint: Blueprint
@@ -63,32 +63,32 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Intake:
+class DefinitionSync:
     """What of one Stack's spec was accepted, and what was refused."""
 
     uid: str
     services: Services
-    acceptor: Acceptor
-    on_blueprint: Callable[[StackObject], None]
+    acceptor: RevisionBuilder
+    on_activated: Callable[[StackObject], None]
     """Told whenever `blueprint` or the wish behind it is another one."""
     blueprint: Blueprint | None = None
     revision: Revision | None = None
     """Of `blueprint`; None where nothing was accepted yet, or nothing is wanted."""
-    refusal: Refusal | None = None
+    rejection: DefinitionRejection | None = None
     tampered: str = ""
     """Which stored revisions are not as this operator wrote them, in words; "" for none."""
-    renewed: tuple[str, ...] = ()
+    refreshed_parameters: tuple[str, ...] = ()
     """Of an earlier revision that is wanted, the sensitive parameters whose values are others by now."""
     sources: frozenset[ObjectRef] = frozenset()
     """What the definition was read from besides the spec."""
-    flow: Flow = field(default_factory=Flow)
-    wishes: Wishes = field(default_factory=Wishes)
+    options: ReconcileOptions = field(default_factory=ReconcileOptions)
+    targets: TargetTracker = field(default_factory=TargetTracker)
     generation: int = -1
     """Of the spec that was accepted or refused last; -1 before the first."""
     is_deleting: bool = False
-    hidden: tuple[frozenset[str], ...] = field(default=(), repr=False)
+    sensitive_texts: tuple[frozenset[str], ...] = field(default=(), repr=False)
     """Sensitive texts of this definition and of those before it, which may still stand in some child's status."""
-    is_outdated: bool = True
+    resync_requested: bool = True
     """Whether something besides the spec changed that the definition or the wish depends on."""
     _names: dict[int, Set[str]] = field(default_factory=dict)
     """By number the resources of the present revision, and of those whose objects it holds back."""
@@ -109,115 +109,115 @@ class Intake:
     @property
     def hidden_texts(self) -> frozenset[str]:
         """What nothing that people read may hold."""
-        return frozenset[str]().union(*self.hidden)
+        return frozenset[str]().union(*self.sensitive_texts)
 
     @property
     def is_suspended(self) -> bool:
         """Whether workloads are to be at nothing: as soon as the spec says so, unless the Stack goes."""
-        return self.flow.is_suspended and not self.is_deleting
+        return self.options.is_suspended and not self.is_deleting
 
-    def is_behind(self, stack: StackObject) -> bool:
+    def needs_sync(self, stack: StackObject) -> bool:
         """Whether the Stack wants something else than what was looked at last."""
-        return self.is_outdated or stack.generation != self.generation or stack.deleting != self.is_deleting
+        return self.resync_requested or stack.generation != self.generation or stack.deleting != self.is_deleting
 
-    def is_unread(self, stack: StackObject) -> bool:
+    def has_unprocessed_spec(self, stack: StackObject) -> bool:
         """Whether the user wants something by now that was neither accepted nor refused yet."""
         return stack.generation != self.generation or self._heard != self._heard_before
 
-    def hear(self, what: object) -> None:
+    def on_broadcast(self, what: object) -> None:
         """Something happened that no single Stack is named by."""
         if what in self.sources:
             self._heard += 1
-            self.is_outdated = True
-            self.services.inbox.mark(self.uid, STACK)
+            self.resync_requested = True
+            self.services.queue.enqueue(self.uid, STACK_SELF)
 
-    def look_at_flow(self, stack: StackObject) -> None:
+    def read_options(self, stack: StackObject) -> None:
         """Follow at once what the spec says of how to go about it."""
-        self.wishes.recall(
+        self.targets.load(
             stack,
             hashes=self.services.hashes,
             count_revisions=lambda: len(self.acceptor.load_revisions(stack).verified),
         )
         if stack.generation != self._flow_of:
-            has_parents = names.ANNOTATION_INHERITED in stack.annotations
-            self._flow_of, self.flow = stack.generation, options.parse(stack.spec, has_parents=has_parents)
+            has_parents = names.ANNOTATION_INHERITED_RULES in stack.annotations
+            self._flow_of, self.options = stack.generation, options.parse(stack.spec, has_parents=has_parents)
 
     def is_due(self, stack: StackObject) -> bool:
         """Whether that is to be looked at now: what could not be accepted is not tried again at once, unless the Stack changed."""
-        return self.is_behind(stack) and stack.resource_version != self._put_off
+        return self.needs_sync(stack) and stack.resource_version != self._put_off
 
     @property
     def is_sound(self) -> bool:
         """Whether the last look at the spec did not end in an internal error."""
         return self._is_sound
 
-    async def catch_up(self) -> bool:
+    async def sync(self) -> bool:
         """Look at the spec until it stays the same meanwhile; intermediate ones are passed over without a trace."""
-        home = self.services.home
+        home = self.services.management_cluster
         try:
             while (stack := home.find_stack(self.uid)) is not None and self.is_due(stack):
-                async with self.acceptor.place(stack):
+                async with self.acceptor.slot(stack):
                     latest = home.find_stack(self.uid)
                     if latest is None or latest.deleting != stack.deleting:
                         continue
                     self._looked_at, heard = latest.resource_version, self._heard
-                    is_outdated, self.is_outdated = self.is_outdated, False
-                    self.look_at_flow(latest)
+                    is_outdated, self.resync_requested = self.resync_requested, False
+                    self.read_options(latest)
                     is_evaluated = await self._look_unless_evaluating(latest, is_outdated=is_outdated)
                     if is_evaluated:
                         self._heard_before = heard
                 if not is_evaluated:
                     # Outside of the place that others wait for.
                     await self.services.evaluations.wait(self.uid)
-        except (Refused, Unreachable) as error:
+        except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot accept a definition", stack=self.uid, error=str(error))
-            self.is_outdated = True
-            self.refusal = Refusal(
+            self.resync_requested = True
+            self.rejection = DefinitionRejection(
                 reason="CannotAccept", message=f"cannot store the definition: {error}; it is tried again"
             )
             self._put_off_until(max(RETRY, error.retry_after or 0.0))
         self._is_sound = True
-        self.services.inbox.mark(self.uid, STACK)
+        self.services.queue.enqueue(self.uid, STACK_SELF)
         return True
 
     async def give_up(self, message: str, *, delay: float) -> None:
         """Go on with what runs after an internal error; the spec is looked at again after so many seconds, or once it changes."""
         self._is_sound = False
         self._put_off_until(delay)
-        stack = self.services.home.find_stack(self.uid)
+        stack = self.services.management_cluster.find_stack(self.uid)
         if stack is None:
             return
         self.generation = stack.generation
         if stack.deleting:
             # Whether anything is to be kept is not known, so nothing is deleted.
             return
-        refusal = self.refusal = Refusal(reason=internal_errors.REASON, message=message)
-        with contextlib.suppress(Refused, Unreachable):
-            await self._refuse(stack, refusal)
+        refusal = self.rejection = DefinitionRejection(reason=internal_errors.REASON, message=message)
+        with contextlib.suppress(ApiStatusError, Unreachable):
+            await self._reject(stack, refusal)
 
     def _put_off_until(self, delay: float) -> None:
         """Try again what could not be accepted: after so many seconds, or once the Stack changes."""
-        self.is_outdated = True
+        self.resync_requested = True
         self._put_off = self._looked_at
         self.services.clock.call_later(delay, self._try_again)
 
     def _try_again(self) -> None:
         self._put_off = None
-        self.services.inbox.mark(self.uid, STACK)
+        self.services.queue.enqueue(self.uid, STACK_SELF)
 
     async def _look_unless_evaluating(self, stack: StackObject, *, is_outdated: bool) -> bool:
         """Look at the spec; whether that was possible, or expressions in it are still being evaluated."""
         try:
             await self._look(stack, is_outdated=is_outdated)
         except Unevaluated:
-            self.is_outdated = True
+            self.resync_requested = True
             return False
         return True
 
     async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:
         self._follow_sources(stack)
         if stack.deleting:
-            self._install(stack, await self.acceptor.get_last_wish(stack), revision=self.revision)
+            self._activate(stack, await self.acceptor.make_deletion_blueprint(stack), revision=self.revision)
             return
         spec = stack.spec
         read = await self._read(stack, spec)
@@ -226,186 +226,196 @@ class Intake:
         self.tampered = verified_revisions.explain_all(known.tampered)
         revisions = known.verified
         try:
-            aim = self.wishes.choose(hashed, self.flow.to_revision, revisions=revisions)
-        except ImpossibleOrder as error:
-            unverified = known.find_unverified(self.flow.to_revision or 0)
-            await self._refuse(stack, refuse_order(error, unverified))
+            aim = self.targets.choose(hashed, self.options.to_revision, revisions=revisions)
+        except RollbackRevisionNotFound as error:
+            unverified = known.find_unverified(self.options.to_revision or 0)
+            await self._reject(stack, refuse_order(error, unverified))
             return
         if aim.revision is not None:
-            await self._go_back(stack, aim, aim.revision)
-        elif isinstance(read, Refusal):
-            await self._refuse(stack, read)
+            await self._activate_revision(stack, aim, aim.revision)
+        elif isinstance(read, DefinitionRejection):
+            await self._reject(stack, read)
         elif not is_outdated and self._runs(hashed, spec):
             self._keep(stack, aim)
         else:
-            await self._go_on(stack, aim, read)
+            await self._activate_spec(stack, aim, read)
         self._present = next((each.number for each in revisions if each.hash == hashed), None)
-        await self.trim()
+        await self.truncate_history()
 
     def _follow_sources(self, stack: StackObject) -> None:
         """Hear of what the definition is read from, and of nothing that it is no longer read from."""
         self.sources = frozenset() if stack.deleting else revision_builder.find_sources(stack.namespace, stack.spec)
-        self.services.home.follow_sources(self.uid, self.sources)
+        self.services.management_cluster.follow_sources(self.uid, self.sources)
 
-    async def _read(self, stack: StackObject, spec: Object) -> Definition | Refusal:
+    async def _read(self, stack: StackObject, spec: Object) -> Definition | DefinitionRejection:
         """The definition in the spec, or why it cannot be had."""
         if stack.defect:
             message = f"the spec cannot be read: {stack.defect}; what runs is left as it is"
-            return Refusal(reason="SpecUnreadable", message=message)
+            return DefinitionRejection(reason="SpecUnreadable", message=message)
         try:
-            return await self.acceptor.get_definition(stack.namespace, spec)
+            return await self.acceptor.read_spec(stack.namespace, spec)
         except InvalidDefinition as error:
-            return Refusal(reason="InvalidTemplate", message=describe_mistakes(error))
-        except MissingSource as error:
-            return Refusal(reason="SourceMissing", message=str(error))
+            return DefinitionRejection(reason="InvalidTemplate", message=describe_mistakes(error))
+        except SourceNotFound as error:
+            return DefinitionRejection(reason="SourceMissing", message=str(error))
 
     def _runs(self, hashed: str, spec: Object) -> bool:
         """Whether the definition of that hash is the one that runs, as the spec wants it."""
         adopts = policies.adopts(spec.get("adoptionPolicy"))
         if self.blueprint is None or self.blueprint.adopts != bool(adopts):
             return False
-        wish = self.wishes.wish
-        is_accepted = self.revision is not None and self.revision.hash == hashed and self.refusal is None
-        return is_accepted and wish is not None and wish.motive is Motive.SPEC and not self.is_deleting
+        wish = self.targets.current
+        is_accepted = self.revision is not None and self.revision.hash == hashed and self.rejection is None
+        return is_accepted and wish is not None and wish.cause is TargetCause.SPEC and not self.is_deleting
 
-    def _keep(self, stack: StackObject, aim: Aim) -> None:
+    def _keep(self, stack: StackObject, aim: TargetChoice) -> None:
         """Only how to go about it has changed."""
         if self.revision is not None:
-            self.wishes.begin(aim, revision=self.revision.number, now=self.services.clock.now())
+            self.targets.start(aim, revision=self.revision.number, now=self.services.clock.now())
         self.generation = stack.generation
 
-    async def _go_on(self, stack: StackObject, aim: Aim, definition: Definition) -> None:
+    async def _activate_spec(self, stack: StackObject, aim: TargetChoice, definition: Definition) -> None:
         """Want the definition in the spec."""
-        self.renewed = ()
+        self.refreshed_parameters = ()
         try:
             blueprint = await self.acceptor.compile(definition, stack)
         except InvalidDefinition as error:
-            await self._refuse(stack, Refusal(reason="InvalidTemplate", message=describe_mistakes(error)))
+            await self._reject(stack, DefinitionRejection(reason="InvalidTemplate", message=describe_mistakes(error)))
             return
-        last = max([0, *self.wishes.needed, *([self.revision.number] if self.revision is not None else [])])
+        last = max([0, *self.targets.needed, *([self.revision.number] if self.revision is not None else [])])
         try:
             revision = await self.acceptor.store(stack, definition, blueprint, last=last)
         except TamperedRevision as error:
-            await self._refuse(stack, Refusal(reason=TAMPERED, message=str(error)))
+            await self._reject(stack, DefinitionRejection(reason=TAMPERED, message=str(error)))
             return
         await self._begin(stack, aim, blueprint, revision=revision)
 
-    async def _go_back(self, stack: StackObject, aim: Aim, number: int) -> None:
+    async def _activate_revision(self, stack: StackObject, aim: TargetChoice, number: int) -> None:
         """Want an earlier revision, whatever the spec says."""
-        await self.services.home.put_finalizer(stack)
+        await self.services.management_cluster.add_finalizer(stack)
         try:
             stored = await self._compile_stored(stack, number)
         except InvalidDefinition as error:
             message = f"cannot go back to revision {number}: {describe_mistakes(error)}"
-            await self._refuse(stack, Refusal(reason="CannotRollBack", message=message))
-        except (MissingSource, TamperedRevision) as error:
+            await self._reject(stack, DefinitionRejection(reason="CannotRollBack", message=message))
+        except (SourceNotFound, TamperedRevision) as error:
             message = f"cannot go back to revision {number}: {error}"
             reason = TAMPERED if isinstance(error, TamperedRevision) else "CannotRollBack"
-            await self._refuse(stack, Refusal(reason=reason, message=message))
+            await self._reject(stack, DefinitionRejection(reason=reason, message=message))
         else:
-            self.renewed = stored.renewed
+            self.refreshed_parameters = stored.renewed
             await self._begin(stack, aim, stored.blueprint, revision=stored.revision)
 
-    async def _compile_stored(self, stack: StackObject, number: int) -> Stored:
+    async def _compile_stored(self, stack: StackObject, number: int) -> StoredRevision:
         """The blueprint of a revision that is kept. Raises MissingSource, TamperedRevision or InvalidDefinition."""
-        if number == NOTHING:
-            return Stored(blueprint=revision_builder.EMPTY)
+        if number == EMPTY_REVISION:
+            return StoredRevision(blueprint=revision_builder.EMPTY)
         revisions = self.acceptor.load_revisions(stack)
         revision = revisions.find(number)
         if (unverified := revisions.find_unverified(number)) is not None:
             raise TamperedRevision(verified_revisions.explain(unverified))
         if revision is None:
-            raise MissingSource("it is not kept any more; name another one, or change the spec")
-        definition = await self.acceptor.get_stored(stack, revision)
+            raise SourceNotFound("it is not kept any more; name another one, or change the spec")
+        definition = await self.acceptor.read_revision(stack, revision)
         blueprint = await self.acceptor.compile(definition, stack)
-        return Stored(blueprint=blueprint, revision=revision, renewed=definition.renewed)
+        return StoredRevision(blueprint=blueprint, revision=revision, renewed=definition.refreshed)
 
-    async def _begin(self, stack: StackObject, aim: Aim, blueprint: Blueprint, *, revision: Revision | None) -> None:
-        number = revision.number if revision is not None else NOTHING
-        wish = self.wishes.begin(aim, revision=number, now=self.services.clock.now())
-        self.refusal = None
-        for kept in wish.keeps:
+    async def _begin(
+        self, stack: StackObject, aim: TargetChoice, blueprint: Blueprint, *, revision: Revision | None
+    ) -> None:
+        number = revision.number if revision is not None else EMPTY_REVISION
+        wish = self.targets.start(aim, revision=number, now=self.services.clock.now())
+        self.rejection = None
+        for kept in wish.protected_revisions:
             if kept not in self._names and (names := await self._read_names(stack, kept)) is not None:
                 self._names[kept] = names
-        self._names = {each: names for each, names in self._names.items() if each in wish.keeps}
+        self._names = {each: names for each, names in self._names.items() if each in wish.protected_revisions}
         self._names[number] = blueprint.resources.keys()
-        self._install(stack, blueprint, revision=revision)
+        self._activate(stack, blueprint, revision=revision)
 
     async def _read_names(self, stack: StackObject, number: int) -> Set[str] | None:
         """The resources of a revision that is kept; None where nobody knows any more."""
-        if number == NOTHING:
+        if number == EMPTY_REVISION:
             return frozenset()
         try:
             stored = await self._compile_stored(stack, number)
-        except (InvalidDefinition, MissingSource, TamperedRevision):
+        except (InvalidDefinition, SourceNotFound, TamperedRevision):
             return None
         return stored.blueprint.resources.keys()
 
-    async def _refuse(self, stack: StackObject, refusal: Refusal) -> None:
+    async def _reject(self, stack: StackObject, refusal: DefinitionRejection) -> None:
         """Keep what runs; after a restart that is the revision that the wish names."""
-        wish = self.wishes.wish
+        wish = self.targets.current
         if self.blueprint is None and wish is not None:
             try:
                 stored = await self._compile_stored(stack, wish.revision)
-            except (InvalidDefinition, MissingSource, TamperedRevision) as error:
+            except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
                 logger.warning("cannot read what runs", stack=self.uid, error=str(error))
             else:
-                self._install(stack, stored.blueprint, revision=stored.revision)
-        self.refusal = refusal
+                self._activate(stack, stored.blueprint, revision=stored.revision)
+        self.rejection = refusal
         self.generation = stack.generation
 
-    def _install(self, stack: StackObject, blueprint: Blueprint, *, revision: Revision | None) -> None:
+    def _activate(self, stack: StackObject, blueprint: Blueprint, *, revision: Revision | None) -> None:
         self.blueprint, self.revision = blueprint, revision
-        if blueprint.hidden and blueprint.hidden not in self.hidden:
-            self.hidden = (*self.hidden, blueprint.hidden)[-HIDDEN_KEPT:]
+        if blueprint.sensitive_texts and blueprint.sensitive_texts not in self.sensitive_texts:
+            self.sensitive_texts = (*self.sensitive_texts, blueprint.sensitive_texts)[-HIDDEN_KEPT:]
         self.generation, self.is_deleting = stack.generation, stack.deleting
-        self.on_blueprint(stack)
+        self.on_activated(stack)
 
-    async def trim(self) -> None:
+    async def truncate_history(self) -> None:
         """Forget revisions beyond the limit."""
-        stack, wish = self.services.home.find_stack(self.uid), self.wishes.wish
-        if stack is None or wish is None or len(self.services.home.revisions(self.uid)) <= self.flow.history_limit + 1:
+        stack, wish = self.services.management_cluster.find_stack(self.uid), self.targets.current
+        if (
+            stack is None
+            or wish is None
+            or len(self.services.management_cluster.revisions(self.uid)) <= self.options.history_limit + 1
+        ):
             return
         present = {self._present} if self._present is not None else set()
-        needed = self.wishes.needed | present
-        await revision_history.trim(stack, self.services, needed=needed, limit=self.flow.history_limit)
+        needed = self.targets.needed | present
+        await revision_history.truncate(stack, self.services, needed=needed, limit=self.options.history_limit)
 
     def find_kinds(self) -> frozenset[str]:
         """Every kind that the Stack may have applied."""
-        stack = self.services.home.find_stack(self.uid)
+        stack = self.services.management_cluster.find_stack(self.uid)
         return self.acceptor.load_revisions(stack).kinds if stack is not None else frozenset()
 
-    def find_gates(self) -> Gates:
+    def find_environment(self) -> ActiveEnvironment:
         """What holds steps because the user wants so: by the live spec, less what was passed under the present wish."""
-        wish = self.wishes.wish
-        if self.flow.environment.is_empty:
-            return active_environment.OPEN
+        wish = self.targets.current
+        if self.options.environment.is_empty:
+            return active_environment.UNRESTRICTED
         if wish is None:
-            return Gates(rules=self.flow.environment, can_record=False)
-        known = (wish.revision,) if wish.is_completed else wish.keeps
-        return Gates(
-            rules=self.flow.environment,
+            return ActiveEnvironment(rules=self.options.environment, can_record=False)
+        known = (wish.revision,) if wish.is_completed else wish.protected_revisions
+        return ActiveEnvironment(
+            rules=self.options.environment,
             revision=wish.revision,
-            passages=wish.passages,
-            known=frozenset[str]().union(*(self._names.get(number, frozenset()) for number in known)),
+            cleared=wish.cleared,
+            previous_resources=frozenset[str]().union(*(self._names.get(number, frozenset()) for number in known)),
         )
 
-    def find_retention(self) -> Retention:
+    def find_cleanup_policy(self) -> CleanupPolicy:
         """What of the obsolete objects the present wish holds back."""
-        wish = self.wishes.wish
+        wish = self.targets.current
         if wish is None or self.is_deleting:
-            return Retention()
+            return CleanupPolicy()
         names: frozenset[str] | None = None
-        if not wish.is_completed and all(kept in self._names for kept in wish.keeps):
-            names = frozenset[str]().union(*(self._names[kept] for kept in wish.keeps))
-        return Retention(names=names, is_waived=wish.is_waived, spares_data=wish.motive is Motive.AUTOMATIC)
+        if not wish.is_completed and all(kept in self._names for kept in wish.protected_revisions):
+            names = frozenset[str]().union(*(self._names[kept] for kept in wish.protected_revisions))
+        return CleanupPolicy(
+            protected_names=names, is_waived=wish.is_cleanup_waived, preserves_data=wish.cause is TargetCause.AUTOMATIC
+        )
 
 
-def refuse_order(error: ImpossibleOrder, unverified: Revision | None) -> Refusal:
+def refuse_order(error: RollbackRevisionNotFound, unverified: Revision | None) -> DefinitionRejection:
     """Why the user cannot have the revision that he orders. unverified: the one of that number that does not count."""
     if unverified is None:
-        return Refusal(reason="RevisionNotFound", message=str(error))
-    return Refusal(reason=TAMPERED, message=f"spec.rollback.toRevision: {verified_revisions.explain(unverified)}")
+        return DefinitionRejection(reason="RevisionNotFound", message=str(error))
+    return DefinitionRejection(
+        reason=TAMPERED, message=f"spec.rollback.toRevision: {verified_revisions.explain(unverified)}"
+    )
 
 
 def describe_mistakes(error: InvalidDefinition) -> str:

@@ -13,14 +13,14 @@ from typing import Any
 
 import yaml
 
-from hearth.engine.ports import Home
+from hearth.engine.ports import ManagementCluster
 from hearth.model import limits
 from hearth.model.child import Object
-from hearth.model.errors import InvalidDefinition, MissingSource, Refused
+from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound
 from hearth.model.kinds import ObjectRef
 from hearth.model.mistakes import Mistake
 from hearth.template.blueprint import Definition, Origin
-from hearth.template.chunked_work import Pieces
+from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import sensitivity
 from hearth.template.schema import parameters
 from hearth.template.text import bounds, kubectl_yaml
@@ -35,7 +35,7 @@ UNREADABLE: Mapping[int, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class SourceRef:
     """One entry of `spec.parametersFrom`."""
 
     ref: ObjectRef
@@ -50,7 +50,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SourceValue:
     """One key of a source."""
 
     text: str | None = field(repr=False)
@@ -58,10 +58,10 @@ class Found:
     origin: Origin
 
 
-def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[Reference, ...]:
+def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[SourceRef, ...]:
     """The sources of parameters, in their order."""
     return tuple(
-        Reference(
+        SourceRef(
             ref=ObjectRef(group="", kind=kind, namespace=namespace, name=entry[word].get("name", "")),
             place=f"spec.parametersFrom[{at}]",
             is_optional=bool(entry[word].get("optional")),
@@ -72,14 +72,14 @@ def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[Reference,
     )
 
 
-async def read(home: Home, references: Sequence[Reference]) -> dict[str, Found]:
+async def read(home: ManagementCluster, references: Sequence[SourceRef]) -> dict[str, SourceValue]:
     """Every key of every source, the last one where several have it. Raises MissingSource, naming all that are missing."""
-    found: dict[str, Found] = {}
+    found: dict[str, SourceValue] = {}
     missing: list[str] = []
     for reference in references:
         try:
             data = await home.get_source(reference.ref)
-        except Refused as error:
+        except ApiStatusError as error:
             if error.code not in UNREADABLE:
                 raise
             if not (reference.is_optional and error.code == 404):
@@ -90,15 +90,15 @@ async def read(home: Home, references: Sequence[Reference]) -> dict[str, Found]:
             continue
         found.update(parse_source(reference, data))
     if missing:
-        raise MissingSource("\n".join(missing))
+        raise SourceNotFound("\n".join(missing))
     return found
 
 
-def parse_source(reference: Reference, data: Mapping[str, str]) -> dict[str, Found]:
+def parse_source(reference: SourceRef, data: Mapping[str, str]) -> dict[str, SourceValue]:
     """The keys of one source."""
     ref = reference.ref
     return {
-        key: Found(
+        key: SourceValue(
             text=decode(raw) if ref.kind == "Secret" else raw,
             origin=Origin(kind=ref.kind, name=ref.name, key=key, place=f"{reference.place} ({ref} key {key})"),
         )
@@ -114,9 +114,9 @@ def decode(raw: str) -> str | None:
         return None
 
 
-def define(
-    template: Object, given: Any, found: Mapping[str, Found], *, template_path: str = "spec.template"
-) -> Pieces[Definition]:
+def apply_sources(
+    template: Object, given: Any, found: Mapping[str, SourceValue], *, template_path: str = "spec.template"
+) -> ChunkedWork[Definition]:
     """The definition with what the sources give of the parameters that the template declares and the spec does not give.
 
     Raises InvalidDefinition where one of these is no text, or something holds more than it may.
@@ -145,7 +145,7 @@ def define(
     )
 
 
-def check_size(taken: Mapping[str, Found]) -> None:
+def check_size(taken: Mapping[str, SourceValue]) -> None:
     """Raises InvalidDefinition where all values together are too large."""
     size = sum(len(each.text or "") for each in taken.values())
     if size > limits.PARAMETER_BYTES:
@@ -153,7 +153,7 @@ def check_size(taken: Mapping[str, Found]) -> None:
         raise InvalidDefinition([Mistake(path="spec.parametersFrom", message=message)])
 
 
-def parse_values(stated: Mapping[str, Any], taken: Mapping[str, Found]) -> Pieces[dict[str, Any]]:
+def parse_values(stated: Mapping[str, Any], taken: Mapping[str, SourceValue]) -> ChunkedWork[dict[str, Any]]:
     """By name what the texts stand for. Raises InvalidDefinition for those that hold too much."""
     values: dict[str, Any] = {}
     wrong: list[Mistake] = []
@@ -169,7 +169,7 @@ def parse_values(stated: Mapping[str, Any], taken: Mapping[str, Found]) -> Piece
     return values
 
 
-def demand_parameters(definition: Definition, references: Iterable[Reference]) -> None:
+def require_parameters(definition: Definition, references: Iterable[SourceRef]) -> None:
     """Raises MissingSource where a parameter has no value, and a source might still come to give it."""
     listed = ", ".join(str(reference.ref) for reference in references)
     given: Any = definition.parameters
@@ -183,7 +183,7 @@ def demand_parameters(definition: Definition, references: Iterable[Reference]) -
             f"add it to one of them, or give it here"
             for name in missing
         ]
-        raise MissingSource("\n".join(lines))
+        raise SourceNotFound("\n".join(lines))
 
 
 def is_required(rules: Any) -> bool:

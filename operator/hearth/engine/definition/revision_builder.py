@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 
 from hearth.engine import cooperative_work, verified_revisions
 from hearth.engine.definition import blueprint_cache, parameter_sources, stored_definition
-from hearth.engine.definition.blueprint_cache import SharedBlueprints
-from hearth.engine.ports import Cluster, Evaluations, Home, Revision, StackObject
+from hearth.engine.definition.blueprint_cache import BlueprintCache
+from hearth.engine.ports import Evaluations, ManagementCluster, Revision, StackObject, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.model.errors import InvalidDefinition, MissingSource, Refused, TamperedRevision
+from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.state.desired import Hashes
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.compiler import compiler
 from hearth.template.parser import policies
@@ -34,31 +34,31 @@ NONE: frozenset[ObjectRef] = frozenset()
 """One for all: an empty set takes as much memory as one of four."""
 DEFAULT_KEY = "template.yaml"
 FORBIDDEN = 403
-ACCEPTED_AT_ONCE = 16
+MAX_CONCURRENT_BUILDS = 16
 """Definitions; with the writes of children and statuses they stay below what a connection sends at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Acceptor:
+class RevisionBuilder:
     """Accepts definitions for any Stack."""
 
-    home: Home
-    cluster: Cluster
-    hashes: Hashes
+    home: ManagementCluster
+    cluster: WorkloadCluster
+    hashes: HashFunction
     evaluations: Evaluations = field(default_factory=Unassisted)
-    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ACCEPTED_AT_ONCE))
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_BUILDS))
     """For definitions that are being accepted: where a thousand Stacks are made at once, neither writes of children nor
     statuses queue up behind their revisions."""
-    shared: SharedBlueprints = field(default_factory=SharedBlueprints)
+    shared: BlueprintCache = field(default_factory=BlueprintCache)
 
-    async def get_definition(self, namespace: str, spec: Object) -> Definition:
+    async def read_spec(self, namespace: str, spec: Object) -> Definition:
         """What the spec of a Stack in that namespace wants. Raises MissingSource or InvalidDefinition."""
         template, path = await self._get_template(namespace, spec)
         references = parameter_sources.find_references(namespace, spec)
         found = await parameter_sources.read(self.home, references)
-        made = parameter_sources.define(template, spec.get("parameters") or {}, found, template_path=path)
+        made = parameter_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
         definition = await cooperative_work.share(made)
-        parameter_sources.demand_parameters(definition, references)
+        parameter_sources.require_parameters(definition, references)
         return definition
 
     async def _get_template(self, namespace: str, spec: Object) -> tuple[Object, str]:
@@ -70,18 +70,18 @@ class Acceptor:
         key = reference.get("key") or DEFAULT_KEY
         try:
             data = await self.home.get_source(place)
-        except Refused as error:
+        except ApiStatusError as error:
             if error.code != 404:
                 raise
             message = f"spec.templateRef: {place} does not exist in namespace {namespace}; create it"
-            raise MissingSource(message) from error
+            raise SourceNotFound(message) from error
         if key not in data:
             found = error_hints.list_words(sorted(data)) or "none"
-            raise MissingSource(f"spec.templateRef.key: {place} has no key {key!r}; its keys: {found}")
+            raise SourceNotFound(f"spec.templateRef.key: {place} has no key {key!r}; its keys: {found}")
         path = f"({place} {key})"
         return await cooperative_work.share(template_source.parse_in_pieces(data[key], place=path)), path
 
-    async def get_stored(self, stack: StackObject, revision: Revision) -> Definition:
+    async def read_revision(self, stack: StackObject, revision: Revision) -> Definition:
         """The definition that a revision holds, with sensitive values as they are at their sources now.
 
         `renewed` tells which of these are others than then. Raises MissingSource where one is gone, TamperedRevision where
@@ -92,18 +92,18 @@ class Acceptor:
         if not stored_definition.is_as_stored(stored, revision.hash, hashes):
             raise TamperedRevision(verified_revisions.explain(revision))
         check_template(stored["template"])
-        return await stored_definition.restore(
+        return await stored_definition.from_stored(
             stored, home=self.home, stack=stack, number=revision.number, hashes=hashes
         )
 
-    def place(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
+    def slot(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
         """Within which a definition is accepted; what is to go waits for nobody's."""
-        return contextlib.nullcontext() if stack.deleting else self.places
+        return contextlib.nullcontext() if stack.deleting else self.slots
 
     def hash(self, definition: Definition, stack: StackObject) -> str:
         """The keyed hash that a definition of that Stack is known by."""
         hashes = self.hashes.of_stack(stack.uid)
-        return stored_definition.hash_record(stored_definition.record(definition, hashes), hashes)
+        return stored_definition.hash_record(stored_definition.to_stored(definition, hashes), hashes)
 
     async def compile(self, definition: Definition, stack: StackObject) -> Blueprint:
         """The blueprint, typed against the cluster's schemas. Raises InvalidDefinition.
@@ -127,7 +127,7 @@ class Acceptor:
             self.shared.keep(digest, identity, blueprint)
         return blueprint
 
-    async def get_last_wish(self, stack: StackObject) -> Blueprint:
+    async def make_deletion_blueprint(self, stack: StackObject) -> Blueprint:
         """What a Stack that is being deleted wants: nothing, except that objects are kept.
 
         A template that cannot be read says nothing of that, and holds nothing up.
@@ -136,10 +136,10 @@ class Acceptor:
         if spec.get("deletionPolicy") == policies.ABANDON:
             return dataclasses.replace(EMPTY, abandons=True)
         try:
-            definition = await self.get_definition(stack.namespace, spec)
-        except (InvalidDefinition, MissingSource):
+            definition = await self.read_spec(stack.namespace, spec)
+        except (InvalidDefinition, SourceNotFound):
             return EMPTY
-        except Refused as error:
+        except ApiStatusError as error:
             if error.code != FORBIDDEN:
                 raise
             return EMPTY
@@ -151,9 +151,9 @@ class Acceptor:
         last: the highest number that was given already, which the cache may not show yet. Raises TamperedRevision where
         its names are taken.
         """
-        await self.home.put_finalizer(stack)
+        await self.home.add_finalizer(stack)
         hashes = self.hashes.of_stack(stack.uid)
-        stored = stored_definition.record(definition, hashes)
+        stored = stored_definition.to_stored(definition, hashes)
         hashed = stored_definition.hash_record(stored, hashes)
         revisions = self.load_revisions(stack)
         kinds = {f"{resource.api_version}/{resource.kind}" for resource in blueprint.resources.values()}
@@ -220,13 +220,13 @@ def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:
     return ObjectRef(group="", kind="ConfigMap", namespace=namespace, name=reference.get("name", ""))
 
 
-def served(cluster: Cluster, kinds: Collection[str]) -> list[Kind]:
+def find_served_kinds(cluster: WorkloadCluster, kinds: Collection[str]) -> list[Kind]:
     """Of kinds written `apiVersion/Kind` those that the cluster serves now; the others have no objects."""
     found = (find_served(cluster, *name.rpartition("/")[::2]) for name in sorted(kinds))
     return [kind for kind in dict.fromkeys(found) if kind is not None]
 
 
-def find_served(cluster: Cluster, api_version: str, name: str) -> Kind | None:
+def find_served(cluster: WorkloadCluster, api_version: str, name: str) -> Kind | None:
     """The kind as it is served now: its objects outlive the version that they were applied in."""
     found = cluster.kinds.find(api_version, name)
     if found is not None:

@@ -9,23 +9,23 @@ import structlog
 from hearth.engine import verified_revisions
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
-from hearth.model.errors import Refused, Unreachable
+from hearth.model.errors import ApiStatusError, Unreachable
 
 logger = structlog.get_logger(__name__)
 
 
-async def trim(stack: StackObject, services: Services, *, needed: Collection[int], limit: int) -> None:
+async def truncate(stack: StackObject, services: Services, *, needed: Collection[int], limit: int) -> None:
     """Delete the oldest revisions beyond the present one and `limit` others; one that cannot be is tried next time."""
-    revisions = verified_revisions.load(services.home, services.hashes, stack).verified
-    for revision in find_superfluous(revisions, needed=needed, limit=limit):
+    revisions = verified_revisions.load(services.management_cluster, services.hashes, stack).verified
+    for revision in find_expired(revisions, needed=needed, limit=limit):
         try:
-            await services.home.delete_revision(stack, revision)
-        except (Refused, Unreachable) as error:
+            await services.management_cluster.delete_revision(stack, revision)
+        except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot delete a revision", stack=stack.uid, revision=revision.name, error=str(error))
             return
 
 
-def find_superfluous(revisions: Collection[Revision], *, needed: Collection[int], limit: int) -> list[Revision]:
+def find_expired(revisions: Collection[Revision], *, needed: Collection[int], limit: int) -> list[Revision]:
     """The oldest of the revisions that are not needed, until `limit` are left besides the present one.
 
     needed: the numbers of the present one and of all that may not go. One that alone remembers a kind that was applied stays: objects of that kind may have to be found again.
@@ -33,4 +33,4 @@ def find_superfluous(revisions: Collection[Revision], *, needed: Collection[int]
     superfluous = sorted((each for each in revisions if each.number not in needed), key=lambda each: each.number)
     chosen = superfluous[: max(0, len(revisions) - 1 - limit)]
     left = [each for each in revisions if each not in chosen]
-    return [each for each in chosen if each.kinds <= verified_revisions.unite(left)]
+    return [each for each in chosen if each.kinds <= verified_revisions.merge_kinds(left)]

@@ -11,12 +11,12 @@ from typing import Any
 
 from hearth.engine import cooperative_work
 from hearth.engine.definition import parameter_sources
-from hearth.engine.definition.parameter_sources import Reference
-from hearth.engine.ports import Home, StackObject
+from hearth.engine.definition.parameter_sources import SourceRef
+from hearth.engine.ports import ManagementCluster, StackObject
 from hearth.model.child import Object
-from hearth.model.errors import MissingSource
+from hearth.model.errors import SourceNotFound
 from hearth.model.kinds import ObjectRef
-from hearth.plan.state.desired import Hashes
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import sensitivity
 
@@ -24,7 +24,7 @@ SPEC = "spec.parameters"
 """The origin of what stands in the Stack itself."""
 
 
-def record(definition: Definition, hashes: Hashes) -> Object:
+def to_stored(definition: Definition, hashes: HashFunction) -> Object:
     """`{"template", "parameters"}`, and under `sensitive` by name the origin and hash of what must not be stored."""
     given: Any = definition.parameters
     hidden = sorted(sensitivity.find_sensitive(definition) & given.keys()) if isinstance(given, dict) else []
@@ -37,7 +37,7 @@ def record(definition: Definition, hashes: Hashes) -> Object:
     }
 
 
-def describe(definition: Definition, name: str, hashes: Hashes) -> Object:
+def describe(definition: Definition, name: str, hashes: HashFunction) -> Object:
     """What is kept of one sensitive value."""
     origin = definition.origins.get(name)
     source = f"{origin.kind}/{origin.name}" if origin is not None else SPEC
@@ -45,12 +45,12 @@ def describe(definition: Definition, name: str, hashes: Hashes) -> Object:
     return {"from": source, "key": name, "hash": hashes.hash([source, name, definition.parameters[name]])}
 
 
-def hash_record(recorded: Mapping[str, Any], hashes: Hashes) -> str:
+def hash_record(recorded: Mapping[str, Any], hashes: HashFunction) -> str:
     """The keyed hash that a definition is known by: of all that is kept of it."""
     return hashes.hash(list(recorded.values()))
 
 
-def is_as_stored(recorded: Mapping[str, Any], hashed: str, hashes: Hashes) -> bool:
+def is_as_stored(recorded: Mapping[str, Any], hashed: str, hashes: HashFunction) -> bool:
     """Whether that is what was hashed when it was stored."""
     try:
         return hash_record(recorded, hashes) == hashed
@@ -59,8 +59,8 @@ def is_as_stored(recorded: Mapping[str, Any], hashed: str, hashes: Hashes) -> bo
         return False
 
 
-async def restore(
-    recorded: Mapping[str, Any], *, home: Home, stack: StackObject, number: int, hashes: Hashes
+async def from_stored(
+    recorded: Mapping[str, Any], *, home: ManagementCluster, stack: StackObject, number: int, hashes: HashFunction
 ) -> Definition:
     """The definition of revision `number`, its sensitive values taken from where they came from, as they are there now.
 
@@ -68,25 +68,27 @@ async def restore(
     """
     kept: Mapping[str, Any] = recorded.get("sensitive") or {}
     if not kept:
-        return await cooperative_work.share(parameter_sources.define(recorded["template"], recorded["parameters"], {}))
+        return await cooperative_work.share(
+            parameter_sources.apply_sources(recorded["template"], recorded["parameters"], {})
+        )
     place = f"revision {number}"
     given = {**recorded["parameters"], **read_spec(kept, stack, place=place)}
     found = await read_sources(kept, home=home, namespace=stack.namespace, place=place)
-    definition = await cooperative_work.share(parameter_sources.define(recorded["template"], given, found))
+    definition = await cooperative_work.share(parameter_sources.apply_sources(recorded["template"], given, found))
     missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
     if missing:
         lines = [f"{place}: {source} has no key {name} any more; add it" for name, source in missing.items()]
-        raise MissingSource("\n".join(lines))
-    return dataclasses.replace(definition, renewed=find_renewed(definition, kept, hashes))
+        raise SourceNotFound("\n".join(lines))
+    return dataclasses.replace(definition, refreshed=find_refreshed(definition, kept, hashes))
 
 
 async def read_sources(
-    kept: Mapping[str, Any], *, home: Home, namespace: str, place: str
-) -> dict[str, parameter_sources.Found]:
+    kept: Mapping[str, Any], *, home: ManagementCluster, namespace: str, place: str
+) -> dict[str, parameter_sources.SourceValue]:
     """The sensitive values that sources gave, as they give them now."""
     names = sorted({entry["from"] for entry in kept.values()} - {SPEC})
-    references = [Reference(ref=locate(name, namespace), place=place, is_recorded=True) for name in names]
-    found: dict[str, parameter_sources.Found] = {}
+    references = [SourceRef(ref=locate(name, namespace), place=place, is_recorded=True) for name in names]
+    found: dict[str, parameter_sources.SourceValue] = {}
     for reference in references:
         # One by one: a key may be in another of them too, and counts only where it came from.
         values = await parameter_sources.read(home, [reference])
@@ -102,7 +104,7 @@ def read_spec(kept: Mapping[str, Any], stack: StackObject, *, place: str) -> Obj
     missing = [name for name in names if name not in live]
     if missing:
         lines = [f"{place}: the sensitive parameter {name} was not kept; give it in {SPEC}" for name in missing]
-        raise MissingSource("\n".join(lines))
+        raise SourceNotFound("\n".join(lines))
     return {name: live[name] for name in names}
 
 
@@ -112,7 +114,7 @@ def locate(name: str, namespace: str) -> ObjectRef:
     return ObjectRef(group="", kind=kind, namespace=namespace, name=name)
 
 
-def find_renewed(definition: Definition, kept: Mapping[str, Any], hashes: Hashes) -> tuple[str, ...]:
+def find_refreshed(definition: Definition, kept: Mapping[str, Any], hashes: HashFunction) -> tuple[str, ...]:
     """The sensitive parameters whose values are others than those that were kept; an unknown hash tells nothing."""
     return tuple(
         name

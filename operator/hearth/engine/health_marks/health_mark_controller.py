@@ -18,22 +18,22 @@ import structlog
 from hearth import supervision
 from hearth.engine.health_marks import mark_path, resource_locator
 from hearth.engine.health_marks.mark_limits import Admission
-from hearth.engine.health_marks.mark_path import Route
+from hearth.engine.health_marks.mark_path import MarkPath
 from hearth.engine.health_marks.mark_targets import Targets
-from hearth.engine.health_marks.resource_locator import Place, Places
+from hearth.engine.health_marks.resource_locator import ResourceKey, ResourceLocator
 from hearth.engine.health_marks.signed_marks import SignedMarks
-from hearth.engine.ports import MarkObject, StackObject
+from hearth.engine.ports import HealthMarkObject, StackObject
 from hearth.engine.services import Services
-from hearth.engine.stack.stack_reconciler import Runner
-from hearth.engine.work_queue import EVERYTHING, STACK
+from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.work_queue import ALL_RESOURCES, STACK_SELF
 from hearth.engine.writes import step_execution
-from hearth.engine.writes.fair_executor import Executor
+from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.model import names
-from hearth.model.errors import Refused, Unreachable
+from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan import health_mark_decision
-from hearth.plan.health_mark_decision import Said, Verdict, View
+from hearth.plan.health_mark_decision import MarkDecision, MarkedResource, ParsedHealthMark
 from hearth.plan.retry import backoff
-from hearth.plan.retry.backoff import Attempt, Trouble
+from hearth.plan.retry.backoff import Attempt, StepFailure
 from hearth.plan.state import steps
 from hearth.plan.status import status_builder
 
@@ -46,15 +46,15 @@ LOOK_FOR_TARGETS = 5.0
 """Seconds until the second look for an object that no Stack was found to have; from then on twice as many each time."""
 LONGEST_SEARCH = 300.0
 """Seconds between two such looks at most. They are a safeguard: whatever a pass sees of the object wakes the mark."""
-MOST_ROUNDS = 8
+MAX_STEPS = 8
 """Looks in a row at one mark, each of which follows from what the one before has written: more are a mistake of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class TrackedMark:
     """Where a mark was last seen to lead."""
 
-    route: Route
+    route: MarkPath
     is_open: bool
     """Whether anything may still come of it."""
     version: int
@@ -75,23 +75,27 @@ class NeverRests(Exception):
     """A HealthMark would be written again and again."""
 
 
-class HealthMarks:
+class HealthMarkController:
     """The one writer of HealthMarks' statuses, and of what they say onto children."""
 
     def __init__(
-        self, services: Services, *, find_runner: Callable[[str], Runner | None], on_limit: Callable[[str], None]
+        self,
+        services: Services,
+        *,
+        find_runner: Callable[[str], StackReconciler | None],
+        on_limit: Callable[[str], None],
     ) -> None:
         """Nothing is looked at before `start`."""
         self._services = services
-        self._marks = SignedMarks(services.marks, services.hashes)
-        self._targets = Targets(services.cluster)
-        self._places = Places(services=services, find_runner=find_runner, targets=self._targets)
-        self._executor = Executor(
+        self._marks = SignedMarks(services.health_marks, services.hashes)
+        self._targets = Targets(services.workload_cluster)
+        self._places = ResourceLocator(services=services, find_runner=find_runner, targets=self._targets)
+        self._executor = FairExecutor(
             workers=WORKERS, take_step=self._look, clock=services.clock, where="health_mark", on_error=self._retry
         )
         self._failures: Counter[str] = Counter()
         """By mark how often in a row looks at it ended in internal errors."""
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, TrackedMark] = {}
         self._by_place: dict[tuple[str, str], dict[str, set[str]]] = {}
         """By namespace and Stack, then by resource its marks."""
         self._attempts: dict[str, Attempt] = {}
@@ -104,14 +108,14 @@ class HealthMarks:
         self._admission = Admission(on_limit)
         self._changes = 0
         """Of `_known` so far."""
-        self._words: dict[Place, dict[bool, list[Word]]] = {}
+        self._words: dict[ResourceKey, dict[bool, list[Word]]] = {}
         """As of so many changes:"""
         self._words_as_of = -1
 
     def start(self) -> None:
         """Begin, with every mark that there is."""
         self._executor.start()
-        self.take(self._marks.list_uids())
+        self.enqueue(self._marks.list_uids())
 
     async def stop(self) -> None:
         """End at once."""
@@ -123,7 +127,7 @@ class HealthMarks:
         """Why no HealthMark is looked at, where that stands still."""
         return self._executor.find_stall()
 
-    def take(self, uids: Collection[str]) -> None:
+    def enqueue(self, uids: Collection[str]) -> None:
         """Have these marks looked at. All are noted before, so that each knows of the others on the same resource."""
         for uid in uids:
             # One that cannot be read keeps no other from being looked at.
@@ -132,32 +136,32 @@ class HealthMarks:
     def _take(self, uid: str) -> None:
         mark = self._marks.find_mark(uid)
         if mark is not None and self._places.is_plain(mark) and self._admit(mark):
-            self._note(uid, mark_path.find_route(mark, self._places), is_open=not read(mark).is_resolved)
+            self._note(uid, mark_path.resolve_path(mark, self._places), is_open=not read(mark).is_resolved)
         if uid in self._busy:
             self._again.add(uid)
         else:
             # In turn by namespace, so that many marks in one hold up none in another.
-            self._executor.offer(mark.namespace if mark is not None else "", [uid])
+            self._executor.enqueue(mark.namespace if mark is not None else "", [uid])
 
-    def hear(self, stack: StackObject, what: Collection[str]) -> None:
+    def on_reconcile(self, stack: StackObject, what: Collection[str]) -> None:
         """A pass looks at that much of a Stack: so must the marks on it. Costs one lookup where there is none."""
-        self._places.note(stack)
+        self._places.add_stack(stack)
         if found := self._targets.hear(stack, what):
-            self.take(found)
+            self.enqueue(found)
         by_resource = self._by_place.get((stack.namespace, stack.name))
         if by_resource is None:
             return
-        if EVERYTHING in what or STACK in what:
+        if ALL_RESOURCES in what or STACK_SELF in what:
             concerned = list(by_resource)
         else:
             concerned = [name for name in by_resource if name in what]
-        self.take([uid for name in concerned for uid in by_resource[name] if self._known[uid].is_open])
+        self.enqueue([uid for name in concerned for uid in by_resource[name] if self._known[uid].is_open])
 
     def forget(self, stack_uid: str) -> None:
         """That Stack is gone: the marks on it have done their work."""
         where = self._places.forget(stack_uid)
         by_resource = self._by_place.get(where, {}) if where is not None else {}
-        self.take([uid for uids in by_resource.values() for uid in uids if self._known[uid].is_open])
+        self.enqueue([uid for uids in by_resource.values() for uid in uids if self._known[uid].is_open])
 
     async def _look(self, _namespace: str, uid: str) -> None:
         """Do about one mark what can be done now."""
@@ -165,7 +169,7 @@ class HealthMarks:
         await asyncio.sleep(0)
         self._busy.add(uid)
         try:
-            for _ in range(MOST_ROUNDS):
+            for _ in range(MAX_STEPS):
                 if not await self._advance(uid):
                     break
             else:
@@ -175,7 +179,7 @@ class HealthMarks:
             self._busy.discard(uid)
             if uid in self._again:
                 self._again.discard(uid)
-                self.take([uid])
+                self.enqueue([uid])
 
     def _retry(self, _namespace: str, uid: str) -> None:
         """A look ended in an internal error."""
@@ -194,27 +198,27 @@ class HealthMarks:
             if mark.status.get("observedUID"):
                 # What is said about it since before a restart stays until there is room.
                 return False
-            full = View(stack="", resource="", problem=self._admission.explain(mark.namespace))
-            return await self._write(mark, health_mark_decision.judge(said, full, now=self._services.clock.now()))
-        route = mark_path.find_route(mark, self._places)
+            full = MarkedResource(stack="", resource="", problem=self._admission.explain(mark.namespace))
+            return await self._write(mark, health_mark_decision.decide(said, full, now=self._services.clock.now()))
+        route = mark_path.resolve_path(mark, self._places)
         now = self._services.clock.now()
         self._note(uid, route, is_open=not said.is_resolved)
-        if not self._places.is_ours(mark, route.speaker):
+        if not self._places.is_responsible(mark, route.responsible):
             return self._leave(mark, said, route)
-        self._search(mark, is_lost=not route.places)
+        self._search(mark, is_lost=not route.resources)
         view = None if said.is_resolved else self._see(mark, said, route)
         if view is None:
             return False
-        verdict = health_mark_decision.judge(said, view, now=now)
+        verdict = health_mark_decision.decide(said, view, now=now)
         return await (self._carry_out(mark, said, view, verdict.step) if verdict.step else self._write(mark, verdict))
 
-    def _leave(self, mark: MarkObject, said: Said, route: Route) -> bool:
+    def _leave(self, mark: HealthMarkObject, said: ParsedHealthMark, route: MarkPath) -> bool:
         """Nothing to be done here about a mark, as long as another process knows its Stack, or may."""
-        if not said.is_resolved and (route.speaker is None or self._services.share.has(mark.uid)):
+        if not said.is_resolved and (route.responsible is None or self._services.share.has(mark.uid)):
             self._search(mark, is_lost=True)
         return False
 
-    def _search(self, mark: MarkObject, *, is_lost: bool) -> None:
+    def _search(self, mark: HealthMarkObject, *, is_lost: bool) -> None:
         """Look for the object that a mark names where no Stack has it: when a pass sees it, and ever more rarely anyway."""
         if not is_lost:
             self._targets.forget(mark.uid)
@@ -227,7 +231,7 @@ class HealthMarks:
         self._searches[mark.uid] = (mark.generation, vain + 1)
         self._later(mark.uid, min(LOOK_FOR_TARGETS * 2.0 ** min(vain, 16), LONGEST_SEARCH))
 
-    def _admit(self, mark: MarkObject) -> bool:
+    def _admit(self, mark: HealthMarkObject) -> bool:
         """Whether the mark is among those that are looked after; one that is done with needs no place."""
         if mark.status and read(mark).is_resolved:
             self._release(mark.uid)
@@ -238,7 +242,7 @@ class HealthMarks:
         """A mark needs its place no longer: the next one may have it."""
         follower = self._admission.release(uid)
         if follower is not None:
-            self.take([follower])
+            self.enqueue([follower])
 
     def _forget(self, uid: str) -> None:
         """The mark is gone."""
@@ -249,15 +253,15 @@ class HealthMarks:
         self._cancel(uid)
         self._release(uid)
 
-    def _see(self, mark: MarkObject, said: Said, route: Route) -> View | None:
-        place = route.goal
+    def _see(self, mark: HealthMarkObject, said: ParsedHealthMark, route: MarkPath) -> MarkedResource | None:
+        place = route.resource
         if place is None:
-            return route.dead_end
-        view = self._places.look(mark, place)
+            return route.failure
+        view = self._places.observe(mark, place)
         newer = self._find_newer(mark, said, place) if view is not None and view.bound is not None else ""
         return dataclasses.replace(view, newer=newer) if view is not None and newer else view
 
-    def _find_newer(self, mark: MarkObject, said: Said, place: Place) -> str:
+    def _find_newer(self, mark: HealthMarkObject, said: ParsedHealthMark, place: ResourceKey) -> str:
         """The newest mark on the same object that says the contrary, where it is newer than this one."""
         mine, bound = (mark.written_at, mark.name), (None, mark.status["observedUID"])
         for word in self._list_words(place)[not said.is_unhealthy]:
@@ -267,7 +271,7 @@ class HealthMarks:
                 return word.order[1]
         return ""
 
-    def _list_words(self, place: Place) -> Mapping[bool, Sequence[Word]]:
+    def _list_words(self, place: ResourceKey) -> Mapping[bool, Sequence[Word]]:
         """By what they say all marks on a resource, the newest first; put together once for all that ask in a row."""
         if self._words_as_of != self._changes:
             self._words.clear()
@@ -277,47 +281,53 @@ class HealthMarks:
             words = self._words[place] = {True: [], False: []}
             for uid in self._by_place.get((place.namespace, place.stack), {}).get(place.resource, ()):
                 mark = self._marks.find_mark(uid)
-                if mark is not None and self._known[uid].route.goal == place:
+                if mark is not None and self._known[uid].route.resource == place:
                     word = Word(order=(mark.written_at, mark.name), bound=mark.status.get("observedUID"))
                     words[read(mark).is_unhealthy].append(word)
             for each in words.values():
                 each.sort(key=lambda word: word.order, reverse=True)
         return words
 
-    async def _carry_out(self, mark: MarkObject, said: Said, view: View, step: steps.Mark) -> bool:
+    async def _carry_out(
+        self, mark: HealthMarkObject, said: ParsedHealthMark, view: MarkedResource, step: steps.WriteHealthMark
+    ) -> bool:
         """Write the word onto the object."""
         clock, attempt = self._services.clock, self._attempts.get(mark.uid)
-        if attempt is not None and attempt.subject == steps.subject(step) and attempt.next_try > clock.monotonic():
-            self._later(mark.uid, attempt.next_try - clock.monotonic())
+        if (
+            attempt is not None
+            and attempt.attempt_id == steps.attempt_id(step)
+            and attempt.retry_at > clock.monotonic()
+        ):
+            self._later(mark.uid, attempt.retry_at - clock.monotonic())
             return False
-        manager = names.manager(mark.namespace, view.stack)
-        result = await step_execution.take(
+        manager = names.field_manager(mark.namespace, view.stack)
+        result = await step_execution.execute_step(
             step,
-            cluster=self._services.cluster,
+            cluster=self._services.workload_cluster,
             manager=manager,
-            may_exist=self._services.may_exist,
+            may_exist=self._services.stack_may_exist,
             ours=self._services.hashes,
         )
-        if not isinstance(result, Trouble):
+        if not isinstance(result, StepFailure):
             self._attempts.pop(mark.uid, None)
             # Our own write is no news to the cache, so the pass that decides about it is woken here.
-            self._services.inbox.mark(step.child.stack_uid, step.child.resource)
+            self._services.queue.enqueue(step.child.stack_uid, step.child.resource)
             return True
         attempt = backoff.after_failure(
             attempt,
             result,
-            subject=steps.subject(step),
+            subject=steps.attempt_id(step),
             now=clock.monotonic(),
-            patience=self._services.patience,
+            patience=self._services.backoff,
         )
         self._attempts[mark.uid] = attempt
-        self._later(mark.uid, attempt.next_try - clock.monotonic())
-        answer = health_mark_decision.wait(result.reason, result.message)
-        status = health_mark_decision.tell(said, view, answer, uid=step.child.uid, now=clock.now())
-        await self._write(mark, Verdict(status=status))
+        self._later(mark.uid, attempt.retry_at - clock.monotonic())
+        answer = health_mark_decision.pending(result.reason, result.message)
+        status = health_mark_decision.build_status(said, view, answer, uid=step.child.uid, now=clock.now())
+        await self._write(mark, MarkDecision(status=status))
         return False
 
-    async def _write(self, mark: MarkObject, verdict: Verdict) -> bool:
+    async def _write(self, mark: HealthMarkObject, verdict: MarkDecision) -> bool:
         """Write the status where it says something else; whether it did."""
         if verdict.status is None:
             return False
@@ -326,8 +336,8 @@ class HealthMarks:
         if not patch:
             return False
         try:
-            await self._services.marks.write_mark_status(mark, patch)
-        except (Refused, Unreachable) as error:
+            await self._services.health_marks.write_mark_status(mark, patch)
+        except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot write the status of a HealthMark", mark=mark.uid, error=str(error))
             self._later(mark.uid, RETRY)
             return False
@@ -336,31 +346,31 @@ class HealthMarks:
     def _later(self, uid: str, delay: float) -> None:
         """Have a mark looked at again after so many seconds, and not twice."""
         self._cancel(uid)
-        self._timers[uid] = self._services.clock.call_later(delay, lambda: self.take([uid]))
+        self._timers[uid] = self._services.clock.call_later(delay, lambda: self.enqueue([uid]))
 
     def _cancel(self, uid: str) -> None:
         cancel = self._timers.pop(uid, None)
         if cancel is not None:
             cancel()
 
-    def _note(self, uid: str, route: Route | None, *, is_open: bool = True) -> None:
+    def _note(self, uid: str, route: MarkPath | None, *, is_open: bool = True) -> None:
         """Remember whom a mark is about; None: it is gone, or not looked after."""
         mark, before = self._marks.find_mark(uid), self._known.get(uid)
         version = mark.resource_version if mark is not None else 0
-        known = Known(route=route, is_open=is_open, version=version) if route is not None else None
+        known = TrackedMark(route=route, is_open=is_open, version=version) if route is not None else None
         if known == before:
             return
         self._changes += 1
         self._known.pop(uid, None)
-        for place in before.route.places if before is not None else ():
+        for place in before.route.resources if before is not None else ():
             self._drop(uid, place)
         if known is None:
             return
         self._known[uid] = known
-        for place in known.route.places:
+        for place in known.route.resources:
             self._by_place.setdefault((place.namespace, place.stack), {}).setdefault(place.resource, set()).add(uid)
 
-    def _drop(self, uid: str, place: Place) -> None:
+    def _drop(self, uid: str, place: ResourceKey) -> None:
         by_resource = self._by_place.get((place.namespace, place.stack), {})
         found = by_resource.get(place.resource, set())
         found.discard(uid)
@@ -370,9 +380,9 @@ class HealthMarks:
             self._by_place.pop((place.namespace, place.stack), None)
 
 
-def read(mark: MarkObject) -> Said:
+def read(mark: HealthMarkObject) -> ParsedHealthMark:
     """What a HealthMark says."""
-    return Said(
+    return ParsedHealthMark(
         name=mark.name,
         generation=mark.generation,
         written_at=mark.written_at,

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hearth.engine.ports import MarkObject
+from hearth.engine.ports import HealthMarkObject
 from hearth.model import limits
-from hearth.plan.health_mark_decision import Problem
+from hearth.plan.health_mark_decision import MarkProblem
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class Admission:
     _refused: dict[str, str] = field(default_factory=dict)
     """Those that wait for a place, as above."""
 
-    def admit(self, mark: MarkObject) -> bool:
+    def admit(self, mark: HealthMarkObject) -> bool:
         """Whether the mark has a place; it gets one where there is room."""
         if mark.uid in self._admitted:
             return True
@@ -48,14 +48,14 @@ class Admission:
             del self._counts[namespace]
         return next((other for other, theirs in self._refused.items() if self._has_room(theirs)), None)
 
-    def explain(self, namespace: str) -> Problem:
+    def explain(self, namespace: str) -> MarkProblem:
         """Why a mark has no place."""
         message = (
             f"namespace {namespace} or the cluster has as many HealthMarks that are not resolved as are looked after "
             f"({limits.HEALTH_MARKS_PER_NAMESPACE}, and {limits.HEALTH_MARKS} in all); this one is looked at when there is room: "
             f"delete those that are not needed"
         )
-        return Problem(reason="TooManyMarks", message=message)
+        return MarkProblem(reason="TooManyMarks", message=message)
 
     def _has_room(self, namespace: str) -> bool:
         return len(self._admitted) < limits.HEALTH_MARKS and (

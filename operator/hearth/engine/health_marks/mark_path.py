@@ -8,83 +8,85 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hearth.engine.health_marks.resource_locator import Place, Places
-from hearth.engine.ports import MarkObject
+from hearth.engine.health_marks.resource_locator import ResourceKey, ResourceLocator
+from hearth.engine.ports import HealthMarkObject
 from hearth.model import names
 from hearth.model.child import Child
-from hearth.plan.health_mark_decision import Problem, View
+from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class MarkPath:
     """How far the way is known."""
 
-    places: tuple[Place, ...] = ()
+    resources: tuple[ResourceKey, ...] = ()
     """All resources that it leads over, the one that is meant the last: a change of any has the mark looked at again."""
-    goal: Place | None = None
+    resource: ResourceKey | None = None
     """The resource that is meant, None where nobody knows."""
-    dead_end: View | None = None
+    failure: MarkedResource | None = None
     """What is to be said where it leads nowhere; None also while too little is known to say that."""
 
     @property
-    def speaker(self) -> Place | None:
+    def responsible(self) -> ResourceKey | None:
         """Where it lies what the mark is about, or where the way begins: whoever has that Stack speaks about the mark."""
-        return self.goal or next(iter(self.places), None)
+        return self.resource or next(iter(self.resources), None)
 
 
-def find_route(mark: MarkObject, places: Places) -> Route:
+def resolve_path(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
     """The way, as things are now."""
     if "/" in mark.spec.get("resource", ""):
         bound = _find_bound(mark, places)
-        return Route(places=(bound,), goal=bound) if bound is not None else _walk(mark, places)
-    found = places.find_place(mark)
-    if isinstance(found, Problem):
-        return Route(dead_end=View(stack="", resource="", problem=found))
-    return Route(places=(found,), goal=found)
+        return MarkPath(resources=(bound,), resource=bound) if bound is not None else _walk(mark, places)
+    found = places.locate(mark)
+    if isinstance(found, MarkProblem):
+        return MarkPath(failure=MarkedResource(stack="", resource="", problem=found))
+    return MarkPath(resources=(found,), resource=found)
 
 
-def _find_bound(mark: MarkObject, places: Places) -> Place | None:
+def _find_bound(mark: HealthMarkObject, places: ResourceLocator) -> ResourceKey | None:
     """Where the object lies that the mark is bound to, as long as its Stack is there and wanted, or still holds it."""
     stack, resource = mark.status.get("stackName", ""), mark.status.get("resource", "")
     if not mark.status.get("observedUID") or not stack or "/" in resource:
         return None
-    place = Place(namespace=mark.namespace, stack=stack, resource=resource)
+    place = ResourceKey(namespace=mark.namespace, stack=stack, resource=resource)
     return place if places.is_alive(place, uid=mark.status["observedUID"]) else None
 
 
-def _walk(mark: MarkObject, places: Places) -> Route:
+def _walk(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
     """The way from the Stack that the mark names, one nested Stack after the other."""
     stack: str = mark.spec["stackName"]
     *way, last = mark.spec["resource"].split("/")
-    passed: list[Place] = []
+    passed: list[ResourceKey] = []
     for name in way:
-        place = Place(namespace=mark.namespace, stack=stack, resource=name)
+        place = ResourceKey(namespace=mark.namespace, stack=stack, resource=name)
         passed.append(place)
-        view = places.look(mark, place)
+        view = places.observe(mark, place)
         if view is None:
-            return Route(places=tuple(passed))
+            return MarkPath(resources=tuple(passed))
         problem = _find_problem(view, mark, places)
         if problem is not None or view.current is None:
-            whole = View(
+            whole = MarkedResource(
                 stack=mark.spec["stackName"],
                 resource=mark.spec["resource"],
                 is_wanted=view.is_wanted and not _is_other(view.current),
                 problem=problem,
             )
-            return Route(places=tuple(passed), dead_end=whole)
+            return MarkPath(resources=tuple(passed), failure=whole)
         if not places.has_stack(view.current.uid):
             # Its cache is a little behind that of the parent's children: its first pass has the mark looked at again.
-            return Route(places=(*passed, Place(namespace=mark.namespace, stack=view.current.name, resource=last)))
+            return MarkPath(
+                resources=(*passed, ResourceKey(namespace=mark.namespace, stack=view.current.name, resource=last))
+            )
         stack = view.current.name
-    goal = Place(namespace=mark.namespace, stack=stack, resource=last)
-    return Route(places=(*passed, goal), goal=goal)
+    goal = ResourceKey(namespace=mark.namespace, stack=stack, resource=last)
+    return MarkPath(resources=(*passed, goal), resource=goal)
 
 
-def _find_problem(view: View, mark: MarkObject, places: Places) -> Problem | None:
+def _find_problem(view: MarkedResource, mark: HealthMarkObject, places: ResourceLocator) -> MarkProblem | None:
     """Why the path does not lead on from there."""
     where, child = f"resource {view.resource} of Stack {view.stack}", view.current
     if child is None:
-        return view.problem or Problem(
+        return view.problem or MarkProblem(
             reason="NoObject", message=f"{where}, which the path leads over, has no object yet"
         )
     if _is_other(child):
@@ -92,16 +94,16 @@ def _find_problem(view: View, mark: MarkObject, places: Places) -> Problem | Non
             f"{where} is {child.ref}, which is no Stack, so the path {mark.spec['resource']} ends there; "
             f"to mark that object itself, write resource: {view.resource}"
         )
-        return Problem(reason="NotNested", message=message)
-    if places.is_elsewhere(child.uid):
+        return MarkProblem(reason="NotNested", message=message)
+    if places.is_other_shard(child.uid):
         message = f"{child.ref} is another process's (see --shards); write a mark with stackName: {child.name}"
-        return Problem(reason="OtherShard", message=message)
+        return MarkProblem(reason="OtherShard", message=message)
     if child.namespace != mark.namespace:
         message = (
             f"{child.ref} lies in namespace {child.namespace}, and a mark speaks of its own namespace alone; "
             f"write it there, with stackName: {child.name}"
         )
-        return Problem(reason="OtherNamespace", message=message)
+        return MarkProblem(reason="OtherNamespace", message=message)
     return None
 
 

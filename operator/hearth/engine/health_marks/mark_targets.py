@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hearth.engine.ports import Cluster, StackObject
-from hearth.engine.work_queue import EVERYTHING
+from hearth.engine.ports import StackObject, WorkloadCluster
+from hearth.engine.work_queue import ALL_RESOURCES
 from hearth.model.child import Child
 
 GroupKind: TypeAlias = tuple[str, str]
@@ -58,7 +58,7 @@ class Index:
 class Targets:
     """The objects of the namespaces in which marks look for theirs."""
 
-    cluster: Cluster
+    cluster: WorkloadCluster
     _indexes: dict[str, Index] = field(default_factory=dict)
     _waiting: dict[str, dict[Key, set[str]]] = field(default_factory=dict)
     """By namespace and object the UIDs of the marks that look for it."""
@@ -117,7 +117,7 @@ class Targets:
         if index is None:
             index = Index()
             for stack in stacks:
-                for child in self._list_children(stack, (EVERYTHING,)):
+                for child in self._list_children(stack, (ALL_RESOURCES,)):
                     index.put(make_key(child), Owner(stack, child.resource))
             if namespace in self._waiting:
                 self._indexes[namespace] = index
@@ -126,7 +126,7 @@ class Targets:
     def _list_children(self, stack: StackObject, what: Collection[str]) -> Iterator[Child]:
         """The objects of these resources that a mark in the Stack's namespace may name."""
         found: Mapping[str, tuple[Child, ...]] = self.cluster.children(stack.uid)
-        names = found if EVERYTHING in what else [name for name in what if name in found]
+        names = found if ALL_RESOURCES in what else [name for name in what if name in found]
         for name in names:
             for child in found[name]:
                 if child.is_identified and child.namespace in ("", stack.namespace):

@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.engine.ports import MarkObject, Marks
+from hearth.engine.ports import HealthMarkClient, HealthMarkObject
 from hearth.model import status_fields
 from hearth.model.child import Object
 from hearth.plan import health_mark_decision
-from hearth.plan.state.desired import Hashes
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.status import conditions
 
 FIELD = "signature"
@@ -28,12 +28,12 @@ MEMORY = ("observedGeneration", "observedUID", "stackName", "resource")
 class SignedMarks:
     """Reads statuses of HealthMarks, and signs them."""
 
-    marks: Marks
-    hashes: Hashes
-    _verified: dict[str, tuple[MarkObject, MarkObject]] = field(default_factory=dict)
+    marks: HealthMarkClient
+    hashes: HashFunction
+    _verified: dict[str, tuple[HealthMarkObject, HealthMarkObject]] = field(default_factory=dict)
     """By UID the mark that was verified last, and what counts of it."""
 
-    def find_mark(self, uid: str) -> MarkObject | None:
+    def find_mark(self, uid: str) -> HealthMarkObject | None:
         """The HealthMark with what counts of its status, or None once it is gone."""
         mark = self.marks.find_mark(uid)
         if mark is None:
@@ -53,11 +53,11 @@ class SignedMarks:
         mark = self.marks.find_mark(uid)
         return mark.status if mark is not None else {}
 
-    def sign(self, mark: MarkObject, status: Object) -> Object:
+    def sign(self, mark: HealthMarkObject, status: Object) -> Object:
         """The status with the operator's signature."""
         return {**status, FIELD: self.hashes.sign(PURPOSE, describe(mark, status))}
 
-    def _verify(self, mark: MarkObject) -> MarkObject:
+    def _verify(self, mark: HealthMarkObject) -> HealthMarkObject:
         status = dict(status_fields.keep_valid(mark.status))
         signature = status.pop(FIELD, None)
         if isinstance(signature, str) and self._is_signed(mark, status, signature):
@@ -68,14 +68,14 @@ class SignedMarks:
         is_readable = all(isinstance(status.get(key, ""), str) for key in MEMORY[1:])
         return dataclasses.replace(mark, status=status if is_done and is_readable else {})
 
-    def _is_signed(self, mark: MarkObject, status: Object, signature: str) -> bool:
+    def _is_signed(self, mark: HealthMarkObject, status: Object, signature: str) -> bool:
         try:
             return self.hashes.is_signed(PURPOSE, describe(mark, status), signature)
         except (TypeError, ValueError, RecursionError):
             return False
 
 
-def describe(mark: MarkObject, status: Mapping[str, Any]) -> list[Any]:
+def describe(mark: HealthMarkObject, status: Mapping[str, Any]) -> list[Any]:
     """What is signed."""
     states = [
         conditions.find(status, type_).get("status")

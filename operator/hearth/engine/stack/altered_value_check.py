@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import structlog
 
-from hearth.engine.ports import Cluster
+from hearth.engine.ports import WorkloadCluster
 from hearth.model import field_paths, limits
 from hearth.model.child import Child, Object
-from hearth.model.errors import Refused
-from hearth.model.field_paths import Place
+from hearth.model.errors import ApiStatusError
+from hearth.model.field_paths import ElementPath
 from hearth.model.kinds import Kind
 from hearth.plan.resource import drift
-from hearth.plan.stack.stack_planner import Board
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import altered_values
 from hearth.plan.state.altered_values import Altered
 
@@ -37,13 +37,13 @@ class Candidate:
     child: Child
     manifest: Object
     hash: str
-    places: tuple[Place, ...]
+    places: tuple[ElementPath, ...]
 
 
 class Comparison:
     """One check of the values of a Stack's objects."""
 
-    def __init__(self, board: Board, *, cluster: Cluster, manager: str) -> None:
+    def __init__(self, board: StackPlanner, *, cluster: WorkloadCluster, manager: str) -> None:
         """manager: the field manager of the Stack's applies."""
         self.found: dict[str, Altered] = {}
         """By UID."""
@@ -67,16 +67,16 @@ class Comparison:
 
     def _find_candidates(self, by_uid: Mapping[str, Child]) -> Iterator[Candidate | None]:
         """None for each object that shows what its manifest states."""
-        for name, standing in list(self._board.standings.items()):
+        for name, standing in list(self._board.statuses.items()):
             child = by_uid.get(standing.child.uid) if standing.child is not None else None
             desired = self._board.find_desired(name, child) if child is not None else None
             if child is None or desired is None or not altered_values.is_comparable(child, hash_=desired.hash):
                 continue
             visible = drift.compare(child, desired)
-            if visible.taken:
+            if visible.to_repair:
                 # Drift that ownership shows: it is repaired first.
                 continue
-            manifest = field_paths.without(desired.manifest, [lost.place for lost in visible.left])
+            manifest = field_paths.without(desired.manifest, [lost.path for lost in visible.tolerated])
             places = altered_values.find_candidates(manifest, child.fields)
             yield Candidate(child=child, manifest=manifest, hash=desired.hash, places=tuple(places)) if places else None
 
@@ -91,7 +91,7 @@ class Comparison:
         manifest = {**candidate.manifest, "metadata": metadata}
         try:
             applied = await self._cluster.apply_dry_run(manifest, kind=child.kind, manager=self._manager)
-        except Refused as error:
+        except ApiStatusError as error:
             if error.code in NO_ANSWER:
                 raise
             # It could not be repaired either; whatever is wrong there, its own apply tells.

@@ -11,21 +11,21 @@ from collections.abc import Callable, Collection
 
 import structlog
 
-from hearth.engine.definition.definition_sync import Intake
-from hearth.engine.named_tasks import Tasks
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.altered_value_check import Comparison
-from hearth.engine.work_queue import EVERYTHING, STACK
+from hearth.engine.work_queue import ALL_RESOURCES, STACK_SELF
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.model.errors import Refused, Unreachable
+from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.memory import Memory
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.status import check_result, ready_condition
-from hearth.plan.status.check_result import Outcome
-from hearth.plan.status.ready_condition import Subject
+from hearth.plan.status.check_result import CheckResult
+from hearth.plan.status.ready_condition import StatusInput
 
 logger = structlog.get_logger(__name__)
 
@@ -34,14 +34,16 @@ FIRST_RETRY = 2.0
 LAST_RETRY = 60.0
 
 
-class Checking:
+class CheckControl:
     """The checks of one Stack in this process. May be lost at any time: what was not written is done again."""
 
-    def __init__(self, uid: str, *, services: Services, intake: Intake, tasks: Tasks, memory: Memory) -> None:
+    def __init__(
+        self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks, memory: InMemoryState
+    ) -> None:
         """Nothing is looked at before `look`."""
-        self.outcome: Outcome | None = None
+        self.result: CheckResult | None = None
         """Of the last check; None where there was none."""
-        self.refusal = ""
+        self.error = ""
         """Why the check that is asked for cannot be done yet."""
         self._uid = uid
         self._services = services
@@ -60,21 +62,21 @@ class Checking:
         self._failures = 0
 
     @property
-    def is_holding(self) -> bool:
+    def is_unreported(self) -> bool:
         """Whether nothing is to be done before the status says what was found, lest nobody ever sees it."""
-        return not self._is_recorded and (said := self._standing) is not None and said.found > 0
+        return not self._is_recorded and (said := self._standing) is not None and said.problem_count > 0
 
     @property
-    def _standing(self) -> Outcome | None:
+    def _standing(self) -> CheckResult | None:
         """The outcome that the phase shows."""
-        return self.outcome if self.outcome is not None and self.outcome.stands else None
+        return self.result if self.result is not None and self.result.is_current else None
 
-    def look(
+    def update(
         self,
         stack: StackObject,
-        board: Board,
+        board: StackPlanner,
         *,
-        describe: Callable[[], Subject],
+        describe: Callable[[], StatusInput],
         kinds: Callable[[], Collection[Kind]],
         blind: float,
     ) -> None:
@@ -85,54 +87,54 @@ class Checking:
         """
         self._recall()
         self._ask(stack)
-        if self._standing is not None and not describe().is_reached:
-            self.give_way()
+        if self._standing is not None and not describe().is_completed:
+            self.invalidate()
         if blind > 0:
             if self._asked:
-                self._services.mark_later(blind, self._uid, STACK)
+                self._services.enqueue_after(blind, self._uid, STACK_SELF)
             return
         if (said := self._standing) is not None:
             is_complete = ready_condition.is_complete(describe(), board)
-            if not check_result.still_stands(said, board, is_complete=is_complete):
-                self.give_way()
-        if not self._asked or self._intake.is_behind(stack):
+            if not check_result.is_still_current(said, board, is_complete=is_complete):
+                self.invalidate()
+        if not self._asked or self._intake.needs_sync(stack):
             return
         if self._listed is not None and self._listed[0] == self._asked:
-            self._conclude(board, objects=self._listed[1], is_reached=describe().is_reached)
+            self._conclude(board, objects=self._listed[1], is_reached=describe().is_completed)
         elif not self._is_put_off:
-            manager = names.manager(stack.namespace, stack.name)
-            comparison = Comparison(board, cluster=self._services.cluster, manager=manager)
+            manager = names.field_manager(stack.namespace, stack.name)
+            comparison = Comparison(board, cluster=self._services.workload_cluster, manager=manager)
             self._tasks.run("check", lambda: self._list(kinds(), comparison))
 
-    def give_way(self) -> None:
+    def invalidate(self) -> None:
         """Something is being done: from here on the phase is that of what is wanted."""
         if (said := self._standing) is not None:
-            self.outcome = dataclasses.replace(said, stands=False)
+            self.result = dataclasses.replace(said, is_current=False)
 
     def note_written(self, status: Object) -> None:
         """The status was written, or says so already."""
-        if not self._is_recorded and check_result.is_told(self.outcome, status):
+        if not self._is_recorded and check_result.is_reported(self.result, status):
             self._is_recorded = True
-            self._services.inbox.mark(self._uid, STACK)
+            self._services.queue.enqueue(self._uid, STACK_SELF)
 
     def _recall(self) -> None:
         """Read what an earlier process found."""
         if not self._is_recalled:
             self._is_recalled = True
-            self.outcome = self._intake.wishes.check
+            self.result = self._intake.targets.check
 
     def _ask(self, stack: StackObject) -> None:
         """Look which check is asked for."""
-        token = stack.annotations.get(names.VERB_CHECK, "")
-        asked = token if token != self._intake.wishes.handled.get(check_result.VERB) else ""
+        token = stack.annotations.get(names.REQUEST_CHECK, "")
+        asked = token if token != self._intake.targets.handled.get(check_result.VERB) else ""
         if asked != self._asked:
-            self._asked, self._listed, self.refusal = asked, None, ""
+            self._asked, self._listed, self.error = asked, None, ""
             self._is_put_off, self._failures = False, 0
 
-    def _conclude(self, board: Board, *, objects: int, is_reached: bool) -> None:
+    def _conclude(self, board: StackPlanner, *, objects: int, is_reached: bool) -> None:
         now = self._services.clock.now()
-        self.outcome = check_result.conclude(board, objects=objects, now=now, is_reached=is_reached)
-        self._intake.wishes.handled[check_result.VERB] = self._asked
+        self.result = check_result.conclude(board, objects=objects, now=now, is_reached=is_reached)
+        self._intake.targets.handled[check_result.VERB] = self._asked
         self._asked, self._listed, self._is_recorded = "", None, False
 
     async def _list(self, kinds: Collection[Kind], comparison: Comparison) -> None:
@@ -142,21 +144,21 @@ class Checking:
         for kind in sorted(kinds, key=lambda each: each.key):
             try:
                 await comparison.look(kind, uid)
-            except (Refused, Unreachable) as error:
+            except (ApiStatusError, Unreachable) as error:
                 self._put_off(asked, kind, error)
                 break
         else:
             self._memory.altered = comparison.found
             if asked == self._asked:
-                self._listed, self.refusal = (asked, comparison.count), ""
+                self._listed, self.error = (asked, comparison.count), ""
         # Whatever came of it: nobody was told of what the lists have shown.
-        self._services.inbox.mark(uid, EVERYTHING)
+        self._services.queue.enqueue(uid, ALL_RESOURCES)
 
     def _put_off(self, asked: str, kind: Kind, error: Exception) -> None:
         logger.warning("cannot check a stack", stack=self._uid, kind=kind.key, error=str(error))
         if asked != self._asked:
             return
-        self.refusal = (
+        self.error = (
             f"the check {asked[: check_result.TOKEN_LENGTH]!r} cannot list {kind.key} objects: {error}; it is tried again, and "
             f"nothing was concluded yet"
         )
@@ -167,4 +169,4 @@ class Checking:
 
     def _try_again(self) -> None:
         self._is_put_off = False
-        self._services.inbox.mark(self._uid, STACK)
+        self._services.queue.enqueue(self._uid, STACK_SELF)

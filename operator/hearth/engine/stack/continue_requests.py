@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.resource import enforcement
-from hearth.plan.stack.stack_planner import Board
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import breakpoint_waits
 
-SHOWN = 120
+MAX_ECHO = 120
 """Characters of an order that an answer repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ContinueResult:
     """What came of one order."""
 
     message: str
@@ -29,7 +29,7 @@ def parse(order: str) -> tuple[str, str]:
     return (resource, hook) if hook in enforcement.HOOKS else (target, "")
 
 
-def answer(order: str, board: Board) -> Answer:
+def answer(order: str, board: StackPlanner) -> ContinueResult:
     """What is to be done about an order, where everything was looked at."""
     resource, hook = parse(order)
     waiting = list(breakpoint_waits.find_waits(board))
@@ -37,26 +37,26 @@ def answer(order: str, board: Board) -> Answer:
     if found is not None and found.stack:
         # An order is given once: a copy of it, kept in a manifest, would stand against later ones given to that Stack itself.
         message = (
-            f"hearth.dev/continue: {order[:SHOWN]}: {found.resource} belongs to the nested Stack {found.stack}; "
-            f"annotate that one with hearth.dev/continue: {found.order}"
+            f"hearth.dev/continue: {order[:MAX_ECHO]}: {found.resource} belongs to the nested Stack {found.stack}; "
+            f"annotate that one with hearth.dev/continue: {found.continue_value}"
         )
-        return Answer(message=message)
+        return ContinueResult(message=message)
     if found is not None:
         message = f"{resource} goes on past {found.hook}, as hearth.dev/continue says"
-        return Answer(message=message, passed=(resource, found.hook))
-    keys = [cleared_breakpoints.name(wait.resource, wait.hook) for wait in waiting[:5]]
+        return ContinueResult(message=message, passed=(resource, found.hook))
+    keys = [cleared_breakpoints.breakpoint_key(wait.resource, wait.hook) for wait in waiting[:5]]
     there = f"what waits now: {', '.join(keys)}" if keys else "nothing waits at a breakpoint now"
-    return Answer(
-        message=f"hearth.dev/continue: {order[:SHOWN]}: nobody waits there; {there}{_advise(resource, board)}"
+    return ContinueResult(
+        message=f"hearth.dev/continue: {order[:MAX_ECHO]}: nobody waits there; {there}{_advise(resource, board)}"
     )
 
 
-def _advise(resource: str, board: Board) -> str:
+def _advise(resource: str, board: StackPlanner) -> str:
     """The nested Stack to ask where a path leads into one, as one that is on its way out is not listened to any more."""
     first, slash, rest = resource.partition("/")
-    standing = board.standings.get(first)
+    standing = board.statuses.get(first)
     children = [standing.child] if standing is not None and standing.child is not None else []
     children += [child for child in board.cleanup.children.values() if child.resource == first]
     if not slash or not children:
         return ""
-    return f"; if {rest[:SHOWN]} waits within {children[0].ref}, annotate that one"
+    return f"; if {rest[:MAX_ECHO]} waits within {children[0].ref}, annotate that one"

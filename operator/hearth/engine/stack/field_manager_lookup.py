@@ -7,31 +7,35 @@ from __future__ import annotations
 
 import functools
 
-from hearth.engine.named_tasks import Tasks
+from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
-from hearth.model.errors import Refused, Unreachable
+from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.resource import field_managers
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.memory import Memory, Question
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import InMemoryState, ManagerQuery
 
 
-def ask(stack_uid: str, board: Board, memory: Memory, *, tasks: Tasks, services: Services) -> None:
+def resolve_queries(
+    stack_uid: str, board: StackPlanner, memory: InMemoryState, *, tasks: NamedTasks, services: Services
+) -> None:
     """Begin to ask what the last pass wants to know; the resource is looked at again when the answer is there."""
-    if not memory.questions:
+    if not memory.manager_queries:
         return
-    named = {name for type_ in board.remarks.by_type for name in board.remarks.first(type_)}
-    for name in named & memory.questions.keys():
-        look_up = functools.partial(_look_up, stack_uid, name, memory.questions.pop(name), memory, services)
+    named = {name for type_ in board.conditions.by_type for name in board.conditions.first(type_)}
+    for name in named & memory.manager_queries.keys():
+        look_up = functools.partial(_look_up, stack_uid, name, memory.manager_queries.pop(name), memory, services)
         tasks.run(f"holder of {name}", look_up)
 
 
-async def _look_up(stack_uid: str, name: str, question: Question, memory: Memory, services: Services) -> None:
+async def _look_up(
+    stack_uid: str, name: str, question: ManagerQuery, memory: InMemoryState, services: Services
+) -> None:
     child = question.child
     try:
-        raw = await services.cluster.get(child.ref, kind=child.kind)
-    except (Refused, Unreachable):
+        raw = await services.workload_cluster.get(child.ref, kind=child.kind)
+    except (ApiStatusError, Unreachable):
         # Said without a name until something happens to the object again.
         return
     if raw["metadata"]["uid"] == child.uid:
-        memory.holders[child.uid] = (question.lost, field_managers.describe(raw, question))
-        services.inbox.mark(stack_uid, name)
+        memory.field_managers[child.uid] = (question.lost, field_managers.describe_managers(raw, question))
+        services.queue.enqueue(stack_uid, name)

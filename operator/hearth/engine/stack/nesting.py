@@ -16,7 +16,7 @@ from hearth.engine.services import Services
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node
-from hearth.plan.retry.backoff import Trouble
+from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.state.steps import Apply, Step
 
 RESERVED_FOR = 60.0
@@ -39,29 +39,29 @@ class Nesting:
     _generation: int = -1
     """Of the tree."""
 
-    def refuse(self, stack: StackObject, step: Step) -> Trouble | None:
+    def refuse(self, stack: StackObject, step: Step) -> StepFailure | None:
         """Why the nested Stack that the step creates is not to be; None for any other step, and where nothing is against it."""
         if not isinstance(step, Apply) or step.uid is not None:
             return None
         if (step.kind.group, step.kind.name) != (names.GROUP, names.STACK):
             return None
-        way = tuple(self.services.home.tree.climb(stack.uid, most=limits.NESTED_DEPTH + 1))
+        way = tuple(self.services.management_cluster.tree.climb(stack.uid, most=limits.NESTED_DEPTH + 1))
         if len(way) > limits.NESTED_DEPTH:
             self.on_limit("nested-depth")
             message = (
                 f"cannot apply {step.ref}: it would be nested more than {limits.NESTED_DEPTH} deep "
                 f"({describe(way)} > {step.ref.namespace}/{step.ref.name}); let the recursion end earlier, or flatten the template"
             )
-            return Trouble(reason="NestedTooDeep", message=message, is_final=True)
+            return StepFailure(reason="NestedTooDeep", message=message, is_final=True)
         return self._refuse_repetition(step, way) or self._refuse_number(step, way)
 
-    def _refuse_repetition(self, step: Apply, way: Sequence[Node]) -> Trouble | None:
+    def _refuse_repetition(self, step: Apply, way: Sequence[Node]) -> StepFailure | None:
         """Why a template that is on the way already cannot be nested once more: nothing would ever end it."""
         wanted = find_definition(step.ref.namespace, step.manifest.get("spec"))
         if wanted is None:
             return None
         for node in way:
-            stack = self.services.home.find_stack(node.uid)
+            stack = self.services.management_cluster.find_stack(node.uid)
             if stack is None or b'"templateRef"' not in stack.packed_spec:
                 continue
             if find_definition(node.namespace, stack.spec) == wanted:
@@ -71,10 +71,10 @@ class Nesting:
                     f"in which it is nested ({describe(way)}), so nesting would never end; "
                     f"give the nested Stack another parameter, and test that by `when`"
                 )
-                return Trouble(reason="NestedInItself", message=message, is_final=True)
+                return StepFailure(reason="NestedInItself", message=message, is_final=True)
         return None
 
-    def _refuse_number(self, step: Apply, way: Sequence[Node]) -> Trouble | None:
+    def _refuse_number(self, step: Apply, way: Sequence[Node]) -> StepFailure | None:
         """Why there are too many already. Where not, this one counts from now on."""
         if not way:
             return None
@@ -89,13 +89,13 @@ class Nesting:
                 f"cannot apply {step.ref}: {limits.NESTED_STACKS} Stacks are nested in Stack {root} already, directly or "
                 f"in one another, which is the limit; take some out, or divide it into several Stacks"
             )
-            return Trouble(reason="TooManyNested", message=message)
+            return StepFailure(reason="TooManyNested", message=message)
         reserved[key] = now + RESERVED_FOR
         return None
 
     def _find_present(self, root: Node) -> frozenset[Key]:
         """All Stacks that are nested in one, directly or in one another."""
-        tree = self.services.home.tree
+        tree = self.services.management_cluster.tree
         if tree.generation != self._generation:
             self._generation = tree.generation
             self._present.clear()
@@ -106,7 +106,7 @@ class Nesting:
         return found
 
     def _descend(self, root: Node) -> Iterator[Key]:
-        tree = self.services.home.tree
+        tree = self.services.management_cluster.tree
         waiting, seen = [root], {root.uid}
         while waiting:
             parent = waiting.pop()
@@ -122,7 +122,7 @@ class Nesting:
 
     def _find_proven(self, parent: Node) -> frozenset[str]:
         """The UIDs of a Stack's children that prove that they are."""
-        by_resource = self.services.cluster.children(parent.uid).values()
+        by_resource = self.services.workload_cluster.children(parent.uid).values()
         return frozenset(child.uid for children in by_resource for child in children if child.is_identified)
 
 

@@ -7,27 +7,29 @@ from __future__ import annotations
 
 import math
 
-from hearth.engine.definition.definition_sync import Intake
-from hearth.engine.named_tasks import Tasks
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.engine.stack import finalization
-from hearth.engine.stack.cache_sync import Sight
-from hearth.engine.work_queue import STACK
-from hearth.plan.stack.stack_planner import Board
+from hearth.engine.stack.cache_sync import CacheSync
+from hearth.engine.work_queue import STACK_SELF
+from hearth.plan.stack.stack_planner import StackPlanner
 
 LOOK_AT_NAMESPACE = 60.0
 """Seconds between two looks at the namespace of a Stack whose deletion is held by its user. The first is at once, so this
 is for a namespace that goes later."""
 
 
-class Leaving:
+class StackDeletion:
     """What is known of the end of one Stack."""
 
-    def __init__(self, uid: str, *, services: Services, intake: Intake, tasks: Tasks, sight: Sight) -> None:
+    def __init__(
+        self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks, sight: CacheSync
+    ) -> None:
         """Nothing is looked at before `look`."""
-        self.blocked = ""
+        self.blocked_by = ""
         """What holds the Stack's own deletion beyond its children."""
-        self.is_swept_away = False
+        self.is_namespace_terminating = False
         """Whether the Stack goes with its whole namespace, as far as that was looked at."""
         self._uid = uid
         self._services = services
@@ -37,25 +39,25 @@ class Leaving:
         self._next_look = -math.inf
         """Monotonic seconds before which the namespace is not looked at again."""
 
-    def look(self, board: Board) -> None:
+    def update(self, board: StackPlanner) -> None:
         """After a pass: end what can be ended."""
         if not self._intake.is_deleting:
             return
         if board.is_complete:
             self._tasks.run("part", self._part)
-        if self._intake.flow.is_paused or board.withheld.held or board.find_parted():
+        if self._intake.options.is_paused or board.deletion_guard.held_deletions or board.find_post_delete_stops():
             self._tasks.run("look at the namespace", self._look_at_namespace)
 
     async def _look_at_namespace(self) -> None:
         """A deletion is not held in a namespace that goes as a whole."""
-        stack, now = self._services.home.find_stack(self._uid), self._services.clock.monotonic()
-        if stack is None or not stack.deleting or self.is_swept_away or now < self._next_look:
+        stack, now = self._services.management_cluster.find_stack(self._uid), self._services.clock.monotonic()
+        if stack is None or not stack.deleting or self.is_namespace_terminating or now < self._next_look:
             return
         self._next_look = now + LOOK_AT_NAMESPACE / 2
-        self.is_swept_away = await finalization.is_swept_away(stack, self._services)
-        self._services.mark_later(0.0 if self.is_swept_away else LOOK_AT_NAMESPACE, self._uid, STACK)
+        self.is_namespace_terminating = await finalization.is_namespace_terminating(stack, self._services)
+        self._services.enqueue_after(0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, STACK_SELF)
 
     async def _part(self) -> None:
-        self.blocked = await finalization.part(
-            self._uid, self._services, needed=self._intake.wishes.needed, absent=self._sight.absent
+        self.blocked_by = await finalization.finalize(
+            self._uid, self._services, needed=self._intake.targets.needed, absent=self._sight.absent
         )

@@ -12,66 +12,70 @@ from collections.abc import Callable
 from hearth import supervision
 from hearth.engine import internal_error_backoff
 from hearth.engine.definition import revision_builder
-from hearth.engine.definition.definition_sync import Intake
-from hearth.engine.definition.revision_builder import Acceptor
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.internal_error_backoff import Faults
-from hearth.engine.named_tasks import Tasks
+from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
-from hearth.engine.services import ChildrenOf, Services
+from hearth.engine.services import Services, StackChildren
 from hearth.engine.stack import field_manager_lookup
-from hearth.engine.stack.breakpoint_control import Stopping
-from hearth.engine.stack.cache_sync import Sight
-from hearth.engine.stack.check_control import Checking
-from hearth.engine.stack.stack_deletion import Leaving
-from hearth.engine.stack.step_results import Books
-from hearth.engine.stack.supersession import Yielding
+from hearth.engine.stack.breakpoint_control import BreakpointControl
+from hearth.engine.stack.cache_sync import CacheSync
+from hearth.engine.stack.check_control import CheckControl
+from hearth.engine.stack.stack_deletion import StackDeletion
+from hearth.engine.stack.step_results import StepResults
+from hearth.engine.stack.supersession import Supersession
 from hearth.engine.stack.unproven_objects import UnprovenObjects
-from hearth.engine.work_queue import EVALUATED, EVERYTHING, KINDS, STACK
+from hearth.engine.work_queue import ALL_RESOURCES, EVALUATED, KINDS, STACK_SELF
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.health.health_rules import Change
+from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry import retry_triggers
-from hearth.plan.stack.stack_planner import Board
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors, steps
-from hearth.plan.state.memory import Memory
-from hearth.plan.state.resource_status import State
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Step
 from hearth.plan.status import ready_condition
-from hearth.plan.target.target import Motive, Wish
+from hearth.plan.target.target import Target, TargetCause
 
 TIMER_SLACK = 0.1
 """Seconds: timers may fire a moment early."""
 
 
-class Runner:
+class StackReconciler:
     """Runs the passes of one Stack."""
 
-    def __init__(self, uid: str, *, services: Services, acceptor: Acceptor) -> None:
+    def __init__(self, uid: str, *, services: Services, acceptor: RevisionBuilder) -> None:
         """Nothing is looked at before the first pass."""
         self.uid = uid
-        self.board: Board | None = None
-        self.intake = Intake(uid=uid, services=services, acceptor=acceptor, on_blueprint=self._install)
-        self.books = Books(uid=uid, services=services, intake=self.intake)
+        self.planner: StackPlanner | None = None
+        self.definition = DefinitionSync(uid=uid, services=services, acceptor=acceptor, on_activated=self._install)
+        self.results = StepResults(uid=uid, services=services, intake=self.definition)
         self._services = services
         self._faults = Faults()
-        self._tasks = Tasks(self._on_error, on_success=self._on_success)
-        self._stopping = Stopping(uid, services=services, intake=self.intake, tasks=self._tasks)
-        self._checking = Checking(uid, services=services, intake=self.intake, tasks=self._tasks, memory=self.memory)
+        self._tasks = NamedTasks(self._on_error, on_success=self._on_success)
+        self._stopping = BreakpointControl(uid, services=services, intake=self.definition, tasks=self._tasks)
+        self._checking = CheckControl(
+            uid, services=services, intake=self.definition, tasks=self._tasks, memory=self.memory
+        )
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
-        self._sight = Sight(uid, services=services, intake=self.intake)
-        self._leaving = Leaving(uid, services=services, intake=self.intake, tasks=self._tasks, sight=self._sight)
-        self._yielding = Yielding(uid, services=services, intake=self.intake)
+        self._sight = CacheSync(uid, services=services, intake=self.definition)
+        self._leaving = StackDeletion(
+            uid, services=services, intake=self.definition, tasks=self._tasks, sight=self._sight
+        )
+        self._yielding = Supersession(uid, services=services, intake=self.definition)
         self._was_held = False
         """Whether steps were kept from being taken since."""
         self._cancel_timer: Callable[[], None] | None = None
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> InMemoryState:
         """What is remembered of its steps."""
-        return self.books.memory
+        return self.results.memory
 
-    def run_pass(self, stack: StackObject, marks: set[str]) -> list[str]:
+    def reconcile(self, stack: StackObject, marks: set[str]) -> list[str]:
         """Look at what was marked; the keys of steps that are to be taken."""
         planned = self._look(stack, marks)
         if self._sight.has_questions:
@@ -81,120 +85,120 @@ class Runner:
         return planned
 
     def _look(self, stack: StackObject, marks: set[str]) -> list[str]:
-        marks |= self._listen(stack)
-        if self.intake.is_due(stack):
+        marks |= self._apply_requests(stack)
+        if self.definition.is_due(stack):
             self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
-        self._yielding.look(stack)
-        board = self.board
+        self._yielding.update(stack)
+        board = self.planner
         if board is None:
             return []
-        children = ChildrenOf(self._services.cluster, self.uid)
-        if board.suspend(is_suspended=self.intake.is_suspended):
+        children = StackChildren(self._services.workload_cluster, self.uid)
+        if board.set_suspended(is_suspended=self.definition.is_suspended):
             # What was tried for the other purpose says nothing of this one.
-            self.memory.begin(())
-            marks.add(EVERYTHING)
-        if EVERYTHING in marks or self._sight.is_fresh:
-            marks = board.names(children) | marks
-            self._sight.is_fresh = False
-        wish = self.intake.wishes.wish
-        marks |= board.attend(self.intake.flow.healing, is_completed=wish is not None and wish.is_completed)
-        marks = (marks | board.find_evaluating(marks & {EVALUATED})) - {EVERYTHING, STACK, EVALUATED}
+            self.memory.reset_for_target(())
+            marks.add(ALL_RESOURCES)
+        if ALL_RESOURCES in marks or self._sight.needs_full_refresh:
+            marks = board.all_names(children) | marks
+            self._sight.needs_full_refresh = False
+        wish = self.definition.targets.current
+        marks |= board.set_healing(self.definition.options.healing, is_completed=wish is not None and wish.is_completed)
+        marks = (marks | board.find_evaluating(marks & {EVALUATED})) - {ALL_RESOURCES, STACK_SELF, EVALUATED}
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
-        self.memory.tidy(children)
-        self.books.count_failures(board)
-        self._stopping.look(stack, board, self.memory, blind_for=self._sight.blind_for())
-        self._judge(board)
+        self.memory.prune(children)
+        self.results.count_failures(board)
+        self._stopping.after_reconcile(stack, board, self.memory, blind_for=self._sight.grace_left())
+        self._update_target(board)
         self._check(stack, board)
         self._arm_timer(board)
-        field_manager_lookup.ask(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
-        self._leaving.look(board)
+        field_manager_lookup.resolve_queries(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
+        self._leaving.update(board)
         if self._is_held:
             self._was_held = True
             return []
         if self._was_held:
-            self._was_held, planned = False, list(board.frontier)
+            self._was_held, planned = False, list(board.ready_steps)
         return planned
 
-    def _listen(self, stack: StackObject) -> set[str]:
+    def _apply_requests(self, stack: StackObject) -> set[str]:
         """Obey what the Stack says besides what it wants; what is to be looked at because of it."""
         clock = self._services.clock
-        self.intake.look_at_flow(stack)
-        self.intake.wishes.turn(is_suspended=self.intake.is_suspended, now=clock.now())
-        verbs = self.intake.wishes.take_verbs(stack)
+        self.definition.read_options(stack)
+        self.definition.targets.follow_suspend(is_suspended=self.definition.is_suspended, now=clock.now())
+        verbs = self.definition.targets.take_requests(stack)
         if "retry" in verbs:
             self.memory.retry(clock.monotonic())
-            self.intake.wishes.is_retried = self.intake.is_outdated = True
+            self.definition.targets.is_retried = self.definition.resync_requested = True
         if "cleanup" in verbs:
-            self.intake.wishes.waive()
-            if self.board is not None:
-                self.board.relax(self.intake.find_retention())
+            self.definition.targets.waive_cleanup()
+            if self.planner is not None:
+                self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         held = (
-            self._stopping.heed(self.board, is_swept_away=self._leaving.is_swept_away)
-            if self.board is not None
+            self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
+            if self.planner is not None
             else set()
         )
-        return held | ({EVERYTHING} if verbs else set())
+        return held | ({ALL_RESOURCES} if verbs else set())
 
     @property
     def _is_held(self) -> bool:
         """Whether nothing is to be written: the user wants it so, or something else by now, or the status must name the wish first."""
-        is_paused = self.intake.flow.is_paused and not self._leaving.is_swept_away
-        return is_paused or self.is_yielding or self.is_urgent
+        is_paused = self.definition.options.is_paused and not self._leaving.is_namespace_terminating
+        return is_paused or self.is_superseded or self.is_status_urgent
 
-    def _judge(self, board: Board) -> None:
+    def _update_target(self, board: StackPlanner) -> None:
         """Whether the wish is reached, or given up."""
-        wish = self.intake.wishes.wish
-        if wish is None or self.intake.is_deleting or self._sight.blind_for() > 0:
+        wish = self.definition.targets.current
+        if wish is None or self.definition.is_deleting or self._sight.grace_left() > 0:
             return
-        if board.is_complete and (self.intake.is_suspended or self.intake.refusal is None):
-            self.intake.wishes.reach_turn()
-        if self.intake.is_suspended or self.intake.refusal is not None:
+        if board.is_complete and (self.definition.is_suspended or self.definition.rejection is None):
+            self.definition.targets.complete_suspend()
+        if self.definition.is_suspended or self.definition.rejection is not None:
             return
-        self.intake.wishes.is_recalled = False
+        self.definition.targets.is_restored = False
         if wish.is_completed:
             return
-        if board.is_complete and self.intake.wishes.is_recorded:
-            self.intake.wishes.complete()
-            board.relax(self.intake.find_retention())
-            self._tasks.run("trim", self.intake.trim)
-        elif not self.intake.wishes.failure and self._may_give_up(wish):
-            failure = ready_condition.explain_failure(self.describe(), board, self.memory)
+        if board.is_complete and self.definition.targets.is_persisted:
+            self.definition.targets.complete()
+            board.set_cleanup_policy(self.definition.find_cleanup_policy())
+            self._tasks.run("trim", self.definition.truncate_history)
+        elif not self.definition.targets.failure and self._may_give_up(wish):
+            failure = ready_condition.explain_failure(self.make_status_input(), board, self.memory)
             if failure:
-                self.intake.wishes.failure = failure
-                self.intake.is_outdated = True
-                self._services.inbox.mark(self.uid, STACK)
+                self.definition.targets.failure = failure
+                self.definition.resync_requested = True
+                self._services.queue.enqueue(self.uid, STACK_SELF)
 
-    def _check(self, stack: StackObject, board: Board) -> None:
+    def _check(self, stack: StackObject, board: StackPlanner) -> None:
         """What is to be looked at afresh, or was; and what is not the Stack's although its label says so."""
         self._unproven.look(stack, board)
-        self._checking.look(
+        self._checking.update(
             stack,
             board,
-            describe=self.describe,
-            kinds=lambda: self._sight.find_wanted(board.blueprint),
-            blind=self._sight.blind_for(),
+            describe=self.make_status_input,
+            kinds=lambda: self._sight.find_required_watches(board.blueprint),
+            blind=self._sight.grace_left(),
         )
 
-    def _may_give_up(self, wish: Wish) -> bool:
+    def _may_give_up(self, wish: Target) -> bool:
         """Whether a failure of that wish would send the Stack back to another."""
-        flow, completed = self.intake.flow, self.intake.wishes.completed
+        flow, completed = self.definition.options, self.definition.targets.completed
         last = completed.last
         return (
-            flow.rolls_back
+            flow.rollback_on_failure
             and not flow.is_paused
-            and wish.motive is Motive.SPEC
+            and wish.cause is TargetCause.SPEC
             and last != wish.revision
             and completed.has_target
         )
 
-    def blind_for(self) -> float:
+    def cache_sync_grace(self) -> float:
         """Seconds for which nothing is to be said of the Stack, as a first look at its children is under way."""
-        return self._sight.blind_for()
+        return self._sight.grace_left()
 
     @property
-    def is_yielding(self) -> bool:
+    def is_superseded(self) -> bool:
         """Whether a newer spec is being read, so that neither steps nor words for the present one are worth a write."""
-        return self._yielding.is_holding
+        return self._yielding.is_active
 
     @property
     def is_faulty(self) -> bool:
@@ -202,159 +206,159 @@ class Runner:
         return self._faults.describe() is not None
 
     @property
-    def is_urgent(self) -> bool:
+    def is_status_urgent(self) -> bool:
         """Whether work waits for the status to be written."""
-        return not self.intake.wishes.is_recorded or self._checking.is_holding
+        return not self.definition.targets.is_persisted or self._checking.is_unreported
 
     def note_written(self, status: Object) -> None:
         """The status says so now."""
         self._checking.note_written(status)
-        if self.intake.wishes.note_written(status):
-            self._services.inbox.mark(self.uid, STACK)
+        if self.definition.targets.on_status_written(status):
+            self._services.queue.enqueue(self.uid, STACK_SELF)
 
-    def describe(self, *, is_told: bool = True) -> ready_condition.Subject:
+    def make_status_input(self, *, is_told: bool = True) -> ready_condition.StatusInput:
         """What of the Stack goes into its next status. is_told: whether the whole of it can be written."""
-        intake, wishes = self.intake, self.intake.wishes
-        return ready_condition.Subject(
+        intake, wishes = self.definition, self.definition.targets
+        return ready_condition.StatusInput(
             generation=max(0, intake.generation),
             is_deleting=intake.is_deleting,
-            wish=wishes.wish,
-            is_recorded=wishes.is_recorded,
+            target=wishes.current,
+            is_recorded=wishes.is_persisted,
             completed=wishes.completed,
             last_failed=wishes.last_failed,
-            refusal=intake.refusal,
+            rejection=intake.rejection,
             handled=wishes.handled,
-            renewed=intake.renewed,
+            refreshed_parameters=intake.refreshed_parameters,
             tampered=intake.tampered,
-            is_paused=intake.flow.is_paused,
+            is_paused=intake.options.is_paused,
             is_suspended=intake.is_suspended,
-            late_after=intake.flow.timeout if self._seconds_left() <= 0 else None,
+            timed_out_after=intake.options.timeout if self._seconds_left() <= 0 else None,
             fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_told else ""),
-            blocked=self._leaving.blocked,
-            check=self._checking.outcome,
-            unchecked=self._checking.refusal,
-            polled=tuple(map(str, self._services.home.find_polled_sources(self.uid))),
+            blocked_by=self._leaving.blocked_by,
+            check=self._checking.result,
+            check_error=self._checking.error,
+            polled=tuple(map(str, self._services.management_cluster.find_polled_sources(self.uid))),
         )
 
     def _seconds_left(self) -> float:
         """Of the time that the wish was given; infinite where that does not run."""
-        wish, flow = self.intake.wishes.wish, self.intake.flow
-        begun = wish.begun if wish is not None else None
-        if begun is None or flow.timeout is None or self.intake.is_deleting:
+        wish, flow = self.definition.targets.current, self.definition.options
+        begun = wish.started_at if wish is not None else None
+        if begun is None or flow.timeout is None or self.definition.is_deleting:
             return math.inf
-        if flow.is_paused or self.intake.wishes.was_idle:
+        if flow.is_paused or self.definition.targets.was_idle:
             return math.inf
         return begun + flow.timeout - self._services.clock.now()
 
-    def hear(self, what: object) -> None:
+    def on_broadcast(self, what: object) -> None:
         """Something happened that no single Stack is named by: a kind, a complete cache, a source of definitions."""
         if isinstance(what, Kind):
             if self._sight.waits_for(what):
-                self._sight.look_at_watches()
+                self._sight.check_synced()
             return
-        if isinstance(what, Change):
-            if self.board is not None:
-                self._sight.judge_anew(self.board.blueprint, what)
+        if isinstance(what, RuleChange):
+            if self.planner is not None:
+                self._sight.on_rules_changed(self.planner.blueprint, what)
             return
-        if what == KINDS or isinstance(what, retry_triggers.Cause):
-            self.books.hurry(what if isinstance(what, retry_triggers.Cause) else retry_triggers.KINDS)
-        self.intake.hear(what)
-        if what == KINDS and (self.misses_kinds or self._has_lost_kinds):
-            self.intake.is_outdated = True
-            self._services.inbox.mark(self.uid, STACK)
+        if what == KINDS or isinstance(what, retry_triggers.RetryTrigger):
+            self.results.expedite(what if isinstance(what, retry_triggers.RetryTrigger) else retry_triggers.KINDS)
+        self.definition.on_broadcast(what)
+        if what == KINDS and (self.is_waiting_for_kinds or self._has_lost_kinds):
+            self.definition.resync_requested = True
+            self._services.queue.enqueue(self.uid, STACK_SELF)
 
     @property
     def is_unsettled(self) -> bool:
         """Whether it may wait for a kind, or to try something again; a look that costs nothing."""
-        board = self.board
-        is_waiting = board is not None and bool(board.wakes or board.by_state[State.WAITING])
-        return is_waiting or self.intake.refusal is not None
+        board = self.planner
+        is_waiting = board is not None and bool(board.requeues or board.by_state[ResourceState.WAITING])
+        return is_waiting or self.definition.rejection is not None
 
     @property
-    def misses_kinds(self) -> bool:
+    def is_waiting_for_kinds(self) -> bool:
         """Whether it wants something of a kind that the cluster did not serve when that was last looked at."""
-        return self.intake.refusal is not None or (self.board is not None and self.board.misses_kinds)
+        return self.definition.rejection is not None or (self.planner is not None and self.planner.is_waiting_for_kinds)
 
     @property
     def _has_lost_kinds(self) -> bool:
-        return self.board is not None and self.board.has_lost_kinds()
+        return self.planner is not None and self.planner.has_lost_kinds()
 
-    def take(self, key: str) -> Step | None:
+    def take_step(self, key: str) -> Step | None:
         """The step that is wanted under that key now; it counts as in flight from here on."""
-        if self.board is None or self._is_held or key in self.memory.in_flight:
+        if self.planner is None or self._is_held or key in self.memory.in_flight:
             return None
-        step = self.board.take(key)
+        step = self.planner.take_step(key)
         if step is not None:
-            self._checking.give_way()
+            self._checking.invalidate()
             self.memory.in_flight[key] = step
         return step
 
-    def finish(self, key: str, step: Step, result: step_execution.Result) -> None:
+    def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Remember what came of a step, and look again."""
-        self.books.take_down(key, step, result)
-        used = steps.find_required(step)
-        held = (uid for each in used for uid in self.board.cleanup.at(each)) if self.board is not None else ()
-        for what in (key, *steps.touches(step), *held):
-            self._services.inbox.mark(self.uid, what)
+        self.results.record(key, step, result)
+        used = steps.find_inputs(step)
+        held = (uid for each in used for uid in self.planner.cleanup.at(each)) if self.planner is not None else ()
+        for what in (key, *steps.affected_keys(step), *held):
+            self._services.queue.enqueue(self.uid, what)
 
-    def awaited(self) -> set[retry_triggers.Cause]:
+    def awaited_triggers(self) -> set[retry_triggers.RetryTrigger]:
         """What refused steps hang on that wait for their next try."""
-        return self.books.awaited(self.board.wakes) if self.board is not None else set()
+        return self.results.awaited_triggers(self.planner.requeues) if self.planner is not None else set()
 
     def close(self) -> None:
         """Forget the Stack: nothing of it runs on."""
         if self._cancel_timer is not None:
             self._cancel_timer()
-        self._yielding.end()
+        self._yielding.clear()
         self._tasks.cancel()
-        self._services.home.follow_sources(self.uid, ())
+        self._services.management_cluster.follow_sources(self.uid, ())
 
     def _install(self, stack: StackObject) -> None:
         """Let passes run on the blueprint that was accepted."""
-        blueprint = self.intake.blueprint
+        blueprint = self.definition.blueprint
         assert blueprint is not None  # noqa: S101 -- the intake calls this for nothing else
-        self.memory.begin(blueprint.resources)
-        self._sight.begin(blueprint)
-        self.board = Board(
+        self.memory.reset_for_target(blueprint.resources)
+        self._sight.start(blueprint)
+        self.planner = StackPlanner(
             blueprint=blueprint,
             stack=revision_builder.identify(stack),
-            kinds=self._services.cluster.kinds,
+            kinds=self._services.workload_cluster.kinds,
             hashes=self._services.hashes.of_stack(stack.uid),
-            unwatched=self._sight.unwatched.keys(),
+            unwatched=self._sight.unsynced.keys(),
             denied=self._sight.denied,
-            rules=self._services.rules,
+            rules=self._services.health_rules,
             on_error=self._report,
             only_namespace=self._services.only_namespace,
         )
-        self.board.relax(self.intake.find_retention())
-        self._stopping.heed(self.board, is_swept_away=self._leaving.is_swept_away)
-        self._sight.look()
+        self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
+        self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
+        self._sight.refresh()
 
-    def _arm_timer(self, board: Board) -> None:
+    def _arm_timer(self, board: StackPlanner) -> None:
         if self._cancel_timer is not None:
             self._cancel_timer()
             self._cancel_timer = None
-        next_wake = min(board.wakes.values(), default=math.inf) - self._services.clock.monotonic()
+        next_wake = min(board.requeues.values(), default=math.inf) - self._services.clock.monotonic()
         left = self._seconds_left()
         delay = min(next_wake, left if left > 0 else math.inf)
         if delay < math.inf:
-            self._cancel_timer = self._services.clock.call_later(max(0.0, delay), self._mark_due)
+            self._cancel_timer = self._services.clock.call_later(max(0.0, delay), self._enqueue_due)
 
-    def _mark_due(self) -> None:
+    def _enqueue_due(self) -> None:
         """Have looked at what was put off until now."""
         self._cancel_timer = None
         # Even where nothing is due: timers of some loops fire a moment early, and only a pass sets the next one.
-        self._services.inbox.mark(self.uid, STACK)
+        self._services.queue.enqueue(self.uid, STACK_SELF)
         now = self._services.clock.monotonic()
-        for key, wake_at in self.board.wakes.items() if self.board is not None else ():
+        for key, wake_at in self.planner.requeues.items() if self.planner is not None else ():
             if wake_at <= now:
-                self._services.inbox.mark(self.uid, key)
+                self._services.queue.enqueue(self.uid, key)
 
-    def note_fault(self, work: str, *, what: str = EVERYTHING) -> float:
+    def note_fault(self, work: str, *, what: str = ALL_RESOURCES) -> float:
         """Some work ended in an internal error: the status says so, and `what` is looked at again after those seconds."""
         delay = self._faults.note(work, now=self._services.clock.monotonic())
-        self._services.mark_later(delay, self.uid, what)
-        self._services.mark_later(delay + internal_error_backoff.SHOWN_FOR + TIMER_SLACK, self.uid, STACK)
+        self._services.enqueue_after(delay, self.uid, what)
+        self._services.enqueue_after(delay + internal_error_backoff.SHOWN_FOR + TIMER_SLACK, self.uid, STACK_SELF)
         return delay
 
     def find_retry(self, work: str) -> float:
@@ -364,23 +368,23 @@ class Runner:
     def clear_fault(self, work: str) -> None:
         """It succeeded."""
         if self._faults.clear(work):
-            self._services.inbox.mark(self.uid, STACK)
+            self._services.queue.enqueue(self.uid, STACK_SELF)
 
     def _on_error(self, name: str, _error: BaseException) -> None:
         self.note_fault(name)
-        self._services.inbox.mark(self.uid, STACK)
+        self._services.queue.enqueue(self.uid, STACK_SELF)
 
     async def _accept(self) -> None:
         """Have the intake catch up; where that ends in an internal error, go on with what runs, and say so."""
-        if await supervision.contain("accept", self.intake.catch_up, lambda: False, stack=self.uid):
+        if await supervision.contain("accept", self.definition.sync, lambda: False, stack=self.uid):
             return
         delay = self.note_fault(internal_error_backoff.ACCEPT)
-        self._services.inbox.mark(self.uid, STACK)
-        await self.intake.give_up(internal_errors.explain("accept the definition"), delay=delay)
-        self._services.inbox.mark(self.uid, STACK)
+        self._services.queue.enqueue(self.uid, STACK_SELF)
+        await self.definition.give_up(internal_errors.explain("accept the definition"), delay=delay)
+        self._services.queue.enqueue(self.uid, STACK_SELF)
 
     def _on_success(self, name: str) -> None:
-        if name != internal_error_backoff.ACCEPT or self.intake.is_sound:
+        if name != internal_error_backoff.ACCEPT or self.definition.is_sound:
             self.clear_fault(name)
 
     def _report(self, resource: str, error: Exception) -> None:

@@ -11,110 +11,112 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from hearth.engine.definition.definition_sync import Intake
+from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.writes import step_execution
 from hearth.model import redaction
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import decide
 from hearth.plan.retry import backoff, drift_conflict, retry_triggers
-from hearth.plan.retry.backoff import Patience, Trouble
-from hearth.plan.stack.stack_planner import Board
+from hearth.plan.retry.backoff import BackoffPolicy, StepFailure
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import healing, steps
-from hearth.plan.state.memory import Memory
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Step, Suspend
 
 logger = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Books:
+class StepResults:
     """The memory of one Stack, and how it is kept."""
 
     uid: str
     services: Services
-    intake: Intake
-    memory: Memory = field(default_factory=Memory)
+    intake: DefinitionSync
+    memory: InMemoryState = field(default_factory=InMemoryState)
 
-    def take_down(self, key: str, step: Step, result: step_execution.Result) -> None:
+    def record(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Remember what came of a step."""
-        missed = self.memory.land(key)
+        missed = self.memory.finish(key)
         match result, step:
-            case Trouble(immutable=field), Apply(uid=str(uid)) if field:
+            case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
                 # No failure yet: what is to be done about it, the resource's policy says.
                 self.memory.immutable[uid] = (step.hash, field)
-            case Trouble(), _:
-                self._remember(key, result, subject=steps.subject(step), missed=missed)
-            case step_execution.Done(child, left), Apply() if child is not None:
-                self.memory.succeed(key, steps.subject(step))
+            case StepFailure(), _:
+                self._remember(key, result, subject=steps.attempt_id(step), missed=missed)
+            case step_execution.StepDone(child, left), Apply() if child is not None:
+                self.memory.forget_failures(key, steps.attempt_id(step))
                 # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
                 seen = (step.hash, child.ownership)
-                self.memory.keep(child.uid, seen, field_ownership.Finding(left=left))
+                self.memory.record_ownership(child.uid, seen, field_ownership.DriftFinding(tolerated=left))
                 self.memory.altered.pop(child.uid, None)
                 if step.uid is None and not child.is_adopted:
-                    self.memory.made.add(child.uid)
-                if step.repairs:
-                    self._count_answer(key, step.repairs)
-            case step_execution.Done(), Suspend(repairs=str(started)) if started:
-                self.memory.succeed(key, steps.subject(step))
-                self._count_answer(step.child.resource, started)
+                    self.memory.created.add(child.uid)
+                if step.repaired_fields:
+                    self._count_repair(key, step.repaired_fields)
+            case step_execution.StepDone(), Suspend(repairs=str(started)) if started:
+                self.memory.forget_failures(key, steps.attempt_id(step))
+                self._count_repair(step.child.resource, started)
             case _:
-                self.memory.succeed(key, steps.subject(step))
+                self.memory.forget_failures(key, steps.attempt_id(step))
 
-    def count_failures(self, board: Board) -> None:
+    def count_failures(self, board: StackPlanner) -> None:
         """An object that failed for good counts as one attempt at its resource; one that is marked is counted apart."""
         for name in board.newly_failed:
-            standing = board.standings[name]
+            standing = board.statuses[name]
             if standing.child is not None:
-                self.memory.failed.add(standing.child.uid)
-                self.services.inbox.mark(self.uid, name)
-                if standing.child.mark is not None:
+                self.memory.counted_failures.add(standing.child.uid)
+                self.services.queue.enqueue(self.uid, name)
+                if standing.child.unhealthy_reason is not None:
                     self._count_mark(name, standing.child.uid)
                     continue
-                trouble = Trouble(reason=standing.reason, message=standing.message)
-                self._remember(name, trouble, subject=decide.failure_subject(standing.child))
+                trouble = StepFailure(reason=standing.reason, message=standing.message)
+                self._remember(name, trouble, subject=decide.failure_id(standing.child))
 
-    def awaited(self, waiting: Collection[str]) -> set[retry_triggers.Cause]:
+    def awaited_triggers(self, waiting: Collection[str]) -> set[retry_triggers.RetryTrigger]:
         """What the refused steps under these keys hang on."""
-        return {cause for key in waiting if (attempt := self.memory.attempts.get(key)) for cause in attempt.causes}
+        return {cause for key in waiting if (attempt := self.memory.attempts.get(key)) for cause in attempt.triggers}
 
-    def hurry(self, cause: retry_triggers.Cause) -> None:
+    def expedite(self, cause: retry_triggers.RetryTrigger) -> None:
         """Have everything tried at once that was refused for what just changed."""
-        for key in self.memory.hear(cause, now=self.services.clock.monotonic()):
-            self.services.inbox.mark(self.uid, key)
+        for key in self.memory.on_trigger(cause, now=self.services.clock.monotonic()):
+            self.services.queue.enqueue(self.uid, key)
 
     def _remember(
-        self, key: str, trouble: Trouble, *, subject: str, missed: Collection[retry_triggers.Cause] = ()
+        self, key: str, trouble: StepFailure, *, subject: str, missed: Collection[retry_triggers.RetryTrigger] = ()
     ) -> None:
         """missed: what changed while the step was on its way."""
         now = self.services.clock.monotonic()
         attempt = backoff.after_failure(
-            self.memory.attempts.get(key), trouble, subject=subject, now=now, patience=self._find_patience()
+            self.memory.attempts.get(key), trouble, subject=subject, now=now, patience=self._find_backoff()
         )
         is_late = any(cause in missed for cause in trouble.causes)
-        self.memory.attempts[key] = backoff.hurry(attempt, now=now) if is_late else attempt
+        self.memory.attempts[key] = backoff.expedite(attempt, now=now) if is_late else attempt
         for cause in trouble.causes:
-            self.services.cluster.watch_cause(cause)
+            self.services.workload_cluster.watch_trigger(cause)
         # A child's own words may be among them.
-        message = redaction.hide(trouble.message, self.intake.hidden_texts)
+        message = redaction.redact(trouble.message, self.intake.hidden_texts)
         logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=message)
 
-    def _find_patience(self) -> Patience:
+    def _find_backoff(self) -> BackoffPolicy:
         """How failures are borne: as the Stack says, else as the operator was told."""
-        flow, usual = self.intake.flow, self.services.patience
+        flow, usual = self.intake.options, self.services.backoff
         longest = flow.max_backoff if flow.max_backoff is not None else usual.max_backoff
         return dataclasses.replace(usual, limit=flow.retry_limit, max_backoff=longest)
 
-    def _count_answer(self, name: str, repaired: str) -> None:
+    def _count_repair(self, name: str, repaired: str) -> None:
         """Somebody's change was taken back: whoever goes on with it is answered more slowly."""
-        self.memory.contests[name] = drift_conflict.after_answer(
-            self.memory.contests.get(name),
+        self.memory.drift_conflicts[name] = drift_conflict.after_repair(
+            self.memory.drift_conflicts.get(name),
             repaired,
             now=self.services.clock.monotonic(),
-            patience=self._find_patience(),
+            patience=self._find_backoff(),
         )
 
     def _count_mark(self, name: str, uid: str) -> None:
         """An object was marked: whoever goes on with it is answered more slowly."""
-        now, patience = self.services.clock.monotonic(), self._find_patience()
-        self.memory.spells[name] = healing.after_mark(self.memory.spells.get(name), uid, now=now, patience=patience)
+        now, patience = self.services.clock.monotonic(), self._find_backoff()
+        self.memory.mark_backoffs[name] = healing.after_mark(
+            self.memory.mark_backoffs.get(name), uid, now=now, patience=patience
+        )

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import structlog
 
-from hearth.engine.named_tasks import Tasks
+from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.model import limits, names
 from hearth.model.child import UNPROVEN, Child
 from hearth.plan.resource.readiness import enumerate_names
-from hearth.plan.stack.stack_planner import Board
+from hearth.plan.stack.stack_planner import StackPlanner
 
 logger = structlog.get_logger(__name__)
 
@@ -26,7 +26,7 @@ REASON = "UnprovenObjects"
 class UnprovenObjects:
     """Those of one Stack, in this process."""
 
-    def __init__(self, uid: str, *, services: Services, tasks: Tasks) -> None:
+    def __init__(self, uid: str, *, services: Services, tasks: NamedTasks) -> None:
         """Nothing is named before `look`."""
         self._uid = uid
         self._services = services
@@ -34,9 +34,9 @@ class UnprovenObjects:
         self._seen: tuple[Child, ...] = ()
         self._named: set[str] = set()
 
-    def look(self, stack: StackObject, board: Board) -> None:
+    def look(self, stack: StackObject, board: StackPlanner) -> None:
         """After a pass in which nothing was left to do, or that finds the Stack on its way out."""
-        found = self._services.cluster.children_of(self._uid, UNPROVEN)
+        found = self._services.workload_cluster.children_of(self._uid, UNPROVEN)
         if found is self._seen or not (stack.deleting or board.is_complete):
             return
         self._seen = found
@@ -48,7 +48,7 @@ class UnprovenObjects:
             self._tasks.run("unproven", lambda: self._emit(stack, message))
 
     async def _emit(self, stack: StackObject, message: str) -> None:
-        await self._services.home.emit_event(stack, type_="Warning", reason=REASON, message=message)
+        await self._services.management_cluster.emit_event(stack, type_="Warning", reason=REASON, message=message)
 
 
 def describe(children: Sequence[Child]) -> str:

@@ -12,18 +12,18 @@ from typing import Any
 from hearth.engine.ports import StackObject
 from hearth.plan.status import status_builder
 
-PACE = 50_000
+BYTES_PER_SECOND = 50_000
 """Bytes of a Stack's spec for each second between two statuses that tell of nothing but progress. The API server looks at
 the whole Stack whatever is written of it: for one of 2,000 resources that was nearly half a second of CPU."""
-TURNS = 10
+PROGRESS_WRITES_PER_SECOND = 10
 """Stacks of all processes that tell of nothing but progress in a second: among thousands nobody reads along, and the server has
 better to do."""
-SETBACK = 1.0
+REPAIR_GRACE = 1.0
 """Seconds for which a Stack that was complete must have been at work again until so large a one tells of it. A repair is done in
 some hundredths; the two statuses about it would take longer than that, and the next repair with them."""
 
 
-class Pacing:
+class StatusRateLimiter:
     """What of each Stack was written when, and what waits. All times are monotonic seconds."""
 
     def __init__(self, *, interval: float, processes: int = 1) -> None:
@@ -32,7 +32,7 @@ class Pacing:
         processes: how many share the turns.
         """
         self._interval = interval
-        self._between = processes / TURNS
+        self._between = processes / PROGRESS_WRITES_PER_SECOND
         """Seconds from turn to turn."""
         self._written: dict[str, float] = {}
         """By Stack when its status was written last."""
@@ -42,31 +42,31 @@ class Pacing:
         self._setbacks: dict[str, float] = {}
         """By Stack since when a setback was not told of."""
 
-    def find_wait(
+    def find_delay(
         self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, now: float
     ) -> float:
         """Seconds until that change is worth a write; 0 or less: now."""
-        pause = len(stack.packed_spec) / PACE
-        if pause > self._interval and status_builder.is_setback(before, after):
-            return self._setbacks.setdefault(stack.uid, now) + SETBACK - now
-        if not status_builder.is_progress(before, after):
+        pause = len(stack.packed_spec) / BYTES_PER_SECOND
+        if pause > self._interval and status_builder.is_repair_only(before, after):
+            return self._setbacks.setdefault(stack.uid, now) + REPAIR_GRACE - now
+        if not status_builder.is_progress_only(before, after):
             return 0.0
         paced = self._written.get(stack.uid, float("-inf")) + pause
         return max(paced, self._find_turn(stack.uid, now)) - now
 
-    def note_written(self, uid: str, *, now: float) -> None:
+    def on_written(self, uid: str, *, now: float) -> None:
         """All of it is being told."""
-        self.end_wait(uid)
+        self.clear(uid)
         self._written[uid] = now
 
-    def end_wait(self, uid: str) -> None:
+    def clear(self, uid: str) -> None:
         """There is nothing to tell any more."""
         self._turns.pop(uid, None)
         self._setbacks.pop(uid, None)
 
     def forget(self, uid: str) -> None:
         """The Stack is gone."""
-        self.end_wait(uid)
+        self.clear(uid)
         self._written.pop(uid, None)
 
     def _find_turn(self, uid: str, now: float) -> float:

@@ -13,12 +13,12 @@ from hearth import supervision
 from hearth.engine import internal_error_backoff
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
-from hearth.engine.stack.stack_reconciler import Runner
-from hearth.engine.status.status_rate_limiter import Pacing
-from hearth.engine.work_queue import STACK
-from hearth.engine.writes.fair_executor import Executor
+from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.status.status_rate_limiter import StatusRateLimiter
+from hearth.engine.work_queue import STACK_SELF
+from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.model.child import Object
-from hearth.model.errors import Refused, Unreachable
+from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.status import (
     breakpoint_waits,
     check_result,
@@ -56,7 +56,7 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedWrite:
     """A look at a status that is to come."""
 
     due: float
@@ -65,7 +65,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blockage:
+class DeletionBlock:
     """What holds up a deletion, in the words of its condition."""
 
     message: str
@@ -73,28 +73,30 @@ class Blockage:
     """Monotonic seconds at which the Stack's owner is to be told of it; infinite once that was done."""
 
 
-class Recorder:
+class StatusWriter:
     """The one writer of statuses."""
 
-    def __init__(self, services: Services, *, find_runner: Callable[[str], Runner | None], interval: float) -> None:
+    def __init__(
+        self, services: Services, *, find_runner: Callable[[str], StackReconciler | None], interval: float
+    ) -> None:
         """interval: seconds between two writes of the same Stack's status at least."""
-        self._home = services.home
+        self._home = services.management_cluster
         self._clock = services.clock
         self._hashes = services.hashes
         self._evaluations = services.evaluations
         self._find_runner = find_runner
         self._interval = interval
-        self._pacing = Pacing(interval=interval, processes=services.share.count)
+        self._pacing = StatusRateLimiter(interval=interval, processes=services.share.count)
         self._looked: dict[str, float] = {}
         """By Stack when it was last looked at what its status would be, written or put off, in monotonic seconds."""
-        self._planned: dict[str, Planned] = {}
-        self._blockages: dict[str, Blockage] = {}
+        self._planned: dict[str, PlannedWrite] = {}
+        self._blockages: dict[str, DeletionBlock] = {}
         """By Stack what holds up its deletion."""
         self._writing: set[str] = set()
         """Stacks whose status is on its way."""
         self._failed_at: dict[str, int] = {}
         """By Stack of which the whole status could not be written, its generation then."""
-        self._executor = Executor(workers=WRITERS, take_step=self._write, clock=services.clock, where="status")
+        self._executor = FairExecutor(workers=WRITERS, take_step=self._write, clock=services.clock, where="status")
 
     def start(self) -> None:
         """Begin to write."""
@@ -108,7 +110,7 @@ class Recorder:
         """Why no status is written, where that stands still."""
         return self._executor.find_stall()
 
-    def touch(self, stack_uid: str, *, delay: float = 0.0, is_urgent: bool = False) -> None:
+    def request(self, stack_uid: str, *, delay: float = 0.0, is_urgent: bool = False) -> None:
         """Something that the status tells may have changed.
 
         delay: seconds until that is worth a look; is_urgent: work waits for the write, whenever the last one was.
@@ -125,7 +127,7 @@ class Recorder:
                 return
             planned.cancel()
         cancel = self._clock.call_later(due - now, lambda: self._offer(stack_uid))
-        self._planned[stack_uid] = Planned(due=due, cancel=cancel)
+        self._planned[stack_uid] = PlannedWrite(due=due, cancel=cancel)
 
     def forget(self, stack_uid: str) -> None:
         """The Stack is gone."""
@@ -139,15 +141,15 @@ class Recorder:
 
     def _offer(self, stack_uid: str) -> None:
         self._planned.pop(stack_uid, None)
-        self._executor.offer(stack_uid, [STATUS])
+        self._executor.enqueue(stack_uid, [STATUS])
 
     async def _write(self, stack_uid: str, _key: str) -> None:
         """One at a time of each Stack: of two, the older might arrive last, and would stay."""
         if stack_uid in self._writing:
-            self.touch(stack_uid, delay=self._interval)
+            self.request(stack_uid, delay=self._interval)
             return
         stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
-        if stack is None or runner is None or (runner.intake.generation < 0 and not runner.is_faulty):
+        if stack is None or runner is None or (runner.definition.generation < 0 and not runner.is_faulty):
             return
         self._writing.add(stack_uid)
         try:
@@ -168,13 +170,13 @@ class Recorder:
             return 0.0
         return runner.find_retry(internal_error_backoff.STATUS)
 
-    async def _write_without_details(self, stack: StackObject, runner: Runner) -> None:
+    async def _write_without_details(self, stack: StackObject, runner: StackReconciler) -> None:
         """Tell at least that the status cannot be told; it is tried again as a whole."""
         self._failed_at[stack.uid] = stack.generation
-        runner.note_fault(internal_error_backoff.STATUS, what=STACK)
+        runner.note_fault(internal_error_backoff.STATUS, what=STACK_SELF)
         before = stack.status
         status = status_builder.build_without_details(
-            runner.describe(is_told=False), before=before, now=self._clock.now()
+            runner.make_status_input(is_told=False), before=before, now=self._clock.now()
         )
         status = status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
         # Of all else, what was written last stays.
@@ -183,63 +185,63 @@ class Recorder:
         if patch:
             try:
                 await self._home.write_status(stack, patch)
-            except (Refused, Unreachable) as error:
+            except (ApiStatusError, Unreachable) as error:
                 logger.warning("cannot write a status", stack=stack.uid, error=str(error))
                 return
         runner.note_written({**before, **status})
 
-    def _build(self, stack: StackObject, runner: Runner, before: Object) -> Object:
+    def _build(self, stack: StackObject, runner: StackReconciler, before: Object) -> Object:
         """The status as it is to be, signed."""
         self._evaluations.begin(stack.uid)
-        status = status_builder.build(
-            runner.describe(),
-            runner.board,
+        status = status_builder.build_status(
+            runner.make_status_input(),
+            runner.planner,
             memory=runner.memory,
             before=before,
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
         )
-        status = status_redaction.cover(status, runner.intake.hidden_texts)
+        status = status_redaction.redact_status(status, runner.definition.hidden_texts)
         # Last of all: it is over what is written.
         return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
 
-    async def _write_changes(self, stack: StackObject, runner: Runner) -> Outcome:
+    async def _write_changes(self, stack: StackObject, runner: StackReconciler) -> Outcome:
         """Write what changed."""
         stack_uid = stack.uid
-        if (blind := runner.blind_for()) > 0:
-            self.touch(stack_uid, delay=blind)
+        if (blind := runner.cache_sync_grace()) > 0:
+            self.request(stack_uid, delay=blind)
             return Outcome.PUT_OFF
-        if runner.is_yielding:
+        if runner.is_superseded:
             # What comes of the newer spec is told as soon as that is known: then a pass touches it.
-            self.touch(stack_uid, delay=self._interval)
+            self.request(stack_uid, delay=self._interval)
             return Outcome.PUT_OFF
         before = stack.status
         status = self._build(stack, runner, before)
         await self._contain_event(lambda: self._warn(stack, status), stack)
         patch = status_builder.find_changes(before, status)
         if not patch:
-            self._pacing.end_wait(stack_uid)
+            self._pacing.clear(stack_uid)
             runner.note_written(status)
             return Outcome.WRITTEN
         # A look at thousands of resources is not for every pass either.
         now = self._looked[stack_uid] = self._clock.monotonic()
-        if not runner.is_urgent and (wait := self._pacing.find_wait(stack, before, status, now=now)) > 0:
-            self.touch(stack_uid, delay=wait)
+        if not runner.is_status_urgent and (wait := self._pacing.find_delay(stack, before, status, now=now)) > 0:
+            self.request(stack_uid, delay=wait)
             return Outcome.PUT_OFF
-        self._pacing.note_written(stack_uid, now=now)
+        self._pacing.on_written(stack_uid, now=now)
         try:
             await self._home.write_status(stack, patch)
-        except (Refused, Unreachable) as error:
+        except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot write a status", stack=stack_uid, error=str(error))
-            if isinstance(error, Refused) and error.code in UNWRITABLE:
+            if isinstance(error, ApiStatusError) and error.code in UNWRITABLE:
                 return Outcome.FAILED
-            self.touch(stack_uid, delay=max(RETRY, error.retry_after or 0.0))
+            self.request(stack_uid, delay=max(RETRY, error.retry_after or 0.0))
             return Outcome.PUT_OFF
         runner.note_written(status)
         latest = self._home.find_stack(stack_uid)
         if latest is not None and status_builder.find_changes(latest.status, status):
             # Only what seemed to differ was sent: where an earlier write had been lost, more did.
-            self.touch(stack_uid, delay=self._interval)
+            self.request(stack_uid, delay=self._interval)
         await self._contain_event(lambda: self._tell(stack, before, status), stack)
         return Outcome.WRITTEN
 
@@ -255,12 +257,12 @@ class Recorder:
             return
         known, now = self._blockages.get(stack.uid), self._clock.monotonic()
         if known is None or known.message != message:
-            known = self._blockages[stack.uid] = Blockage(message=message, due=now + BLOCKED_AFTER)
+            known = self._blockages[stack.uid] = DeletionBlock(message=message, due=now + BLOCKED_AFTER)
         if known.due > now:
             if known.due < float("inf"):
-                self.touch(stack.uid, delay=known.due - now)
+                self.request(stack.uid, delay=known.due - now)
             return
-        self._blockages[stack.uid] = Blockage(message=message, due=float("inf"))
+        self._blockages[stack.uid] = DeletionBlock(message=message, due=float("inf"))
         text = f"the deletion of Stack {stack.namespace}/{stack.name} is held up: {message}"
         await self._home.emit_event(stack, type_="Warning", reason=deletion_blockers.TYPE, message=text)
 
@@ -275,7 +277,7 @@ class Recorder:
         was_tampered, tampered = (conditions.find(each, conditions.TAMPERED) for each in (before, after))
         if tampered.get("status") == "True" and was_tampered.get("message") != tampered["message"]:
             await self._home.emit_event(stack, type_="Warning", reason=conditions.TAMPERED, message=tampered["message"])
-        news = check_result.announce(before, after)
+        news = check_result.make_event(before, after)
         if news is not None:
             type_, reason, message = news
             await self._home.emit_event(stack, type_=type_, reason=reason, message=message)

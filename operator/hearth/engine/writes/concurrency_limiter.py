@@ -16,33 +16,33 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 
-START = 4
+INITIAL_LIMIT = 4
 """Writes in flight at first: enough to keep a small server busy, and so few that it shows how quick it can be."""
-FEWEST = 1
-FEWEST_UNANSWERED = 4
+MIN_LIMIT = 1
+PROBE_LIMIT = 4
 """While the server is away: that one which hangs for half a minute does not hide that others are answered again."""
-FEWEST_BY_TIME = 8
+MIN_LIMIT_BY_LATENCY = 8
 """However long answers take, so many may go: they keep the cores of a small server busy."""
-SLOW = 4.0
+SLOWDOWN_FACTOR = 4.0
 """Times the quickest of its sort, from which an answer has waited in a queue: two are nothing but chance, or an etcd that
 writes several things in one go."""
-NOTICED = 0.1
+MIN_SLOWDOWN = 0.1
 """Seconds; where the quickest come sooner, nobody is kept waiting: a small Stack needs some seven requests, and waits a second
 between two statuses anyway."""
-LESS = 0.7
+DECREASE_FACTOR = 0.7
 """Of the limit, that a cut because of time leaves."""
-AS_MUCH = 0.9
+SAME_THROUGHPUT = 0.9
 """Of what was done in the same time before: less than that means that the cut costs something, and it is taken back.
 Others who begin to write at such a moment take a part, too."""
-SETTLED = 15.0
+SETTLE_TIME = 15.0
 """Seconds for which nothing is cut because of time once that was of no use: trying it costs a hundredth then."""
-HALF = 0.5
-SAFE = 0.8
+THROTTLED_FACTOR = 0.5
+SAFE_FACTOR = 0.8
 """Of the number at which the server turned one away: up to here it grows with every answer."""
 GROWTH = 7.0
 """Seconds after which the safe number is exceeded by one; by eight after twice as long, by 27 after thrice: long enough
 near a number that the server refuses, soon at the top where it no longer does."""
-LONGEST_HOLD = 60.0
+MAX_PAUSE = 60.0
 """Seconds; a server that asks for more is asked again nevertheless."""
 LEAST_ROUND = 8
 """Answers from which something can be told."""
@@ -54,14 +54,14 @@ FADING = 600.0
 """Seconds after which the quickest answers are believed half as much, unless there were such again."""
 
 
-class Limiter:
+class ConcurrencyLimiter:
     """The number for one API server. Moments are monotonic seconds."""
 
     def __init__(self, *, most: int) -> None:
         """most: writes in flight, whatever the server bears."""
         self._most = float(most)
-        self._limit = min(float(START), self._most)
-        self._safe = min(max(HALF * self._most, float(FEWEST_BY_TIME)), self._most)
+        self._limit = min(float(INITIAL_LIMIT), self._most)
+        self._safe = min(max(THROTTLED_FACTOR * self._most, float(MIN_LIMIT_BY_LATENCY)), self._most)
         """Up to here it grows with every answer, as far as the time of answers goes: to half before that is known."""
         self._borne = self._most
         """The same, as far as the server's flow control goes."""
@@ -84,15 +84,15 @@ class Limiter:
         """Writes that may be in flight, apart from any hold; at least one."""
         return int(self._limit)
 
-    def find_room(self, now: float) -> int:
+    def find_limit(self, now: float) -> int:
         """Writes that may be in flight now; 0 while the server wants none."""
         return int(self._limit) if now >= self._held_until else 0
 
-    def find_hold(self, now: float) -> float:
+    def find_pause(self, now: float) -> float:
         """Seconds for which the server wants none."""
         return max(0.0, self._held_until - now)
 
-    def on_done(self, sort: Hashable, *, begun: float, now: float, in_flight: int) -> None:
+    def on_success(self, sort: Hashable, *, begun: float, now: float, in_flight: int) -> None:
         """A write was accepted. sort: what takes about as long as others of that sort; in_flight: this one included."""
         self._answered_at = now
         seconds = now - begun
@@ -107,29 +107,29 @@ class Limiter:
         if begun >= self._round_at:
             self._note(sort, seconds, now)
 
-    def on_refused(self, *, now: float) -> None:
+    def on_rejected(self, *, now: float) -> None:
         """A write was refused for what it is: the server is there, and that is all."""
         self._answered_at = now
 
-    def on_busy(self, after: float, *, begun: float, now: float, in_flight: int) -> None:
+    def on_throttled(self, after: float, *, begun: float, now: float, in_flight: int) -> None:
         """The server's flow control turned a write away, and wants none for `after` seconds."""
         self._answered_at = now
-        self._held_until = max(self._held_until, now + min(after, LONGEST_HOLD))
+        self._held_until = max(self._held_until, now + min(after, MAX_PAUSE))
         if begun <= self._cut_at:
             # It tells of the number before that.
             return
         reached = min(self._limit, float(in_flight))
         if self._has_borne:
             # Else it takes nothing at all, whatever the number, and says nothing of what it bears at better times.
-            self._borne = max(SAFE * reached, float(FEWEST))
+            self._borne = max(SAFE_FACTOR * reached, float(MIN_LIMIT))
         self._before = None
-        self._cut(max(HALF * reached, float(FEWEST)), now)
+        self._cut(max(THROTTLED_FACTOR * reached, float(MIN_LIMIT)), now)
 
-    def on_silence(self, *, begun: float) -> None:
+    def on_no_answer(self, *, begun: float) -> None:
         """No answer came to a write."""
         # Where others were answered meanwhile, it is something behind the server that hangs.
         if begun > self._answered_at:
-            self._limit = min(self._limit, float(FEWEST_UNANSWERED))
+            self._limit = min(self._limit, float(PROBE_LIMIT))
 
     def _grow(self, now: float) -> None:
         allowed = min(self._safe, self._borne)
@@ -167,14 +167,14 @@ class Limiter:
         slowness = min(seconds / max(self._quickest[sort], SHORTEST) for sort, seconds in self._round.items())
         done = self._answers / (now - self._first_at)
         before, self._before = self._before, None
-        if before is not None and done < AS_MUCH * before[1]:
+        if before is not None and done < SAME_THROUGHPUT * before[1]:
             # If less does less, more may do more.
             self._limit, self._safe = max(self._limit, before[0]), min(2 * before[0], self._most)
-            self._settled_until = now + SETTLED
-        elif slowness > SLOW and min(self._round.values()) > NOTICED and self._may_cut(now):
+            self._settled_until = now + SETTLE_TIME
+        elif slowness > SLOWDOWN_FACTOR and min(self._round.values()) > MIN_SLOWDOWN and self._may_cut(now):
             # Of several cuts in a row none may cost more than that, and neither may all of them.
             self._before = self._limit, max(done, before[1] if before is not None else 0.0)
-            self._safe = max(LESS * self._limit, float(FEWEST_BY_TIME))
+            self._safe = max(DECREASE_FACTOR * self._limit, float(MIN_LIMIT_BY_LATENCY))
             self._cut(self._safe, now)
         elif self._cut_at == -math.inf and self._is_steady:
             self._safe = self._most
@@ -183,7 +183,7 @@ class Limiter:
 
     def _may_cut(self, now: float) -> bool:
         """Whether there may be fewer because of time."""
-        return self._is_steady and self._limit > FEWEST_BY_TIME and now >= self._settled_until
+        return self._is_steady and self._limit > MIN_LIMIT_BY_LATENCY and now >= self._settled_until
 
     @property
     def _is_steady(self) -> bool:

@@ -10,10 +10,10 @@ from typing import TypeAlias
 from hearth import supervision
 from hearth.engine.ports import Clock
 
-TakeStep: TypeAlias = Callable[[str, str], Awaitable[None]]
+RunKey: TypeAlias = Callable[[str, str], Awaitable[None]]
 """Takes the step that is planned for a Stack's key now, if one still is. What it raises is an internal error."""
 
-RESERVE = 8
+RESERVED_FRACTION = 8
 """One in so many places is for Stacks with nothing in flight: where each write of a large Stack hangs in a webhook for
 half a minute, the others do not hang with it."""
 STARTS_WITHIN = 60.0
@@ -22,7 +22,7 @@ STEP_HANGS_AFTER = 180.0
 """Seconds within which one of the steps in flight must end: each request ends after 30, and a step sends at most six."""
 
 
-class Executor:
+class FairExecutor:
     """A queue of keys by Stack, served in turn by a number of workers, of which as many work as there is room for.
 
     Only keys are queued: what is to be done is asked for when it is done, so a step that is no longer wanted by then
@@ -33,7 +33,7 @@ class Executor:
         self,
         *,
         workers: int,
-        take_step: TakeStep,
+        take_step: RunKey,
         clock: Clock,
         find_room: Callable[[], int] | None = None,
         on_start: Callable[[float], None] | None = None,
@@ -78,7 +78,7 @@ class Executor:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def offer(self, stack_uid: str, keys: Iterable[str]) -> None:
+    def enqueue(self, stack_uid: str, keys: Iterable[str]) -> None:
         """Queue keys; those that wait already keep their place."""
         queue = self._queues.get(stack_uid) or OrderedDict[str, float]()
         now = self._clock.monotonic()
@@ -120,7 +120,7 @@ class Executor:
         room = self._find_room()
         if self._idle and self.in_flight < room:
             line = self._idle
-        elif self._busy and self.in_flight < room - room // RESERVE:
+        elif self._busy and self.in_flight < room - room // RESERVED_FRACTION:
             line = self._busy
         else:
             return None

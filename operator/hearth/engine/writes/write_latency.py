@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 
-class Reactions:
+class WriteLatency:
     """Since when the steps are called for that wait to be taken."""
 
     def __init__(self, *, now: Callable[[], float], tell: Callable[[float], None]) -> None:
@@ -14,12 +14,12 @@ class Reactions:
         self._tell = tell
         self._since: dict[tuple[str, str], float] = {}
 
-    def plan(self, stack_uid: str, keys: Iterable[str], *, since: float) -> None:
+    def on_planned(self, stack_uid: str, keys: Iterable[str], *, since: float) -> None:
         """Steps were planned for what happened then, in monotonic seconds; those that wait already go on doing so."""
         for key in keys:
             self._since.setdefault((stack_uid, key), since)
 
-    def begin(self, stack_uid: str, key: str, *, is_wanted: bool) -> None:
+    def on_started(self, stack_uid: str, key: str, *, is_wanted: bool) -> None:
         """It is the turn of a step. is_wanted: whether there still is one, which is written now."""
         since = self._since.pop((stack_uid, key), None)
         if is_wanted and since is not None:

@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from hearth.kube.auth.exec_plugin import Login
+from hearth.kube.auth.exec_plugin import LoginResult
 
 
-def log_in(paths: Sequence[str], context: str) -> Login:
+def log_in(paths: Sequence[str], context: str) -> LoginResult:
     """The token that the provider gives, renewed where it has ended. Raises whatever the library does."""
     kube_config: Any = importlib.import_module("kubernetes.config.kube_config")
     merged = kube_config.KubeConfigMerger(os.pathsep.join(paths)).config
@@ -26,7 +26,7 @@ def log_in(paths: Sequence[str], context: str) -> Login:
         loader.load_and_set(Sink())
     found = vars(loader)
     token, expiry = found.get("token"), found.get("expiry")
-    return Login(
+    return LoginResult(
         token=token.removeprefix("Bearer ") if token else None, expires_at=expiry.timestamp() if expiry else None
     )
 

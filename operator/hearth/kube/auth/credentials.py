@@ -19,8 +19,8 @@ from urllib import parse
 import yarl
 
 from hearth.kube.auth import auth_provider, exec_plugin, kubeconfig
-from hearth.kube.auth.exec_plugin import Login
-from hearth.kube.auth.kubeconfig import Context, Entry
+from hearth.kube.auth.exec_plugin import LoginResult
+from hearth.kube.auth.kubeconfig import KubeconfigContext, KubeconfigEntry
 from hearth.model import errors
 
 SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -160,24 +160,24 @@ def check_types(credentials: Credentials) -> None:
     """Raises Unusable where an entry cannot be what it is to be; it is not repeated, as it may be a secret."""
     for name, entry in (("server", credentials.server), ("tls-server-name", credentials.server_name)):
         if entry is not None and not isinstance(entry, str):
-            raise kubeconfig.Unusable(f"{name} must be text; put it in quotes")
+            raise kubeconfig.InvalidKubeconfig(f"{name} must be text; put it in quotes")
     if credentials.proxy is not None and not isinstance(credentials.proxy, str):
-        raise kubeconfig.Unusable("proxy-url must be text; put it in quotes")
+        raise kubeconfig.InvalidKubeconfig("proxy-url must be text; put it in quotes")
     authorization = credentials.authorization or ""
     if not authorization.isprintable() or not authorization.isascii():
-        raise kubeconfig.Unusable(
+        raise kubeconfig.InvalidKubeconfig(
             "the token, or the password, holds characters that no header can; write it on one line"
         )
     for url in filter(None, (credentials.server, credentials.proxy)):
         try:
             parts = yarl.URL(url)
         except (ValueError, TypeError) as error:
-            raise kubeconfig.Unusable("a server or proxy-url is no URL; write https://host:port") from error
+            raise kubeconfig.InvalidKubeconfig("a server or proxy-url is no URL; write https://host:port") from error
         if not parts.host:
-            raise kubeconfig.Unusable("a server or proxy-url names no host; write https://host:port")
+            raise kubeconfig.InvalidKubeconfig("a server or proxy-url names no host; write https://host:port")
 
 
-def log_in(context: Context, paths: Sequence[str], environ: Mapping[str, str]) -> Login:
+def log_in(context: KubeconfigContext, paths: Sequence[str], environ: Mapping[str, str]) -> LoginResult:
     """What proves who the context's user is, besides what stands in the kubeconfig as it is."""
     user = context.user
     token_file = user.find_file("tokenFile")
@@ -185,15 +185,15 @@ def log_in(context: Context, paths: Sequence[str], environ: Mapping[str, str]) -
         return auth_provider.log_in(paths, context.name)
     if token_file is not None:
         # It rotates, so that it counts before a token that was written down once.
-        return Login(token=token_file.read_text().strip())
+        return LoginResult(token=token_file.read_text().strip())
     if user.content.get("token"):
-        return Login(token=user.content["token"])
+        return LoginResult(token=user.content["token"])
     if "exec" in user.content:
         return exec_plugin.log_in(user.content["exec"], context, environ=environ)
-    return Login()
+    return LoginResult()
 
 
-def find_basic_login(user: Entry) -> str | None:
+def find_basic_login(user: KubeconfigEntry) -> str | None:
     """The header of a login by name and password, where those are given."""
     name, password = user.content.get("username"), user.content.get("password")
     if not name or password is None:

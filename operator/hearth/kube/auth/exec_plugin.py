@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from hearth.kube.auth import program as program_module
-from hearth.kube.auth.kubeconfig import Context, Entry, Unusable
+from hearth.kube.auth.kubeconfig import InvalidKubeconfig, KubeconfigContext, KubeconfigEntry
 
 CONFIG_EXTENSION = "client.authentication.k8s.io/exec"
 """The extension of a cluster that is meant for the program."""
@@ -24,7 +24,7 @@ CLUSTER_KEYS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class LoginResult:
     """What proves who we are."""
 
     token: str | None = field(default=None, repr=False)
@@ -34,7 +34,7 @@ class Login:
     """Seconds since the epoch."""
 
 
-def log_in(stated: Mapping[str, Any], context: Context, *, environ: Mapping[str, str]) -> Login:
+def log_in(stated: Mapping[str, Any], context: KubeconfigContext, *, environ: Mapping[str, str]) -> LoginResult:
     """What the program answers. stated: the entry `exec` of the context's user. Raises Unusable."""
     command = stated["command"]
     # As kubectl: one without a slash is looked for in PATH, another is relative to the kubeconfig.
@@ -49,16 +49,18 @@ def log_in(stated: Mapping[str, Any], context: Context, *, environ: Mapping[str,
             is_interactive=is_interactive,
         )
     except program_module.Stopped as error:
-        raise Unusable(f"its exec plugin {command!r} {error}") from error
+        raise InvalidKubeconfig(f"its exec plugin {command!r} {error}") from error
     except OSError as error:
         hint = stated.get("installHint") or "install it, or state where it is"
-        raise Unusable(f"its exec plugin {command!r} cannot be run: {error}; {hint}") from error
+        raise InvalidKubeconfig(f"its exec plugin {command!r} cannot be run: {error}; {hint}") from error
     if done.code:
-        raise Unusable(f"its exec plugin {command!r} ended with {done.code}: {program_module.describe(done.complaint)}")
+        raise InvalidKubeconfig(
+            f"its exec plugin {command!r} ended with {done.code}: {program_module.describe(done.complaint)}"
+        )
     return read_answer(done.answer, command=command, api_version=stated.get("apiVersion"))
 
 
-def describe(stated: Mapping[str, Any], context: Context, *, is_interactive: bool) -> bytes:
+def describe(stated: Mapping[str, Any], context: KubeconfigContext, *, is_interactive: bool) -> bytes:
     """What the program is told, as JSON."""
     spec: dict[str, Any] = {"interactive": is_interactive}
     if stated.get("provideClusterInfo"):
@@ -66,7 +68,7 @@ def describe(stated: Mapping[str, Any], context: Context, *, is_interactive: boo
     return orjson.dumps({"apiVersion": stated.get("apiVersion"), "kind": "ExecCredential", "spec": spec})
 
 
-def describe_cluster(cluster: Entry) -> dict[str, Any]:
+def describe_cluster(cluster: KubeconfigEntry) -> dict[str, Any]:
     """What the program is told of the cluster where it asks for that."""
     told = {key: cluster.content[key] for key in CLUSTER_KEYS if key in cluster.content}
     authority = cluster.read("certificate-authority")
@@ -78,23 +80,25 @@ def describe_cluster(cluster: Entry) -> dict[str, Any]:
     return told
 
 
-def read_answer(answer: bytes, *, command: str, api_version: str | None) -> Login:
+def read_answer(answer: bytes, *, command: str, api_version: str | None) -> LoginResult:
     """What the program has said. Raises Unusable."""
     try:
         found = orjson.loads(answer)
         status = found.get("status") or {}
     except (ValueError, AttributeError) as error:
         # What it says is not repeated: it may be half a token.
-        raise Unusable(f"its exec plugin {command!r} gave {len(answer)} bytes that are no ExecCredential") from error
+        raise InvalidKubeconfig(
+            f"its exec plugin {command!r} gave {len(answer)} bytes that are no ExecCredential"
+        ) from error
     if found.get("apiVersion") != api_version:
-        raise Unusable(
+        raise InvalidKubeconfig(
             f"its exec plugin {command!r} answers in {found.get('apiVersion')}, and the kubeconfig states {api_version}"
         )
     certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
     if not status.get("token") and not (certificate and key):
-        raise Unusable(f"its exec plugin {command!r} gave neither a token nor a certificate with its key")
+        raise InvalidKubeconfig(f"its exec plugin {command!r} gave neither a token nor a certificate with its key")
     ends = status.get("expirationTimestamp")
-    return Login(
+    return LoginResult(
         token=status.get("token"),
         certificate=certificate.encode() if certificate else None,
         key=key.encode() if key else None,

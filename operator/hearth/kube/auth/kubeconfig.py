@@ -20,12 +20,12 @@ Documents: TypeAlias = Sequence[tuple[Path, Mapping[str, Any]]]
 SHAPE = "no YAML of the shape of a kubeconfig; clusters, contexts and users are lists of maps with a name each"
 
 
-class Unusable(ValueError):
+class InvalidKubeconfig(ValueError):
     """A kubeconfig cannot be used; a sentence for whoever wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class KubeconfigEntry:
     """A cluster, user or context."""
 
     content: Mapping[str, Any]
@@ -47,28 +47,28 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class KubeconfigContext:
     """What a context leads to."""
 
     name: str
-    cluster: Entry
-    user: Entry
+    cluster: KubeconfigEntry
+    user: KubeconfigEntry
     """An empty one where nobody is named, as behind a proxy that knows who asks."""
 
 
-def find_context(paths: Sequence[str], name: str | None) -> Context:
+def find_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
     """The context of that name; None: the current one. Of several files the first that has something counts.
 
     Raises Unusable or OSError.
     """
     try:
         return search_context(paths, name)
-    except Unusable:
+    except InvalidKubeconfig:
         raise
     # RecursionError: lists in lists; the others: whatever is no map, no list or no date where one is expected.
     except (AttributeError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
         # What stands there is not repeated: it may be a token.
-        raise Unusable(f"{', '.join(paths)}{find_line(error)}: {SHAPE}") from error
+        raise InvalidKubeconfig(f"{', '.join(paths)}{find_line(error)}: {SHAPE}") from error
 
 
 def find_line(error: Exception) -> str:
@@ -77,35 +77,39 @@ def find_line(error: Exception) -> str:
     return f" near line {mark.line + 1}" if mark is not None else ""
 
 
-def search_context(paths: Sequence[str], name: str | None) -> Context:
+def search_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
     """The same, where all has the shape that it is to have."""
     documents = [(Path(path).parent, read_file(Path(path))) for path in paths]
     wanted = name or next(filter(None, (content.get("current-context") for _, content in documents)), None)
     if wanted is None:
-        raise Unusable("it names no current context; state --context")
+        raise InvalidKubeconfig("it names no current context; state --context")
     context = find_entry(documents, "context", wanted)
     if context is None:
-        raise Unusable(f"there is no context {wanted!r}; there are {list_names(documents, 'context')}")
+        raise InvalidKubeconfig(f"there is no context {wanted!r}; there are {list_names(documents, 'context')}")
     cluster = find_entry(documents, "cluster", context.content.get("cluster"))
     if cluster is None or not cluster.content.get("server"):
-        raise Unusable(f"the cluster {context.content.get('cluster')!r} of the context {wanted!r} states no server")
+        raise InvalidKubeconfig(
+            f"the cluster {context.content.get('cluster')!r} of the context {wanted!r} states no server"
+        )
     user = find_entry(documents, "user", context.content.get("user"))
-    return Context(name=wanted, cluster=cluster, user=user or Entry(content={}, folder=context.folder))
+    return KubeconfigContext(
+        name=wanted, cluster=cluster, user=user or KubeconfigEntry(content={}, folder=context.folder)
+    )
 
 
 def read_file(file: Path) -> Mapping[str, Any]:
     """What one file says."""
     content = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)
     if not isinstance(content, dict):
-        raise Unusable(f"{file} holds no mapping, as a kubeconfig does")
+        raise InvalidKubeconfig(f"{file} holds no mapping, as a kubeconfig does")
     return content
 
 
-def find_entry(documents: Documents, sort: str, name: str | None) -> Entry | None:
+def find_entry(documents: Documents, sort: str, name: str | None) -> KubeconfigEntry | None:
     """The first entry of a sort (`cluster`, `context`, `user`) of that name."""
     for folder, each in list_entries(documents, sort):
         if each.get("name") == name:
-            return Entry(content=each.get(sort) or {}, folder=folder)
+            return KubeconfigEntry(content=each.get(sort) or {}, folder=folder)
     return None
 
 

@@ -27,9 +27,9 @@ OUR_ANNOTATIONS = (
     names.ANNOTATION_INCARNATION,
     names.ANNOTATION_HASH,
     names.ANNOTATION_REQUIRES,
-    names.ANNOTATION_STATED,
-    names.ANNOTATION_STOP,
-    names.ANNOTATION_INHERITED,
+    names.ANNOTATION_LAST_APPLIED,
+    names.ANNOTATION_POST_BREAKPOINT,
+    names.ANNOTATION_INHERITED_RULES,
     names.ANNOTATION_UNHEALTHY,
     names.ANNOTATION_SUSPENDED,
     names.ANNOTATION_DELETION_POLICY,
@@ -118,7 +118,7 @@ def measure(value: Any) -> int:
 
 def cut_down(made: Child, *, shown: Mapping[str, Any], paths: Iterable[Path], room: int) -> None:
     """Leave out of the record what does not fit, the largest fields first; and all that only messages would show."""
-    fields = child_module.cut(shown, kind=made.kind, paths=())
+    fields = child_module.project_fields(shown, kind=made.kind, paths=())
     metadata, omitted = fields["metadata"], list[Path]()
     stated_labels, stated = metadata.get("labels") or {}, metadata.get("annotations") or {}
     kept_labels = {key: stated_labels[key] for key in OUR_LABELS if key in stated_labels}

@@ -26,7 +26,7 @@ def missing(paths: Iterable[Path], *, held: frozenset[Path]) -> frozenset[Path]:
     return frozenset(path for path in paths if not is_covered(path, by=held))
 
 
-def join(held: frozenset[Path], wanted: Iterable[Path]) -> frozenset[Path]:
+def union(held: frozenset[Path], wanted: Iterable[Path]) -> frozenset[Path]:
     """Both together, without paths that lie under another one."""
     both = held.union(wanted)
     return frozenset(path for path in both if not is_covered(path, by=both - {path}))

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hearth.kube.cache import cache_budget, child_index, kind_cache
-from hearth.kube.cache.kind_cache import KindCache, Listener
+from hearth.kube.cache.kind_cache import ChildListener, KindCache
 from hearth.kube.client import salvage
-from hearth.kube.watch.reflector import Connection, Observer, Rules, Server, Watch
+from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.model import errors
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds
@@ -22,7 +22,7 @@ from hearth.model.signatures import Signatures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class WatchStatus:
     """How one watch is doing."""
 
     kind: str
@@ -37,25 +37,25 @@ class Health:
     """Seconds since anything last came from the server, or the last attempt to reach it ended; None before the first."""
 
 
-class Caches:
+class ChildCache:
     """The children of all Stacks. To be used in one event loop, where its watches run until `close`."""
 
     def __init__(  # noqa: PLR0913 -- what all watches share, and which objects they see
         self,
-        connection: Connection,
+        connection: WatchConnection,
         kinds: Kinds,
-        listener: Listener,
+        listener: ChildListener,
         *,
         namespace: str = "",
         share: Share = WHOLE,
-        rules: Rules | None = None,
-        observer: Observer | None = None,
+        rules: WatchOptions | None = None,
+        observer: WatchObserver | None = None,
     ) -> None:
         """Prepare; nothing is asked before a kind is followed.
 
         namespace: the only one whose objects are seen; "" for all. share: of the Stacks whose children are seen.
         """
-        self.server = Server(connection=connection, rules=rules or Rules(), observer=observer)
+        self.server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self._kinds = kinds
         self._listener = listener
         self._namespace = namespace
@@ -137,13 +137,13 @@ class Caches:
             if found is not None and found != cache.kind:
                 cache.move(found)
             else:
-                cache.watch.nudge()
+                cache.watch.retry_now()
 
     async def wait_synced(self) -> None:
         """Until each kind that is followed now has been listed once."""
         await asyncio.gather(*(cache.watch.wait_synced() for cache in list(self._followed.values())))
 
-    def health(self) -> list[Health]:
+    def health(self) -> list[WatchStatus]:
         """How each watch is doing."""
         return [measure(key, cache.watch, objects=cache.size) for key, cache in self._followed.items()]
 
@@ -167,14 +167,14 @@ class Caches:
         return cache
 
 
-def measure(kind: str, watch: Watch, *, objects: int) -> Health:
+def measure(kind: str, watch: Reflector, *, objects: int) -> WatchStatus:
     """How a watch is doing, at this moment of the running loop."""
     now = asyncio.get_running_loop().time()
-    return Health(
+    return WatchStatus(
         kind=kind,
         objects=objects,
         is_synced=watch.is_synced,
         is_answered=watch.is_answered,
         restarts=dict(watch.restarts),
-        silence=None if watch.last_sign is None else now - watch.last_sign,
+        silence=None if watch.last_activity is None else now - watch.last_activity,
     )

@@ -8,42 +8,39 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
-from hearth.engine.ports import MarkObject
+from hearth.engine.ports import HealthMarkObject
 from hearth.kube.cache import child_cache, object_store
-from hearth.kube.cache.child_cache import Health
-from hearth.kube.cache.object_store import Store
+from hearth.kube.cache.child_cache import WatchStatus
+from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import Connection, Observer, Rules, Server, Watch
-from hearth.model import names
+from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.well_known_kinds import HEALTH_MARK
 from hearth.model.child import Object
-from hearth.model.kinds import Kind
-
-HEALTH_MARK = Kind(group=names.GROUP, version=names.VERSION, name="HealthMark", plural="healthmarks", namespaced=True)
 
 
-class Listener(Protocol):
+class HealthMarkListener(Protocol):
     """The part of the engine's listener that hears of HealthMarks."""
 
-    def on_mark(self, uid: str) -> None:
+    def on_health_mark(self, uid: str) -> None:
         """A HealthMark came, changed or went."""
 
 
-class MarkCache:
+class HealthMarkCache:
     """Every HealthMark, or those of one namespace. Its watch runs from `start` to `close`."""
 
     def __init__(
         self,
-        connection: Connection,
-        listener: Listener,
+        connection: WatchConnection,
+        listener: HealthMarkListener,
         *,
         namespace: str = "",
-        rules: Rules | None = None,
-        observer: Observer | None = None,
+        rules: WatchOptions | None = None,
+        observer: WatchObserver | None = None,
     ) -> None:
         self._listener = listener
-        self._store: Store[MarkObject] = object_store.Store(self)
-        server = Server(connection=connection, rules=rules or Rules(), observer=observer)
-        self._watch = Watch(
+        self._store: ObjectStore[HealthMarkObject] = object_store.ObjectStore(self)
+        server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
+        self._watch = Reflector(
             server, api_requests.collection_path(HEALTH_MARK, namespace), self._store, name=HEALTH_MARK.key
         )
 
@@ -55,11 +52,11 @@ class MarkCache:
         """End; the listener hears nothing more."""
         await self._watch.close()
 
-    def health(self) -> list[Health]:
+    def health(self) -> list[WatchStatus]:
         """How the watch is doing."""
         return [child_cache.measure(HEALTH_MARK.key, self._watch, objects=len(self._store.records))]
 
-    def find_mark(self, uid: str) -> MarkObject | None:
+    def find_mark(self, uid: str) -> HealthMarkObject | None:
         """The HealthMark, or None once it is gone."""
         return self._store.records.get(uid)
 
@@ -67,29 +64,29 @@ class MarkCache:
         """The UIDs of all HealthMarks."""
         return self._store.records.keys()
 
-    def put(self, raw: Object) -> MarkObject:
+    def put(self, raw: Object) -> HealthMarkObject:
         """Take in the answer to a write of our own; nobody is told, neither now nor when its event comes."""
-        return self._store.put(raw, passed=self._watch.version)
+        return self._store.record_write(raw, passed=self._watch.version)
 
-    def parse(self, raw: Object) -> MarkObject:
+    def parse(self, raw: Object) -> HealthMarkObject:
         """What is kept of a HealthMark."""
         return parse_mark(raw)
 
-    def replace(self, old: MarkObject | None, new: MarkObject | None, *, is_ours: bool) -> None:
+    def replace(self, old: HealthMarkObject | None, new: HealthMarkObject | None, *, is_ours: bool) -> None:
         """A HealthMark came, changed or went."""
         either = new or old
         is_same = old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status)
         if either is not None and not is_ours and not is_same:
-            self._listener.on_mark(either.uid)
+            self._listener.on_health_mark(either.uid)
 
     def complete(self) -> None:
         """A fresh list is there."""
 
 
-def parse_mark(raw: Object) -> MarkObject:
+def parse_mark(raw: Object) -> HealthMarkObject:
     """A HealthMark as the engine sees it."""
     metadata = raw["metadata"]
-    return MarkObject(
+    return HealthMarkObject(
         name=metadata["name"],
         namespace=metadata["namespace"],
         uid=metadata["uid"],

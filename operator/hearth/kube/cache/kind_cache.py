@@ -13,9 +13,9 @@ from hearth import supervision
 from hearth.kube.cache import cached_fields, object_store
 from hearth.kube.cache.cache_budget import CacheBudget
 from hearth.kube.cache.child_index import ChildIndex
-from hearth.kube.cache.object_store import Store
+from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests, salvage
-from hearth.kube.watch.reflector import Server, Watch
+from hearth.kube.watch.reflector import Reflector, WatchContext
 from hearth.model import child, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
@@ -30,7 +30,7 @@ MOST_SHARED = 4096
 Shared = TypeVar("Shared", bound=Hashable)
 
 
-class Listener(Protocol):
+class ChildListener(Protocol):
     """The part of the engine's listener that hears of children."""
 
     def on_child(self, stack_uid: str, resource: str) -> None:
@@ -47,10 +47,10 @@ class KindCache:
         self,
         kind: Kind,
         *,
-        server: Server,
+        server: WatchContext,
         index: ChildIndex,
         budget: CacheBudget,
-        listener: Listener,
+        listener: ChildListener,
         signatures: Signatures | None = None,
         namespace: str = "",
         share: Share = WHOLE,
@@ -68,9 +68,9 @@ class KindCache:
         self._shared: dict[object, object] = {}
         self._widening: Callable[[], None] | None = None
         """What cancels it."""
-        self._store: Store[Child] = object_store.Store(self)
+        self._store: ObjectStore[Child] = object_store.ObjectStore(self)
         selector = api_requests.children_selector(share)
-        self.watch = Watch(server, self._path(), self._store, name=kind.key, selector=selector)
+        self.watch = Reflector(server, self._path(), self._store, name=kind.key, selector=selector)
         self.watch.on_denied = lambda: self._listener.on_synced(self.kind)
 
     @property
@@ -82,7 +82,7 @@ class KindCache:
         """Whether everything is there with these fields; what is missing is asked for."""
         more = cached_fields.missing(wanted, held=self._wanted)
         if more:
-            self._wanted = cached_fields.join(self._wanted, more)
+            self._wanted = cached_fields.union(self._wanted, more)
         is_held = self._held is not None and not cached_fields.missing(wanted, held=self._held)
         if more or not self.is_started:
             self._widen_soon()
@@ -100,14 +100,14 @@ class KindCache:
 
     def put(self, raw: Object) -> Child:
         """Take in the answer to a write of our own."""
-        return self._store.put(raw, passed=self.watch.version)
+        return self._store.record_write(raw, passed=self.watch.version)
 
     def take(self, raw: Object, *, as_of: int) -> None:
         """Take in an object that a list showed as of that version, unless that state or a newer one is known."""
         known = self._store.records.get(raw["metadata"]["uid"])
         if known is None or known.resource_version < int(raw["metadata"]["resourceVersion"]):
             # Where the watch is not past the list, nobody but the list can tell whether the object is there.
-            self._store.put(raw, passed=self.watch.version if self.watch.version > as_of else 0)
+            self._store.record_write(raw, passed=self.watch.version if self.watch.version > as_of else 0)
 
     def forget(self, uid: str) -> None:
         """Our deletion of that object is done."""
@@ -131,15 +131,15 @@ class KindCache:
         return self._parse(pruned)
 
     def _parse(self, raw: Object) -> Child:
-        metadata = share_strings(raw["metadata"])
+        metadata = intern_strings(raw["metadata"])
         # An answer to our own write is whole; keep what the watch would have shown, or each would differ from the other.
         shown = {"metadata": metadata} if self.watch.metadata_only else raw
         omission = salvage.find_omission(raw) if salvage.OMITTED in raw else None
         known = self._store.records.get(metadata["uid"])
         made = child.parse_child(shown, kind=self.kind, paths=self._kept, signatures=self._signatures, known=known)
         # Made this moment and known to nobody else, so that it may still be changed; a copy costs as much as parsing it.
-        object.__setattr__(made, "ownership", self._share(made.ownership))
-        object.__setattr__(made, "requires", self._share(made.requires))
+        object.__setattr__(made, "ownership", self._intern(made.ownership))
+        object.__setattr__(made, "requires", self._intern(made.requires))
         if omission is not None:
             object.__setattr__(made, "defect", str(omission))
         line_bytes = self.watch.line_bytes
@@ -165,7 +165,7 @@ class KindCache:
         if is_news:
             self._listener.on_synced(self.kind)
 
-    def _share(self, value: Shared) -> Shared:
+    def _intern(self, value: Shared) -> Shared:
         """The one of its equals that was seen first: objects made from one manifest are owned alike."""
         if len(self._shared) >= MOST_SHARED:
             self._shared.clear()
@@ -188,11 +188,11 @@ class KindCache:
 
     def _list_anew(self) -> None:
         self._kept = self._wanted
-        self._store.outdate()
+        self._store.invalidate()
         self.watch.restart(path=self._path(), metadata_only=cached_fields.is_metadata(self._kept))
 
 
-def share_strings(metadata: Object) -> Object:
+def intern_strings(metadata: Object) -> Object:
     """The same metadata, with one copy in memory of each text that many objects have in common."""
     annotations = metadata.get("annotations") or {}
     for holder, keys in ((metadata, COMMON), (annotations, COMMON_ANNOTATIONS)):

@@ -27,7 +27,7 @@ class Versioned(Protocol):
 Record = TypeVar("Record", bound=Versioned)
 
 
-class Owner(Protocol[Record]):
+class StoreOwner(Protocol[Record]):
     """Who makes records and uses them."""
 
     def parse(self, raw: Object) -> Record:
@@ -43,10 +43,10 @@ class Owner(Protocol[Record]):
         """The store now holds a full set."""
 
 
-class Store(Generic[Record]):
+class ObjectStore(Generic[Record]):
     """The records of one collection by uid; the handler of its watch."""
 
-    def __init__(self, owner: Owner[Record]) -> None:
+    def __init__(self, owner: StoreOwner[Record]) -> None:
         self._owner = owner
         self._records: dict[str, Record] = {}
         self._forgotten: set[str] = set()
@@ -59,7 +59,7 @@ class Store(Generic[Record]):
         """By uid; not to be kept across an await."""
         return self._records
 
-    def put(self, raw: Object, *, passed: int) -> Record:
+    def record_write(self, raw: Object, *, passed: int) -> Record:
         """Take in the answer to a write of our own, unless something newer is known; its record in any case.
 
         passed: the version up to which the watch has delivered everything. An object that is not newer and yet not
@@ -80,11 +80,11 @@ class Store(Generic[Record]):
             # Its DELETED is still to come; where it came already, nothing was left to drop here.
             self._forgotten.add(uid)
 
-    def outdate(self) -> None:
+    def invalidate(self) -> None:
         """From now on records are made differently: take in even what is known in that version already."""
         self._outdated = set(self._records)
 
-    def on_listing(self) -> None:
+    def on_list_started(self) -> None:
         """A fresh full set begins."""
         self._shown = set()
         self._older = {}

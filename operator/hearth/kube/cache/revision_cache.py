@@ -10,18 +10,15 @@ from dataclasses import dataclass
 
 from hearth.engine.ports import Revision
 from hearth.kube.cache import child_cache, object_store
-from hearth.kube.cache.child_cache import Health
-from hearth.kube.cache.object_store import Store
+from hearth.kube.cache.child_cache import WatchStatus
+from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import Connection, Observer, Rules, Server, Watch
+from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import limits, names
 from hearth.model.child import Object
-from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
 
-CONTROLLER_REVISION = Kind(
-    group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
-)
 KINDS_KEPT = 256
 """Sets of kinds: Stacks of one template have the same."""
 KINDS_LENGTH = 64 * limits.REVISION_KINDS
@@ -45,17 +42,17 @@ class RevisionCache:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: WatchConnection,
         *,
         namespace: str = "",
         share: Share = WHOLE,
-        rules: Rules | None = None,
-        observer: Observer | None = None,
+        rules: WatchOptions | None = None,
+        observer: WatchObserver | None = None,
     ) -> None:
         self._stacks: dict[str, dict[str, Revision]] = {}
-        self._store: Store[RevisionRecord] = object_store.Store(self)
-        server = Server(connection=connection, rules=rules or Rules(), observer=observer)
-        self._watch = Watch(
+        self._store: ObjectStore[RevisionRecord] = object_store.ObjectStore(self)
+        server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
+        self._watch = Reflector(
             server,
             api_requests.collection_path(CONTROLLER_REVISION, namespace),
             self._store,
@@ -76,7 +73,7 @@ class RevisionCache:
         """Until all revisions were listed once."""
         await self._watch.wait_synced()
 
-    def health(self) -> list[Health]:
+    def health(self) -> list[WatchStatus]:
         """How the watch is doing."""
         return [child_cache.measure(CONTROLLER_REVISION.key, self._watch, objects=len(self._store.records))]
 
@@ -86,7 +83,7 @@ class RevisionCache:
 
     def put(self, raw: Object) -> Revision:
         """Take in the answer to a write of our own."""
-        return self._store.put(raw, passed=self._watch.version).revision
+        return self._store.record_write(raw, passed=self._watch.version).revision
 
     def forget(self, stack_uid: str, name: str) -> None:
         """Our deletion of a Stack's revision is done."""

@@ -13,7 +13,7 @@ from hearth.model.child import Object
 from hearth.model.stack_tree import Node
 
 if TYPE_CHECKING:
-    from hearth.kube.watch.reflector import Handler
+    from hearth.kube.watch.reflector import WatchHandler
     from hearth.model.sharding import Share
     from hearth.model.stack_tree import StackTree
 
@@ -21,10 +21,10 @@ Name: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 
-class Others:
+class ShardFilter:
     """The handler of a watch before another handler, which sees its own share alone."""
 
-    def __init__(self, inner: Handler, share: Share, tree: StackTree) -> None:
+    def __init__(self, inner: WatchHandler, share: Share, tree: StackTree) -> None:
         """tree: learns of the others; of those that `inner` sees it learns elsewhere."""
         self._tree = tree
         self._inner = inner
@@ -42,10 +42,10 @@ class Others:
         """Whether another process has a Stack of this name."""
         return (namespace, name) in self._counts
 
-    def on_listing(self) -> None:
+    def on_list_started(self) -> None:
         """A fresh full set begins."""
         self._shown = set()
-        self._inner.on_listing()
+        self._inner.on_list_started()
 
     def on_object(self, raw: Object) -> None:
         """An object that is there."""

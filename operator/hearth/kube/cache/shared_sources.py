@@ -14,10 +14,10 @@ import structlog
 
 from hearth import supervision
 from hearth.kube.cache import child_cache
-from hearth.kube.cache.child_cache import Health
+from hearth.kube.cache.child_cache import WatchStatus
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import METADATA, Server, Watch
-from hearth.kube.watch.watch_errors import Reason
+from hearth.kube.watch.reflector import METADATA, Reflector, WatchContext
+from hearth.kube.watch.watch_errors import WatchEndReason
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -37,7 +37,9 @@ class Version:
 class SharedSources:
     """The sources of one kind that have no watch of their own; the handler of the shared watch, and its observer."""
 
-    def __init__(self, kind: Kind, *, server: Server, namespace: str, on_change: Callable[[ObjectRef], None]) -> None:
+    def __init__(
+        self, kind: Kind, *, server: WatchContext, namespace: str, on_change: Callable[[ObjectRef], None]
+    ) -> None:
         """Nothing is asked before the first source is followed. namespace: the only one that is served; "" for all."""
         self.is_polling = False
         """Whether changes are noticed by polling alone."""
@@ -50,9 +52,9 @@ class SharedSources:
         self._shown: set[ObjectRef] = set()
         self._cancel_timer: Callable[[], None] = lambda: None
         self._running: set[asyncio.Task[None]] = set()
-        own = Server(connection=server.connection, rules=server.rules, observer=self)
+        own = WatchContext(connection=server.connection, rules=server.rules, observer=self)
         path = api_requests.collection_path(kind, namespace)
-        self._watch = Watch(own, path, self, name=kind.key, metadata_only=True)
+        self._watch = Reflector(own, path, self, name=kind.key, metadata_only=True)
 
     def follow(self, ref: ObjectRef) -> None:
         """Report its changes from now on; where the watch runs already, beginning with the state that is read next."""
@@ -81,7 +83,7 @@ class SharedSources:
         version = self._known.get(ref)
         return version.uid if version is not None else ""
 
-    def health(self) -> list[Health]:
+    def health(self) -> list[WatchStatus]:
         """How the watch is doing."""
         if not self._watch.is_running:
             return []
@@ -95,7 +97,7 @@ class SharedSources:
             task.cancel()
         await asyncio.gather(self._watch.close(), *self._running, return_exceptions=True)
 
-    def on_listing(self) -> None:
+    def on_list_started(self) -> None:
         """A fresh list begins."""
         self._shown = set()
 
@@ -123,7 +125,7 @@ class SharedSources:
         """As the observer of the watch."""
         if self._observer is not None:
             self._observer.on_watch_restart(kind=kind, reason=reason)
-        if reason == Reason.FORBIDDEN and not self.is_polling:
+        if reason == WatchEndReason.FORBIDDEN and not self.is_polling:
             log.warning("sources are polled, since their kind may not be watched as a whole", kind=kind)
             self.is_polling = True
             self._poll_later()
@@ -180,7 +182,7 @@ class SharedSources:
             path = api_requests.object_path(self._kind, ref.namespace, ref.name)
             try:
                 version = find_version(await self._connection.request("GET", path, accept=METADATA))
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if refused.code != 404:
                     continue
                 version = None

@@ -17,11 +17,11 @@ import orjson
 
 from hearth import supervision
 from hearth.kube.cache import child_cache, object_store
-from hearth.kube.cache.child_cache import Health
-from hearth.kube.cache.object_store import Store
+from hearth.kube.cache.child_cache import WatchStatus
+from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.cache.shared_sources import SharedSources
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import Connection, Observer, Rules, Server, Watch
+from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -31,7 +31,7 @@ SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespace
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (CONFIG_MAP, SECRET)}
 
 
-class Listener(Protocol):
+class SourceListener(Protocol):
     """The part of the engine's listener that hears of sources."""
 
     def on_source(self, ref: ObjectRef) -> None:
@@ -50,15 +50,15 @@ class SourceRecord:
     """Of data that is not kept. Stays in this process, so it needs no key."""
 
 
-class Source:
+class CachedSource:
     """One ConfigMap or Secret and its watch."""
 
-    def __init__(self, ref: ObjectRef, *, server: Server, listener: Listener) -> None:
+    def __init__(self, ref: ObjectRef, *, server: WatchContext, listener: SourceListener) -> None:
         self.ref = ref
         self.kind = KINDS[ref.kind]
         self._listener = listener
-        self._store: Store[SourceRecord] = object_store.Store(self)
-        self.watch = Watch(
+        self._store: ObjectStore[SourceRecord] = object_store.ObjectStore(self)
+        self.watch = Reflector(
             server,
             api_requests.collection_path(self.kind, ref.namespace),
             self._store,
@@ -91,7 +91,7 @@ class Source:
 
     def put(self, raw: Object) -> None:
         """Take in what was read elsewhere; told only to those who have read something else."""
-        self._store.put(raw, passed=self.watch.version)
+        self._store.record_write(raw, passed=self.watch.version)
 
     def parse(self, raw: Object) -> SourceRecord:
         """What is kept."""
@@ -122,18 +122,18 @@ class SourceCache:
 
     def __init__(
         self,
-        connection: Connection,
-        listener: Listener,
+        connection: WatchConnection,
+        listener: SourceListener,
         *,
         namespace: str = "",
-        rules: Rules | None = None,
-        observer: Observer | None = None,
+        rules: WatchOptions | None = None,
+        observer: WatchObserver | None = None,
     ) -> None:
         """Nothing is asked before a source is read. namespace: the only one whose Stacks are served; "" for all."""
         self._connection = connection
         self._listener = listener
-        self._server = Server(connection=connection, rules=rules or Rules(), observer=observer)
-        self._sources: dict[ObjectRef, Source] = {}
+        self._server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
+        self._sources: dict[ObjectRef, CachedSource] = {}
         """Those with a watch of their own."""
         self._counts: Counter[str] = Counter()
         """By namespace how many these are."""
@@ -207,7 +207,7 @@ class SourceCache:
                 self._server.observer.on_limit("source-watches")
             return
         self._counts[ref.namespace] += 1
-        source = self._sources[ref] = Source(ref, server=self._server, listener=self._listener)
+        source = self._sources[ref] = CachedSource(ref, server=self._server, listener=self._listener)
         source.watch.start()
 
     def _close(self, ref: ObjectRef) -> None:
@@ -224,11 +224,11 @@ class SourceCache:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    def health(self) -> list[Health]:
+    def health(self) -> list[WatchStatus]:
         """How each watch is doing."""
         return [*self._measure(), *(each for shared in self._shared.values() for each in shared.health())]
 
-    def _measure(self) -> Iterator[Health]:
+    def _measure(self) -> Iterator[WatchStatus]:
         for source in self._sources.values():
             yield child_cache.measure(source.kind.key, source.watch, objects=int(source.is_there))
 
@@ -238,10 +238,10 @@ class SourceCache:
         await asyncio.gather(*watches, *(shared.close() for shared in self._shared.values()), *self._closing)
 
 
-def not_found(ref: ObjectRef) -> errors.Refused:
+def not_found(ref: ObjectRef) -> errors.ApiStatusError:
     """What the server would say about a source that is not there."""
     plural = KINDS[ref.kind].plural
     details = {"name": ref.name, "kind": plural}
     message = f'{plural} "{ref.name}" not found'
     status = {"kind": "Status", "code": 404, "reason": "NotFound", "message": message, "details": details}
-    return errors.Refused(code=404, status=status)
+    return errors.ApiStatusError(code=404, status=status)

@@ -11,22 +11,20 @@ from typing import Protocol
 
 from hearth.engine.ports import StackObject
 from hearth.kube.cache import child_cache, object_store
-from hearth.kube.cache.child_cache import Health
-from hearth.kube.cache.object_store import Store
-from hearth.kube.cache.shard_filter import Others
+from hearth.kube.cache.child_cache import WatchStatus
+from hearth.kube.cache.object_store import ObjectStore
+from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.client import api_requests, salvage
 from hearth.kube.objects import provenance
-from hearth.kube.watch.reflector import Connection, Observer, Rules, Server, Watch
+from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.well_known_kinds import STACK
 from hearth.model import names, packing, status_fields
 from hearth.model.child import Object
-from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.stack_tree import Node, StackTree
 
-STACK = Kind(group=names.GROUP, version=names.VERSION, name="Stack", plural="stacks", namespaced=True)
 
-
-class Listener(Protocol):
+class StackListener(Protocol):
     """The part of the engine's listener that hears of Stacks."""
 
     def on_stack(self, uid: str) -> None:
@@ -38,22 +36,22 @@ class StackCache:
 
     def __init__(
         self,
-        connection: Connection,
-        listener: Listener,
+        connection: WatchConnection,
+        listener: StackListener,
         *,
         namespace: str = "",
         share: Share = WHOLE,
-        rules: Rules | None = None,
-        observer: Observer | None = None,
+        rules: WatchOptions | None = None,
+        observer: WatchObserver | None = None,
     ) -> None:
         self._listener = listener
-        self._store: Store[StackObject] = object_store.Store(self)
-        server = Server(connection=connection, rules=rules or Rules(), observer=observer)
+        self._store: ObjectStore[StackObject] = object_store.ObjectStore(self)
+        server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self.tree = StackTree()
         """Of all Stacks, those of other processes included."""
-        self._others = Others(self._store, share, self.tree)
+        self._others = ShardFilter(self._store, share, self.tree)
         handler = self._store if share.is_whole else self._others
-        self._watch = Watch(server, api_requests.collection_path(STACK, namespace), handler, name=STACK.key)
+        self._watch = Reflector(server, api_requests.collection_path(STACK, namespace), handler, name=STACK.key)
 
     def start(self) -> None:
         """Begin to watch."""
@@ -67,7 +65,7 @@ class StackCache:
         """Until all Stacks were listed once."""
         await self._watch.wait_synced()
 
-    def health(self) -> list[Health]:
+    def health(self) -> list[WatchStatus]:
         """How the watch is doing."""
         return [child_cache.measure(STACK.key, self._watch, objects=len(self._store.records))]
 
@@ -79,11 +77,11 @@ class StackCache:
         """The UIDs of all Stacks."""
         return self._store.records.keys()
 
-    def has_other_uid(self, uid: str) -> bool:
+    def is_other_shard_uid(self, uid: str) -> bool:
         """Whether another process has a Stack of this UID."""
         return self._others.has_uid(uid)
 
-    def has_other_name(self, namespace: str, name: str) -> bool:
+    def is_other_shard_name(self, namespace: str, name: str) -> bool:
         """Whether another process has a Stack of this name."""
         return self._others.has_name(namespace, name)
 
@@ -92,7 +90,7 @@ class StackCache:
 
         What else it shows somebody may have changed a moment before: that is told at once, as its event will be no news.
         """
-        return self._store.put(raw, passed=self._watch.version)
+        return self._store.record_write(raw, passed=self._watch.version)
 
     def forget(self, uid: str) -> None:
         """Our removal of the finalizer was answered with the end of the Stack."""
@@ -116,7 +114,7 @@ class StackCache:
             self.tree.drop(old.uid)
         if either is None or (old is not None and new is not None and is_same(old, new)):
             return
-        if is_ours and (old is None or new is None or not has_new_wish(old, new)):
+        if is_ours and (old is None or new is None or not has_user_change(old, new)):
             return
         self._listener.on_stack(either.uid)
 
@@ -148,7 +146,7 @@ def parse_stack(raw: Object) -> StackObject:
     )
 
 
-def has_new_wish(old: StackObject, new: StackObject) -> bool:
+def has_user_change(old: StackObject, new: StackObject) -> bool:
     """Whether something differs that only others write: the spec, an annotation, or that it is being deleted."""
     return old.generation != new.generation or old.annotations != new.annotations or old.deleting != new.deleting
 

@@ -36,7 +36,7 @@ class RequestObserver(Protocol):
         """The API server answered a request after so long; code 0: no answer came."""
 
 
-class Sender:
+class ApiClient:
     """Sends through one connection."""
 
     def __init__(self, connection: Connection, observer: RequestObserver | None) -> None:
@@ -60,7 +60,7 @@ class Sender:
         try:
             answer = await self._connection.request(method, path, query=query, body=body, content_type=content_type)
             code = SUCCESS
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             code = refused.code
             raise
         finally:

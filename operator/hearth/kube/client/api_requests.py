@@ -47,7 +47,7 @@ def quote(segment: object) -> str:
     if not isinstance(segment, str) or segment in RELATIVE or not SEGMENT.fullmatch(segment):
         message = f"{segment!r:.100} is no name of an object: it must be text without /, % and control characters"
         status = {"kind": "Status", "code": INVALID, "reason": "Invalid", "message": message}
-        raise errors.Refused(code=INVALID, status=status)
+        raise errors.ApiStatusError(code=INVALID, status=status)
     return parse.quote(segment, safe="")
 
 

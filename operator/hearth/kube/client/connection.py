@@ -21,7 +21,7 @@ import orjson
 from hearth.kube.auth import credentials as credentials_module
 from hearth.kube.auth.credentials import Credentials, CredentialSource
 from hearth.kube.client import http_transport as wire_module
-from hearth.kube.client.http_transport import Wire
+from hearth.kube.client.http_transport import HttpTransport
 from hearth.model import errors
 from hearth.model.child import Object
 
@@ -46,7 +46,7 @@ class Connection:
 
     def __init__(self, source: CredentialSource) -> None:
         self._source = source
-        self._wire: Wire | None = None
+        self._wire: HttpTransport | None = None
         self._generation = 0
         self._slots = asyncio.Semaphore(REQUESTS_IN_FLIGHT)
         self._renewing = asyncio.Lock()
@@ -109,7 +109,7 @@ class Connection:
             generation = self._generation
             try:
                 return await self._get_wire().send(method, target, headers=headers, data=data, seconds=timeout)
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if refused.code != 401 or not await self._renew(generation):
                     raise
             return await self._get_wire().send(method, target, headers=headers, data=data, seconds=timeout)
@@ -138,7 +138,7 @@ class Connection:
                 pieces = await stack.enter_async_context(
                     self._get_wire().watch(target, accept=accept, idle_timeout=idle_timeout)
                 )
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if refused.code != 401 or not await self._renew(generation):
                     raise
                 pieces = await stack.enter_async_context(
@@ -146,7 +146,7 @@ class Connection:
                 )
             yield pieces
 
-    def _get_wire(self) -> Wire:
+    def _get_wire(self) -> HttpTransport:
         if self._wire is None:
             raise errors.Unreachable("the connection is closed")
         return self._wire
@@ -182,9 +182,9 @@ class Connection:
         credentials, context = await asyncio.to_thread(load, self._source)
         self._generation += 1
         old = self._get_wire()
-        if not old.adopt(credentials):
+        if not old.update_token(credentials):
             self._wire = wire_module.make_wire(credentials, context)
-            await old.retire()
+            await old.close_when_idle()
 
 
 def load(source: CredentialSource) -> tuple[Credentials, ssl.SSLContext | None]:

@@ -13,7 +13,7 @@ from typing import cast
 
 import yarl
 
-from hearth.kube.client.http_response import Answer, Malformed, Reader
+from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, MalformedResponse
 
 KEEP_ALIVE = 60.0
 """Seconds; below the API server's own 90, so that it is not the server who closes first."""
@@ -23,11 +23,11 @@ REPEATABLE = frozenset({"GET", "DELETE"})
 """May be sent again where the server closed an idle connection at the very moment at which it was used again."""
 
 
-class Unheard(ConnectionError):
+class ConnectionDropped(ConnectionError):
     """The connection ended before any part of an answer came."""
 
 
-class Link(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection, which serves one request at a time."""
 
     def __init__(self) -> None:
@@ -35,18 +35,18 @@ class Link(asyncio.Protocol):
         """Seconds of the loop's clock."""
         self.is_open = False
         self._transport: asyncio.WriteTransport | None = None
-        self._reader = Reader()
-        self._answer: asyncio.Future[Answer] | None = None
+        self._reader = HttpResponseParser()
+        self._answer: asyncio.Future[HttpResponse] | None = None
 
-    async def ask(self, request: bytes, *, until: float) -> Answer:
+    async def request(self, request: bytes, *, until: float) -> HttpResponse:
         """The answer, where it is there by then (by the loop's clock).
 
         The connection is of no use any more where this raises, or is cancelled.
         """
         assert self._transport is not None  # noqa: S101 -- whoever has a link has a connection
-        self._reader = Reader()
+        self._reader = HttpResponseParser()
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer] = loop.create_future()
+        answer: asyncio.Future[HttpResponse] = loop.create_future()
         self._answer = answer
         # A scope of asyncio around it would take three times as long, which is as long as to read the answer.
         timer = loop.call_at(until, self._fail, TimeoutError("none came in time"))
@@ -75,7 +75,7 @@ class Link(asyncio.Protocol):
             return
         try:
             answer = self._reader.feed(data)
-        except Malformed as error:
+        except MalformedResponse as error:
             self._fail(error)
         else:
             if answer is not None:
@@ -87,11 +87,11 @@ class Link(asyncio.Protocol):
         if self._answer is None or self._answer.done():
             return
         if not self._reader.has_begun:
-            self._fail(Unheard(str(exc) if exc is not None else "the server closed the connection"))
+            self._fail(ConnectionDropped(str(exc) if exc is not None else "the server closed the connection"))
             return
         try:
             self._answer.set_result(self._reader.finish())
-        except Malformed as error:
+        except MalformedResponse as error:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
@@ -100,7 +100,7 @@ class Link(asyncio.Protocol):
         self.close()
 
 
-class Pool:
+class ConnectionPool:
     """Connections to one server, made as they are needed and used again, the one first that was used last."""
 
     def __init__(self, server: str, *, context: ssl.SSLContext | None, server_name: str | None, agent: str) -> None:
@@ -112,13 +112,13 @@ class Pool:
         self._path = url.raw_path.rstrip("/")
         authority = url.raw_authority.rpartition("@")[2]
         self._common = f"Host: {authority}\r\nUser-Agent: {agent}\r\n"
-        self._links: set[Link] = set()
-        self._idle: list[Link] = []
+        self._links: set[HttpConnection] = set()
+        self._idle: list[HttpConnection] = []
         self._is_closed = False
 
     async def send(
         self, method: str, target: str, *, headers: Mapping[str, str], body: bytes | None, seconds: float
-    ) -> Answer:
+    ) -> HttpResponse:
         """The whole answer. target: quoted; seconds: for all of it.
 
         Raises OSError (`Malformed` among them), TimeoutError, or ValueError where a header cannot be sent.
@@ -128,7 +128,7 @@ class Pool:
         while (link := self._find_idle()) is not None:
             try:
                 return await self._ask(link, request, until)
-            except Unheard:
+            except ConnectionDropped:
                 if method not in REPEATABLE:
                     raise
         return await self._ask(await self._connect(until), request, until)
@@ -141,11 +141,11 @@ class Pool:
         self._links.clear()
         self._idle.clear()
 
-    async def _ask(self, link: Link, request: bytes, until: float) -> Answer:
+    async def _ask(self, link: HttpConnection, request: bytes, until: float) -> HttpResponse:
         may_go_on = False
         try:
-            answer = await link.ask(request, until=until)
-            may_go_on = answer.may_go_on and link.is_open
+            answer = await link.request(request, until=until)
+            may_go_on = answer.keep_alive and link.is_open
         finally:
             if may_go_on and link in self._links:
                 link.idle_since = asyncio.get_running_loop().time()
@@ -156,7 +156,7 @@ class Pool:
                 link.close()
         return answer
 
-    def _find_idle(self) -> Link | None:
+    def _find_idle(self) -> HttpConnection | None:
         """The connection that was used last, if there is one that the server has not closed."""
         oldest = asyncio.get_running_loop().time() - KEEP_ALIVE
         while self._idle:
@@ -167,8 +167,8 @@ class Pool:
             link.close()
         return None
 
-    async def _connect(self, until: float) -> Link:
-        link, loop = Link(), asyncio.get_running_loop()
+    async def _connect(self, until: float) -> HttpConnection:
+        link, loop = HttpConnection(), asyncio.get_running_loop()
         async with asyncio.timeout_at(min(until, loop.time() + CONNECT_TIMEOUT)):
             await loop.create_connection(
                 lambda: link, self._host, self._port, ssl=self._context, server_hostname=self._server_name

@@ -18,27 +18,27 @@ GZIP = 16 + zlib.MAX_WBITS
 """What zlib calls the format."""
 
 
-class Malformed(ConnectionError):
+class MalformedResponse(ConnectionError):
     """What came is no answer in HTTP, or not the whole of one."""
 
 
-class TooLong(Malformed):
+class TooLong(MalformedResponse):
     """The body of an answer is longer than anybody may read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """A whole answer."""
 
     code: int
     fields: Mapping[str, str]
     """The header, by names in lower case."""
     body: bytes
-    may_go_on: bool
+    keep_alive: bool
     """Whether the connection serves another request."""
 
 
-class Reader:
+class HttpResponseParser:
     """Gathers the bytes of one answer."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Reader:
         self._chunked = 0
         """Bytes in them."""
 
-    def feed(self, piece: bytes) -> Answer | None:
+    def feed(self, piece: bytes) -> HttpResponse | None:
         """The answer, once it is whole. Raises `Malformed`."""
         self.has_begun = True
         self._rest += piece
@@ -75,10 +75,12 @@ class Reader:
         del self._rest[: self._length]
         return self._end(body)
 
-    def finish(self) -> Answer:
+    def finish(self) -> HttpResponse:
         """The answer that ends with the connection. Raises `Malformed` where one that is whole would have ended before."""
         if self._head is None or self._is_chunked or self._length is not None:
-            raise Malformed("the connection was closed in the middle of the answer" if self.has_begun else "no answer")
+            raise MalformedResponse(
+                "the connection was closed in the middle of the answer" if self.has_begun else "no answer"
+            )
         return self._end(bytes(self._rest))
 
     def _take_head(self, head: bytes) -> None:
@@ -86,7 +88,7 @@ class Reader:
         version, _, rest = first.partition(" ")
         code = rest[:3]
         if version not in ("HTTP/1.1", "HTTP/1.0") or not (code.isascii() and code.isdigit() and len(code) == 3):
-            raise Malformed(f"the answer is not HTTP: {first[:50]!r}")
+            raise MalformedResponse(f"the answer is not HTTP: {first[:50]!r}")
         if code[0] == "1":
             # Something to be known meanwhile; the answer is still to come.
             return
@@ -133,24 +135,24 @@ class Reader:
         del self._rest[: end + len(HEAD_END)]
         return True
 
-    def _end(self, body: bytes) -> Answer:
+    def _end(self, body: bytes) -> HttpResponse:
         assert self._head is not None  # noqa: S101 -- it comes before the body
         code, fields = self._head
         is_bounded = self._is_chunked or self._length is not None
         may_go_on = is_bounded and not self._rest and fields.get("connection", "").lower() != "close"
-        return Answer(code, fields, decode(body, fields.get("content-encoding", "")), may_go_on)
+        return HttpResponse(code, fields, decode(body, fields.get("content-encoding", "")), may_go_on)
 
 
 def check_head(length: int) -> None:
     """Raises `Malformed` where a head, or what stands behind the last chunk, is too long."""
     if length > limits.HEADER_BYTES:
-        raise Malformed(f"the head of the answer has more than {limits.HEADER_BYTES} bytes")
+        raise MalformedResponse(f"the head of the answer has more than {limits.HEADER_BYTES} bytes")
 
 
 def check_line(length: int) -> None:
     """Raises `Malformed` where the line before a chunk is too long."""
     if length > limits.CHUNK_LINE_BYTES:
-        raise Malformed(f"the line before a chunk has more than {limits.CHUNK_LINE_BYTES} bytes")
+        raise MalformedResponse(f"the line before a chunk has more than {limits.CHUNK_LINE_BYTES} bytes")
 
 
 def check_body(length: int) -> None:
@@ -163,7 +165,7 @@ def parse_length(text: str) -> int:
     """How long a body is. Raises `Malformed`."""
     # Python refuses to convert thousands of digits.
     if not (text.isascii() and text.isdigit() and len(text) <= limits.INTEGER_DIGITS):
-        raise Malformed(f"the answer has a length of {text[:50]!r}")
+        raise MalformedResponse(f"the answer has a length of {text[:50]!r}")
     return int(text)
 
 
@@ -174,7 +176,7 @@ def parse_size(line: bytes) -> int:
         # Python would take a sign and a prefix, too.
         return int(digits, 16) if digits.isalnum() and b"x" not in digits.lower() else int("")
     except ValueError as error:
-        raise Malformed(f"the answer has a chunk of the size {line[:50]!r}") from error
+        raise MalformedResponse(f"the answer has a chunk of the size {line[:50]!r}") from error
 
 
 def decode(body: bytes, encoding: str) -> bytes:
@@ -182,13 +184,13 @@ def decode(body: bytes, encoding: str) -> bytes:
     if encoding.lower() in ("", "identity") or not body:
         return body
     if encoding.lower() != "gzip":
-        raise Malformed(f"the answer is encoded as {encoding[:50]!r}, which was not asked for")
+        raise MalformedResponse(f"the answer is encoded as {encoding[:50]!r}, which was not asked for")
     inflater = zlib.decompressobj(GZIP)
     try:
         inflated = inflater.decompress(body, limits.BODY_BYTES + 1)
     except zlib.error as error:
-        raise Malformed(f"the answer is no gzip: {error}") from error
+        raise MalformedResponse(f"the answer is no gzip: {error}") from error
     check_body(len(inflated))
     if not inflater.eof:
-        raise Malformed("the answer is no gzip: it ends too early")
+        raise MalformedResponse("the answer is no gzip: it ends too early")
     return inflated

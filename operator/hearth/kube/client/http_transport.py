@@ -21,7 +21,7 @@ import yarl
 import hearth
 from hearth.kube.auth.credentials import Credentials, NoCredentials
 from hearth.kube.client import api_status, http_response, salvage
-from hearth.kube.client.connection_pool import CONNECT_TIMEOUT, KEEP_ALIVE, Pool
+from hearth.kube.client.connection_pool import CONNECT_TIMEOUT, KEEP_ALIVE, ConnectionPool
 from hearth.model import errors, limits
 from hearth.model.child import Object
 
@@ -32,10 +32,10 @@ UNSENT = (*NO_ANSWER, ValueError)
 """ValueError: of what cannot be sent, as a malformed URL."""
 
 
-class Wire:
+class HttpTransport:
     """Two clients and what goes into each of their requests; once retired they close when the last user leaves."""
 
-    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession, pool: Pool | None) -> None:
+    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession, pool: ConnectionPool | None) -> None:
         """pool: None where there is a proxy."""
         self.credentials = credentials
         self.session = session
@@ -44,14 +44,14 @@ class Wire:
         self._is_retired = False
         self._limits: dict[float, aiohttp.ClientTimeout] = {}
 
-    def adopt(self, credentials: Credentials) -> bool:
+    def update_token(self, credentials: Credentials) -> bool:
         """Use these from now on, if the connections can stay: when only the token is another one."""
         if without_token(credentials) != without_token(self.credentials):
             return False
         self.credentials = credentials
         return True
 
-    async def retire(self) -> None:
+    async def close_when_idle(self) -> None:
         """Close as soon as nobody uses it."""
         self._is_retired = True
         if not self._users:
@@ -161,11 +161,11 @@ def without_token(credentials: Credentials) -> Credentials:
     return replace(credentials, authorization=None, expires_at=None, files={})
 
 
-def make_wire(credentials: Credentials, context: ssl.SSLContext | None) -> Wire:
+def make_wire(credentials: Credentials, context: ssl.SSLContext | None) -> HttpTransport:
     """Nothing is sent yet. context: for HTTPS."""
     server, name = credentials.server, credentials.server_name
-    pool = Pool(server, context=context, server_name=name, agent=AGENT) if credentials.proxy is None else None
-    return Wire(credentials, make_session(credentials, context), pool)
+    pool = ConnectionPool(server, context=context, server_name=name, agent=AGENT) if credentials.proxy is None else None
+    return HttpTransport(credentials, make_session(credentials, context), pool)
 
 
 def make_session(credentials: Credentials, context: ssl.SSLContext | None) -> aiohttp.ClientSession:
@@ -231,14 +231,14 @@ async def salvage_answer(raw: bytes) -> Object | None:
         return None
 
 
-def refused(code: int, retry_after: str, raw: bytes) -> errors.Refused:
+def refused(code: int, retry_after: str, raw: bytes) -> errors.ApiStatusError:
     """The error for an answer other than 2xx. retry_after: the header, "" where there is none."""
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
         body = None
     status = api_status.clean(body) if isinstance(body, dict) and body.get("kind") == "Status" else None
-    return errors.Refused(code=code, status=status, retry_after=api_status.find_delay(retry_after, status))
+    return errors.ApiStatusError(code=code, status=status, retry_after=api_status.find_delay(retry_after, status))
 
 
 def unreachable(method: str, target: str, error: Exception) -> errors.Unreachable:

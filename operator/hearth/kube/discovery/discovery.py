@@ -50,7 +50,7 @@ class Discovery:
         self._on_change = on_change
         self._kinds: KindMap = {}
         self._generation = 0
-        self.refresh = single_flight.Shared(self._refresh, interval=REFRESH_INTERVAL)
+        self.refresh = single_flight.SingleFlight(self._refresh, interval=REFRESH_INTERVAL)
         """Ask the server again. Callers at the same time share one question; raises `Refused` or `Unreachable`."""
 
     @property

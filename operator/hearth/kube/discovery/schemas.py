@@ -53,7 +53,7 @@ class Schemas:
         self._raw: dict[str, bytes] = {}
         self._parsed: dict[str, Object] = {}
         self._loading = asyncio.Lock()
-        self._update_index = single_flight.Shared(self._get_index, interval=INDEX_INTERVAL)
+        self._update_index = single_flight.SingleFlight(self._get_index, interval=INDEX_INTERVAL)
         self.generation = 0
         """Rises whenever a schema that was asked for changed, or came later than it was asked for."""
 
@@ -97,7 +97,7 @@ class Schemas:
         """Learn which documents there are; where that cannot be had, the last answer stands."""
         try:
             answer = await self._connection.request("GET", ROOT, timeout=TIMEOUT)
-        except (errors.Refused, errors.Unreachable):
+        except (errors.ApiStatusError, errors.Unreachable):
             return
         paths = answer.get("paths")
         self._hashes = {
@@ -119,7 +119,7 @@ class Schemas:
         try:
             # Without the hash in the URL: a document that changed since would be a redirect, and this one is newer.
             document = await self._connection.request("GET", path, timeout=TIMEOUT)
-        except (errors.Refused, errors.Unreachable):
+        except (errors.ApiStatusError, errors.Unreachable):
             self._retry_at[pair] = asyncio.get_running_loop().time() + RETRY_INTERVAL
             return False
         found = await asyncio.to_thread(extract, document)

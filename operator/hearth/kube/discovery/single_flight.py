@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from hearth import supervision
 
 
-class Shared:
+class SingleFlight:
     """A coroutine function whose callers share runs.
 
     A caller never gets a run that began before it called; runs begin at least `interval` seconds apart, one at a time.

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import Sender
+from hearth.kube.client.api_client import ApiClient
 from hearth.kube.leader_election import overlapping_leases
-from hearth.kube.leader_election.overlapping_leases import Rivals
+from hearth.kube.leader_election.overlapping_leases import OverlappingLeases
 from hearth.kube.objects import lease as lease_module
-from hearth.kube.objects.lease import LEASE, Lease, LeaseClient
-from hearth.kube.watch.reflector import Rules, Server, Watch
+from hearth.kube.objects.lease import Lease, LeaseClient
+from hearth.kube.watch.reflector import Reflector, WatchContext, WatchOptions
+from hearth.kube.well_known_kinds import LEASE
 from hearth.model import errors
 from hearth.model.sharding import WHOLE, Share
 
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class LostLease(errors.HearthError):
+class LeadershipLost(errors.HearthError):
     """This process no longer holds the lease, or cannot say so: it must not work any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LeaderElectionConfig:
     """Who stands for what, and how patiently; durations in seconds."""
 
     name: str
@@ -61,26 +62,26 @@ class Terms:
     """Between two renewals, and two attempts at one."""
 
 
-class Election:
+class LeaderElector:
     """One candidate for one Lease: `win` it, then `hold` it, and `release` it in the end. In one event loop."""
 
     def __init__(
         self,
         connection: Connection,
-        terms: Terms,
+        terms: LeaderElectionConfig,
         *,
         observer: Observer | None = None,
-        rules: Rules | None = None,
+        rules: WatchOptions | None = None,
         now: Callable[[], float] = time.time,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         """now: seconds since the epoch; only shown to people."""
-        self.trouble = "has not looked at its lease yet"
+        self.error = "has not looked at its lease yet"
         """Why it cannot be said whose the lease is; empty where it can."""
         self._terms = terms
         self._now = now
         self._uniform = uniform
-        sender = Sender(connection, observer)
+        sender = ApiClient(connection, observer)
         self._client = LeaseClient(
             sender,
             namespace=terms.namespace,
@@ -88,11 +89,11 @@ class Election:
             labels=overlapping_leases.make_labels(terms.group, terms.share),
             patience=terms.deadline / 2,
         )
-        self._rivals = Rivals(sender, namespace=terms.namespace, group=terms.group, share=terms.share)
-        server = Server(connection=connection, rules=rules or Rules(), observer=observer)
+        self._rivals = OverlappingLeases(sender, namespace=terms.namespace, group=terms.group, share=terms.share)
+        server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         path = api_requests.collection_path(LEASE, terms.namespace)
         selector = {"fieldSelector": f"metadata.name={terms.name}"}
-        self._watch = Watch(server, path, self, name=LEASE.key, selector=selector)
+        self._watch = Reflector(server, path, self, name=LEASE.key, selector=selector)
         self._lease: Lease | None = None
         self._heard_at = 0.0
         self._is_stale = True
@@ -100,7 +101,7 @@ class Election:
         self._changed = asyncio.Event()
         self._held_at: float | None = None
 
-    async def win(self) -> None:
+    async def acquire(self) -> None:
         """Returns once the lease is ours; however long that takes."""
         try:
             while not await self._try_take():
@@ -108,7 +109,7 @@ class Election:
         finally:
             await self._watch.close()
 
-    async def hold(self) -> None:
+    async def renew_forever(self) -> None:
         """Renew until cancelled. Raises `LostLease`."""
         while True:
             await asyncio.sleep(self._terms.retry)
@@ -121,7 +122,7 @@ class Election:
         self._held_at = None
         try:
             await self._change({"holderIdentity": None, "renewTime": self._stamp()})
-        except (LostLease, errors.Refused, errors.Unreachable) as error:
+        except (LeadershipLost, errors.ApiStatusError, errors.Unreachable) as error:
             log.info("lease not given back", lease=self._terms.name, reason=str(error))
 
     # ---- being a candidate
@@ -130,13 +131,13 @@ class Election:
         """Take the lease where it is free; whether it is ours now."""
         try:
             is_ours = await self._take()
-        except (errors.Refused, errors.Unreachable) as error:
-            self.trouble = f"cannot look at lease/{self._terms.name} in namespace {self._terms.namespace}: {error}"
-            log.warning("cannot stand for the lease; it is tried again", reason=self.trouble)
+        except (errors.ApiStatusError, errors.Unreachable) as error:
+            self.error = f"cannot look at lease/{self._terms.name} in namespace {self._terms.namespace}: {error}"
+            log.warning("cannot stand for the lease; it is tried again", reason=self.error)
             self._is_stale = True
             await asyncio.sleep(self._terms.retry)
             return False
-        self.trouble = ""
+        self.error = ""
         return is_ours
 
     async def _take(self) -> bool:
@@ -210,7 +211,7 @@ class Election:
 
     # ---- what the watch tells
 
-    def on_listing(self) -> None:
+    def on_list_started(self) -> None:
         """A full set begins."""
         self._is_shown = False
 
@@ -241,7 +242,7 @@ class Election:
                     begun = loop.time()
                     try:
                         await self._change({"renewTime": self._stamp()})
-                    except (errors.Refused, errors.Unreachable) as error:
+                    except (errors.ApiStatusError, errors.Unreachable) as error:
                         reason = str(error)
                         log.warning("cannot renew the lease; it is tried again", lease=self._terms.name, reason=reason)
                         await asyncio.sleep(self._terms.retry)
@@ -249,7 +250,7 @@ class Election:
                         self._held_at = begun
                         return
         except TimeoutError as error:
-            raise LostLease(
+            raise LeadershipLost(
                 f"lease/{self._terms.name} could not be renewed for {self._terms.deadline:g} s: {reason}"
             ) from error
 
@@ -272,7 +273,7 @@ class Election:
             found = await self._make() or await self._client.find()
         if found is None or found.holder != self._terms.identity:
             holder = found.holder if found is not None else ""
-            raise LostLease(f"lease/{self._terms.name} is held by {holder or 'nobody'} now")
+            raise LeadershipLost(f"lease/{self._terms.name} is held by {holder or 'nobody'} now")
         self._lease = found
 
     def _stamp(self) -> str:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_requests
 from hearth.kube.objects import lease as lease_module
-from hearth.kube.objects.lease import LEASE
+from hearth.kube.well_known_kinds import LEASE
 from hearth.model.sharding import BUCKETS, Share
 
 if TYPE_CHECKING:
-    from hearth.kube.client.api_client import Sender
+    from hearth.kube.client.api_client import ApiClient
     from hearth.model.child import Object
 
-LABEL_GROUP = "hearth.dev/workers"
+LABEL_SHARD_GROUP = "hearth.dev/workers"
 """On a Lease: those that have it in common divide the same Stacks."""
 LABEL_SHARD = "hearth.dev/shard"
 SHARD = re.compile(r"(\d{1,3})-of-(\d{1,3})")
@@ -26,7 +26,7 @@ SHARD = re.compile(r"(\d{1,3})-of-(\d{1,3})")
 
 def make_labels(group: str, share: Share) -> dict[str, str]:
     """What a Lease says about what its holder works on."""
-    return {LABEL_GROUP: group, LABEL_SHARD: str(share)}
+    return {LABEL_SHARD_GROUP: group, LABEL_SHARD: str(share)}
 
 
 def find_share(raw: Object) -> Share | None:
@@ -37,10 +37,10 @@ def find_share(raw: Object) -> Share | None:
     return Share(index=int(found[1]), count=int(found[2]))
 
 
-class Rivals:
+class OverlappingLeases:
     """The Leases of the same group under which somebody else may work on Stacks of this share."""
 
-    def __init__(self, sender: Sender, *, namespace: str, group: str, share: Share) -> None:
+    def __init__(self, sender: ApiClient, *, namespace: str, group: str, share: Share) -> None:
         self._sender = sender
         self._path = api_requests.collection_path(LEASE, namespace)
         self._group = group
@@ -50,7 +50,7 @@ class Rivals:
 
     async def find(self) -> str:
         """The name of one that is held, or may be; empty where there is none. Raises `Refused` or `Unreachable`."""
-        query = {"labelSelector": f"{LABEL_GROUP}={self._group}"}
+        query = {"labelSelector": f"{LABEL_SHARD_GROUP}={self._group}"}
         page = await self._sender.send("list", LEASE, self._path, query=query)
         return next((raw["metadata"]["name"] for raw in page.get("items") or () if self._is_rival(raw)), "")
 

@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from hearth.engine.ports import Revision, StackObject
-from hearth.kube.cache.revision_cache import CONTROLLER_REVISION
 from hearth.kube.objects import provenance
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, limits, names, sharding
 from hearth.model.child import Object
 

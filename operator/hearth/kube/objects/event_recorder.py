@@ -14,7 +14,7 @@ import structlog
 
 from hearth.engine.ports import StackObject
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import Sender
+from hearth.kube.client.api_client import ApiClient
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -33,7 +33,7 @@ REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occurrence:
+class EventContent:
     """Something that was said about a Stack."""
 
     type_: str
@@ -42,7 +42,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class InvolvedObject:
     """What an Event is about, and where it stands for that."""
 
     namespace: str
@@ -52,29 +52,29 @@ class About:
 class EventRecorder:
     """Posts Events."""
 
-    def __init__(self, sender: Sender, *, now: Callable[[], float]) -> None:
+    def __init__(self, sender: ApiClient, *, now: Callable[[], float]) -> None:
         """now: seconds since the epoch."""
         self._sender = sender
         self._now = now
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
         """By namespace and name of the Event, the latest last."""
 
-    async def emit(self, stack: StackObject, occurrence: Occurrence) -> None:
+    async def emit(self, stack: StackObject, occurrence: EventContent) -> None:
         """Post it, or count it once more; a failure is logged, never raised."""
         name = event_name(stack, occurrence)
         try:
             try:
                 await self._count(about_stack(stack), name, occurrence)
-            except errors.Refused as refused:
+            except errors.ApiStatusError as refused:
                 if not is_terminating(refused):
                     raise
                 await self._count(about_namespace(stack.namespace), name, occurrence)
-        except (errors.Refused, errors.Unreachable) as error:
+        except (errors.ApiStatusError, errors.Unreachable) as error:
             log.warning(
                 "event not posted", stack=f"{stack.namespace}/{stack.name}", reason=occurrence.reason, error=str(error)
             )
 
-    async def emit_about_source(self, ref: ObjectRef, *, uid: str, occurrence: Occurrence) -> None:
+    async def emit_about_source(self, ref: ObjectRef, *, uid: str, occurrence: EventContent) -> None:
         """The same about a ConfigMap or Secret."""
         involved: Object = {
             "apiVersion": "v1",
@@ -85,11 +85,11 @@ class EventRecorder:
         }
         name = name_event(ref.name, uid, occurrence)
         try:
-            await self._count(About(namespace=ref.namespace, involved=involved), name, occurrence)
-        except (errors.Refused, errors.Unreachable) as error:
+            await self._count(InvolvedObject(namespace=ref.namespace, involved=involved), name, occurrence)
+        except (errors.ApiStatusError, errors.Unreachable) as error:
             log.warning("event not posted", object=str(ref), reason=occurrence.reason, error=str(error))
 
-    async def _count(self, about: About, name: str, occurrence: Occurrence) -> None:
+    async def _count(self, about: InvolvedObject, name: str, occurrence: EventContent) -> None:
         key = (about.namespace, name)
         path = api_requests.object_path(KIND, about.namespace, name)
         count = self._counts.get(key)
@@ -101,19 +101,19 @@ class EventRecorder:
         patch: Object = {"count": count + 1, "lastTimestamp": self._timestamp()}
         try:
             await self._sender.send("patch", KIND, path, body=patch)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             # The server forgets Events after an hour.
             if refused.code != 404 or not await self._create(about, name, occurrence):
                 raise
             count = 0
         return self._remember(key, count + 1)
 
-    async def _create(self, about: About, name: str, occurrence: Occurrence) -> bool:
+    async def _create(self, about: InvolvedObject, name: str, occurrence: EventContent) -> bool:
         """Post a new Event; False where there is one of that name."""
         path = api_requests.collection_path(KIND, about.namespace)
         try:
             await self._sender.send("create", KIND, path, body=make_event(about, name, occurrence, self._timestamp()))
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != 409:
                 raise
             return False
@@ -129,18 +129,18 @@ class EventRecorder:
         return datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def event_name(stack: StackObject, occurrence: Occurrence) -> str:
+def event_name(stack: StackObject, occurrence: EventContent) -> str:
     """The same for the same words about the same Stack, so that they meet in one Event."""
     return name_event(stack.name, stack.uid, occurrence)
 
 
-def name_event(name: str, uid: str, occurrence: Occurrence) -> str:
+def name_event(name: str, uid: str, occurrence: EventContent) -> str:
     """The same for the object of that name and UID."""
     said = names.digest(uid, occurrence.type_, occurrence.reason, occurrence.message)
     return f"{names.shorten(name, length=NAME_LENGTH)}.{said}"
 
 
-def about_stack(stack: StackObject) -> About:
+def about_stack(stack: StackObject) -> InvolvedObject:
     """Beside the Stack, where `kubectl describe` finds it."""
     involved: Object = {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
@@ -150,21 +150,21 @@ def about_stack(stack: StackObject) -> About:
         "uid": stack.uid,
         "resourceVersion": str(stack.resource_version),
     }
-    return About(namespace=stack.namespace, involved=involved)
+    return InvolvedObject(namespace=stack.namespace, involved=involved)
 
 
-def about_namespace(name: str) -> About:
+def about_namespace(name: str) -> InvolvedObject:
     """About the namespace itself, which is on its way out, so that nothing new can be made in it."""
-    return About(namespace=UNSCOPED, involved={"apiVersion": "v1", "kind": "Namespace", "name": name})
+    return InvolvedObject(namespace=UNSCOPED, involved={"apiVersion": "v1", "kind": "Namespace", "name": name})
 
 
-def is_terminating(refused: errors.Refused) -> bool:
+def is_terminating(refused: errors.ApiStatusError) -> bool:
     """Whether an Event was refused since its namespace is on its way out."""
     reaction = api_errors.classify(refused.code, refused.status, kind=KIND, body_size=0)
     return isinstance(reaction, api_errors.NamespaceTerminating)
 
 
-def make_event(about: About, name: str, occurrence: Occurrence, timestamp: str) -> Object:
+def make_event(about: InvolvedObject, name: str, occurrence: EventContent, timestamp: str) -> Object:
     """The Event to post."""
     return {
         "apiVersion": "v1",

@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Callable
 
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import Sender
+from hearth.kube.client.api_client import ApiClient
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -23,11 +23,11 @@ LENGTH = 32
 """Bytes; as long as the hash that it is for."""
 
 
-class BrokenHashKey(errors.HearthError):
+class InvalidHashKey(errors.HearthError):
     """The Secret is there and holds no key; an administrator must look."""
 
 
-async def get_hash_key(sender: Sender, namespace: str, *, entropy: Callable[[int], bytes]) -> bytes:
+async def get_hash_key(sender: ApiClient, namespace: str, *, entropy: Callable[[int], bytes]) -> bytes:
     """The key, made here where there is none; the namespace too. Raises BrokenHashKey.
 
     entropy: gives that many random bytes.
@@ -45,11 +45,11 @@ async def get_hash_key(sender: Sender, namespace: str, *, entropy: Callable[[int
     return key
 
 
-async def find_hash_key(sender: Sender, namespace: str) -> bytes | None:
+async def find_hash_key(sender: ApiClient, namespace: str) -> bytes | None:
     """The key that is stored, if there is one."""
     try:
         secret = await sender.send("get", SECRETS, api_requests.object_path(SECRETS, namespace, NAME))
-    except errors.Refused as refused:
+    except errors.ApiStatusError as refused:
         if refused.code != 404:
             raise
         return None
@@ -65,14 +65,14 @@ def parse_key(secret: Object, namespace: str) -> bytes:
     except (binascii.Error, TypeError, ValueError):
         key = b""
     if len(key) != LENGTH:
-        raise BrokenHashKey(
+        raise InvalidHashKey(
             f"secret/{NAME} in namespace {namespace}: data.{FIELD} must be {LENGTH} bytes in base 64, "
             f"found {len(key)}; restore it, or delete the Secret and a new key is made"
         )
     return key
 
 
-async def create_secret(sender: Sender, namespace: str, key: bytes) -> bool:
+async def create_secret(sender: ApiClient, namespace: str, key: bytes) -> bool:
     """Store a new key; False where somebody else has stored one."""
     body: Object = {
         "apiVersion": "v1",
@@ -90,12 +90,12 @@ async def create_secret(sender: Sender, namespace: str, key: bytes) -> bool:
     return code == 201
 
 
-async def create(sender: Sender, kind: Kind, body: Object) -> int:
+async def create(sender: ApiClient, kind: Kind, body: Object) -> int:
     """201 where it was created, 409 where it is there already, 404 where its namespace is missing."""
     path = api_requests.collection_path(kind, body["metadata"].get("namespace", ""))
     try:
         await sender.send("create", kind, path, body=body)
-    except errors.Refused as refused:
+    except errors.ApiStatusError as refused:
         if refused.code not in (404, 409):
             raise
         return refused.code

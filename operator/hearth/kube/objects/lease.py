@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import Sender
+from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import hash_key
+from hearth.kube.well_known_kinds import LEASE
 from hearth.model import errors
 from hearth.model.child import Object
-from hearth.model.kinds import Kind
 
-LEASE = Kind(group="coordination.k8s.io", version="v1", name="Lease", plural="leases", namespaced=True)
 LABELS = {"app.kubernetes.io/part-of": "hearth"}
 NOT_FOUND = 404
 CONFLICT = 409
@@ -66,7 +65,7 @@ class LeaseClient:
     """The requests about one Lease. Each raises `Refused` or `Unreachable`."""
 
     def __init__(
-        self, sender: Sender, *, namespace: str, name: str, labels: Mapping[str, str], patience: float
+        self, sender: ApiClient, *, namespace: str, name: str, labels: Mapping[str, str], patience: float
     ) -> None:
         """labels: that it is to carry; patience: seconds for one answer; a request that hangs must not use up the whole time for renewing."""
         self._sender = sender
@@ -80,7 +79,7 @@ class LeaseClient:
         """The Lease as it is now, if there is one."""
         try:
             return parse_lease(await self._limit(self._sender.send("get", LEASE, self._path)))
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != NOT_FOUND:
                 raise
             return None
@@ -89,7 +88,7 @@ class LeaseClient:
         """The new Lease; None where somebody else made one. Its namespace is made as well where it is missing."""
         try:
             return await self._create(spec)
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != NOT_FOUND:
                 raise
         namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
@@ -101,7 +100,7 @@ class LeaseClient:
         body = {"metadata": {"resourceVersion": str(lease.version), "labels": self._labels}, "spec": spec}
         try:
             return parse_lease(await self._limit(self._sender.send("patch", LEASE, self._path, body=body)))
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code not in (NOT_FOUND, CONFLICT):
                 raise
             return None
@@ -116,7 +115,7 @@ class LeaseClient:
         path = api_requests.collection_path(LEASE, self._namespace)
         try:
             return parse_lease(await self._limit(self._sender.send("create", LEASE, path, body=body)))
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code != CONFLICT:
                 raise
             return None

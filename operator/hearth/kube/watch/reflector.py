@@ -20,7 +20,7 @@ import structlog
 from hearth import supervision
 from hearth.kube.client import api_requests, salvage, skips
 from hearth.kube.watch import watch_errors, watch_events
-from hearth.kube.watch.watch_errors import Interruption, Reason
+from hearth.kube.watch.watch_errors import WatchEndReason, WatchFailure
 from hearth.model import errors, limits
 from hearth.model.child import Object
 
@@ -38,7 +38,7 @@ ABSENCES_TO_BELIEVE = 2
 """A kind that was just made answers 404 for some 30 ms; twice in a row means that it is not there."""
 
 
-class Connection(Protocol):
+class WatchConnection(Protocol):
     """What a watch needs of a connection; it raises `Refused` and `Unreachable`."""
 
     async def request(
@@ -52,10 +52,10 @@ class Connection(Protocol):
         """The body of a GET in pieces of any size, as they come."""
 
 
-class Handler(Protocol):
+class WatchHandler(Protocol):
     """Whom a watch tells what it sees."""
 
-    def on_listing(self) -> None:
+    def on_list_started(self) -> None:
         """A fresh full set begins; what was begun before and not completed is void."""
 
     def on_object(self, raw: Object) -> None:
@@ -71,7 +71,7 @@ class Handler(Protocol):
         """
 
 
-class Observer(Protocol):
+class WatchObserver(Protocol):
     """Who counts."""
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
@@ -85,7 +85,7 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class WatchOptions:
     """How patient watches are, and their source of chance."""
 
     stall_after: float = 75.0
@@ -99,19 +99,19 @@ class Rules:
 
 
 @dataclass(slots=True, kw_only=True)
-class Server:
+class WatchContext:
     """What all watches on one connection share."""
 
-    connection: Connection
-    rules: Rules = field(default_factory=Rules)
+    connection: WatchConnection
+    rules: WatchOptions = field(default_factory=WatchOptions)
     has_watch_list: bool = True
     """Whether it can send the initial set as events; learnt from its first refusal."""
-    observer: Observer | None = None
+    observer: WatchObserver | None = None
     on_return: Callable[[], None] = lambda: None
     """Called when a watch that had failed is heard again."""
 
 
-class Watch:
+class Reflector:
     """A list and watch of one collection, running from `start` to `close`."""
 
     denial = ""
@@ -123,9 +123,9 @@ class Watch:
 
     def __init__(
         self,
-        server: Server,
+        server: WatchContext,
         path: str,
-        handler: Handler,
+        handler: WatchHandler,
         *,
         name: str,
         selector: Mapping[str, str] | None = None,
@@ -143,7 +143,7 @@ class Watch:
         """How often it had to begin again, by reason."""
         self.line_bytes = 0
         """Of the event that is being delivered, which is more than any record of it takes; 0 where that is not known."""
-        self.last_sign: float | None = None
+        self.last_activity: float | None = None
         """The loop's time when anything last came from the server, or an attempt to reach it ended."""
         self._server = server
         self._handler = handler
@@ -204,7 +204,7 @@ class Watch:
             task.cancel()
             await asyncio.wait([task])
 
-    def nudge(self) -> None:
+    def retry_now(self) -> None:
         """Try at once if it is pausing after a failure."""
         if self._failures:
             self._failures = 0
@@ -218,9 +218,9 @@ class Watch:
                 await self._attempt()
             # Whatever goes wrong, the one thing that must not happen is a cache that hears nothing more.
             except Exception as error:  # noqa: BLE001 -- see above; it is judged, counted and logged
-                await self._recover(watch_errors.judge(error), error)
+                await self._recover(watch_errors.classify(error), error)
             else:
-                await self._recover(Interruption(reason=Reason.ENDED), None)
+                await self._recover(WatchFailure(reason=WatchEndReason.ENDED), None)
 
     async def _attempt(self) -> None:
         """List where nothing is known, then follow the stream to its end."""
@@ -229,24 +229,24 @@ class Watch:
             if self._version is None and not streams_list:
                 await self._list()
             await self._stream()
-        except errors.Refused as refused:
+        except errors.ApiStatusError as refused:
             if refused.code == NOT_FOUND:
                 self._note_absence()
             if refused.code in UNKNOWN_PARAMETERS and self._version is None and streams_list:
-                raise watch_errors.interrupt(Reason.NO_WATCH_LIST, str(refused)) from refused
+                raise watch_errors.interrupt(WatchEndReason.NO_WATCH_LIST, str(refused)) from refused
             raise
 
     def _note_absence(self) -> None:
         """The kind is not served: believe it at the second answer in a row, and then there are no objects of it."""
         self._absences += 1
         if self._absences >= ABSENCES_TO_BELIEVE:
-            self._handler.on_listing()
+            self._handler.on_list_started()
             self._handler.on_synced(None)
             self._synced.set()
 
     async def _list(self) -> None:
         """Deliver the full set page by page."""
-        self._handler.on_listing()
+        self._handler.on_list_started()
         self._page_size = self._server.rules.page_size
         page = await self._get_page("")
         version = int(page["metadata"]["resourceVersion"])
@@ -277,17 +277,17 @@ class Watch:
         accept = METADATA_LIST if self.metadata_only else JSON
         async with asyncio.timeout(rules.stall_after):
             page = await self._server.connection.request("GET", self.path, query=query, accept=accept)
-        self.last_sign = asyncio.get_running_loop().time()
+        self.last_activity = asyncio.get_running_loop().time()
         return page
 
     async def _stream(self) -> None:
         """Deliver events until the stream ends; the full set first where nothing is known."""
         if self._version is None:
-            self._handler.on_listing()
+            self._handler.on_list_started()
         loop = asyncio.get_running_loop()
         patience = self._server.rules.stall_after
         accept = METADATA if self.metadata_only else JSON
-        lines = watch_events.Lines()
+        lines = watch_events.LineSplitter()
         extend_at = 0.0
         async with (
             asyncio.timeout(patience) as limit,
@@ -297,7 +297,7 @@ class Watch:
             if self._failures:
                 self._server.on_return()
             async for chunk in chunks:
-                now = self.last_sign = loop.time()
+                now = self.last_activity = loop.time()
                 if now >= extend_at:
                     # Moving the limit costs as much as an event; a thirtieth of it is exact enough.
                     extend_at = now + patience / 30
@@ -306,7 +306,7 @@ class Watch:
                 await self._take_lines(lines.feed(chunk))
         lines.finish()
         if self._version is None:
-            raise watch_errors.interrupt(Reason.UNENDED_LIST)
+            raise watch_errors.interrupt(WatchEndReason.UNENDED_LIST)
 
     def _stream_query(self) -> dict[str, str]:
         rules = self._server.rules
@@ -332,16 +332,16 @@ class Watch:
                 self._take(frame)
                 self.line_bytes = 0
 
-    def _take(self, frame: watch_events.Frame) -> None:
+    def _take(self, frame: watch_events.WatchEvent) -> None:
         """Deliver one event. The hot path: a few microseconds besides parsing."""
         event_type, raw, version = frame
         if event_type == "ERROR":
-            interruption = watch_errors.judge_status(raw, code=raw.get("code", 0), default=Reason.ERROR)
-            raise watch_errors.Interrupted(interruption)
+            interruption = watch_errors.judge_status(raw, code=raw.get("code", 0), default=WatchEndReason.ERROR)
+            raise watch_errors.WatchInterrupted(interruption)
         known = self._version
         if known is not None:
             if version < known:
-                raise watch_errors.interrupt(Reason.BACKWARDS, f"version {version} came after {known}")
+                raise watch_errors.interrupt(WatchEndReason.BACKWARDS, f"version {version} came after {known}")
             self._version = version
         if event_type == "BOOKMARK":
             if known is None and watch_events.is_list_end(raw):
@@ -395,51 +395,53 @@ class Watch:
             self._highest = self._version
             self._version = None
 
-    async def _recover(self, interruption: Interruption, error: Exception | None) -> None:
+    async def _recover(self, interruption: WatchFailure, error: Exception | None) -> None:
         """Draw the consequences of the end of an attempt, and pause as long as is decent."""
         reason = interruption.reason
-        self.last_sign = asyncio.get_running_loop().time()
+        self.last_activity = asyncio.get_running_loop().time()
         self.restarts[reason.value] += 1
         if self._server.observer is not None:
             self._server.observer.on_watch_restart(kind=self.name, reason=reason.value)
         if self._opened is not None and asyncio.get_running_loop().time() - self._opened >= SETTLED_AFTER:
             self._failures = 0
         self._failures += 1
-        self._stalls += reason is Reason.STALLED
+        self._stalls += reason is WatchEndReason.STALLED
         self._learn(reason)
         self._note_denial(interruption)
         if watch_errors.needs_list(reason, failures=self._failures, stalls=self._stalls):
             self._forget_version()
-        seconds = watch_errors.pause(interruption, failures=self._failures, uniform=self._server.rules.uniform)
+        seconds = watch_errors.find_delay(interruption, failures=self._failures, uniform=self._server.rules.uniform)
         self._say(interruption, error, seconds)
         await self._pause(seconds)
 
-    def _note_denial(self, interruption: Interruption) -> None:
+    def _note_denial(self, interruption: WatchFailure) -> None:
         """Remember whether the server lets us look at all."""
         if interruption.reason not in watch_errors.UNANSWERED:
             self.is_answered = True
-        if interruption.reason is Reason.FORBIDDEN:
+        if interruption.reason is WatchEndReason.FORBIDDEN:
             was_denied, self.denial = bool(self.denial), interruption.detail or "forbidden"
             if not was_denied and self.on_denied is not None:
                 supervision.guard("watch", self.on_denied)()
 
-    def _learn(self, reason: Reason) -> None:
+    def _learn(self, reason: WatchEndReason) -> None:
         """Remember what the end of an attempt says about the server."""
-        if reason is Reason.NO_WATCH_LIST:
+        if reason is WatchEndReason.NO_WATCH_LIST:
             self._server.has_watch_list = False
-        elif reason in (Reason.UNENDED_LIST, Reason.STALLED) and self._version is None:
+        elif reason in (WatchEndReason.UNENDED_LIST, WatchEndReason.STALLED) and self._version is None:
             # Some extension servers take the parameters and ignore them.
             self._lists_in_pages = True
-        if reason is not Reason.NOT_SERVED:
+        if reason is not WatchEndReason.NOT_SERVED:
             self._absences = 0
 
-    def _say(self, interruption: Interruption, error: Exception | None, seconds: float) -> None:
+    def _say(self, interruption: WatchFailure, error: Exception | None, seconds: float) -> None:
         """Log the end of an attempt."""
         reason = interruption.reason
-        if reason is Reason.UNEXPECTED and error is not None:
+        if reason is WatchEndReason.UNEXPECTED and error is not None:
             supervision.report("watch", error, kind=self.name)
         # Where it goes on after a silence, most likely a bookmark was left out, and nothing is lost.
-        is_ordinary = reason in watch_errors.ORDINARY or (reason is Reason.STALLED and self._version is not None)
+        is_ordinary = reason in watch_errors.ORDINARY or (
+            reason is WatchEndReason.STALLED and self._version is not None
+        )
         write = log.debug if is_ordinary else log.warning
         write(
             "watch begins again",
@@ -461,7 +463,7 @@ class Watch:
         self._nudged.clear()
 
 
-async def _salvage(line: bytes) -> watch_events.Frame:
+async def _salvage(line: bytes) -> watch_events.WatchEvent:
     """The event in a line that cannot be read as a whole, read apart where that takes time."""
     if len(line) <= limits.INLINE_BYTES:
         return watch_events.salvage_event(line)

@@ -15,13 +15,13 @@ import structlog
 from hearth import supervision
 from hearth.kube.client import api_requests
 from hearth.kube.watch import webhook_services
-from hearth.kube.watch.reflector import Server, Watch
-from hearth.kube.watch.watch_errors import Reason
+from hearth.kube.watch.reflector import Reflector, WatchContext
+from hearth.kube.watch.watch_errors import WatchEndReason
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds
 from hearth.plan.retry import retry_triggers
-from hearth.plan.retry.retry_triggers import Cause, Source
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerSource
 
 log = structlog.get_logger(__name__)
 
@@ -31,24 +31,24 @@ ASK_AGAIN = 600.0
 """Seconds after which a watch that our account may not have is asked for once more."""
 
 
-class Listener(Protocol):
+class TriggerListener(Protocol):
     """The part of the engine's listener that hears of causes."""
 
-    def on_cause(self, cause: Cause) -> None:
+    def on_retry_trigger(self, cause: RetryTrigger) -> None:
         """It changed, or may have."""
 
 
-class Notices:
+class RateLimitedNotifier:
     """Tells of each cause at once, then at most once an interval."""
 
-    def __init__(self, tell: Callable[[Cause], None]) -> None:
+    def __init__(self, tell: Callable[[RetryTrigger], None]) -> None:
         self._tell = tell
-        self._told: dict[Cause, float] = {}
+        self._told: dict[RetryTrigger, float] = {}
         """When, by the loop's clock."""
-        self._planned: dict[Cause, Callable[[], None]] = {}
+        self._planned: dict[RetryTrigger, Callable[[], None]] = {}
         """What cancels the notice."""
 
-    def post(self, cause: Cause) -> None:
+    def post(self, cause: RetryTrigger) -> None:
         """It changed."""
         if cause in self._planned:
             return
@@ -59,35 +59,40 @@ class Notices:
         else:
             self._send(cause)
 
-    def forget(self, cause: Cause) -> None:
+    def forget(self, cause: RetryTrigger) -> None:
         """Nobody waits for it."""
         self._told.pop(cause, None)
         planned = self._planned.pop(cause, None)
         if planned is not None:
             planned()
 
-    def _send(self, cause: Cause) -> None:
+    def _send(self, cause: RetryTrigger) -> None:
         self._planned.pop(cause, None)
         self._told[cause] = asyncio.get_running_loop().time()
         self._tell(cause)
 
 
-class SourceWatch:
+class TriggerSourceWatch:
     """One source, watched for one or more causes; the handler of its watch, and its observer."""
 
     def __init__(
-        self, source: Source, *, server: Server, on_change: Callable[[], None], on_forbidden: Callable[[], None]
+        self,
+        source: TriggerSource,
+        *,
+        server: WatchContext,
+        on_change: Callable[[], None],
+        on_forbidden: Callable[[], None],
     ) -> None:
         self.source = source
-        self.causes: set[Cause] = set()
+        self.causes: set[RetryTrigger] = set()
         self._observer = server.observer
         self._on_change = on_change
         self._on_forbidden = on_forbidden
         self._is_listing = False
-        self._server = Server(
+        self._server = WatchContext(
             connection=server.connection, rules=server.rules, has_watch_list=server.has_watch_list, observer=self
         )
-        self._watch: Watch | None = None
+        self._watch: Reflector | None = None
 
     def start(self, kind: Kind) -> None:
         """Begin."""
@@ -95,7 +100,7 @@ class SourceWatch:
         if self.source.labels:
             selector["labelSelector"] = self.source.labels
         path = api_requests.collection_path(kind, self.source.namespace)
-        self._watch = Watch(self._server, path, self, name=kind.key, selector=selector, metadata_only=True)
+        self._watch = Reflector(self._server, path, self, name=kind.key, selector=selector, metadata_only=True)
         self._watch.start()
 
     async def close(self) -> None:
@@ -107,7 +112,7 @@ class SourceWatch:
         """As the observer of the watch."""
         if self._observer is not None:
             self._observer.on_watch_restart(kind=kind, reason=reason)
-        if reason == Reason.FORBIDDEN:
+        if reason == WatchEndReason.FORBIDDEN:
             self._on_forbidden()
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
@@ -120,7 +125,7 @@ class SourceWatch:
         if self._observer is not None:
             self._observer.on_limit(limit)
 
-    def on_listing(self) -> None:
+    def on_list_started(self) -> None:
         """What is shown now was there before."""
         self._is_listing = True
 
@@ -139,24 +144,24 @@ class SourceWatch:
         self._on_change()
 
 
-class CauseWatches:
+class TriggerWatches:
     """The watches for all causes that are waited for. To be used in one event loop."""
 
-    def __init__(self, server: Server, kinds: Kinds, listener: Listener) -> None:
+    def __init__(self, server: WatchContext, kinds: Kinds, listener: TriggerListener) -> None:
         """Nothing is asked before `watch`. server: shared with other watches, whose return tells of the server's."""
         self._server = server
         self._kinds = kinds
-        self._notices = Notices(listener.on_cause)
-        self._causes: set[Cause] = set()
-        self._watches: dict[Source, SourceWatch] = {}
-        self._denied: dict[Source, float] = {}
+        self._notices = RateLimitedNotifier(listener.on_retry_trigger)
+        self._causes: set[RetryTrigger] = set()
+        self._watches: dict[TriggerSource, TriggerSourceWatch] = {}
+        self._denied: dict[TriggerSource, float] = {}
         """What our account may not watch: until when nobody asks again, by the loop's time."""
         self._said: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._finding: asyncio.Task[None] | None = None
         server.on_return = self._on_return
 
-    def watch(self, cause: Cause) -> None:
+    def watch(self, cause: RetryTrigger) -> None:
         """Tell of its changes from now on."""
         is_new = cause not in self._causes
         self._causes.add(cause)
@@ -166,7 +171,7 @@ class CauseWatches:
         if is_new and cause == retry_triggers.WEBHOOKS:
             self._finding = self._run(self._attach_services, name="find the Services of webhooks")
 
-    def keep(self, wanted: Collection[Cause]) -> None:
+    def retain(self, wanted: Collection[RetryTrigger]) -> None:
         """End what none of these needs."""
         for cause in [cause for cause in self._causes if cause not in wanted]:
             self._causes.discard(cause)
@@ -180,12 +185,12 @@ class CauseWatches:
 
     async def close(self) -> None:
         """End all of them; the listener hears nothing more."""
-        self.keep(())
+        self.retain(())
         if self._finding is not None:
             self._finding.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _attach(self, source: Source, cause: Cause) -> None:
+    def _attach(self, source: TriggerSource, cause: RetryTrigger) -> None:
         """Let changes there be told as changes of the cause."""
         each = self._watches.get(source) or self._begin(source)
         if each is not None:
@@ -193,7 +198,7 @@ class CauseWatches:
 
     async def _attach_services(self) -> None:
         """Without the right to look, or without the server, webhooks are told of by their configuration alone."""
-        with contextlib.suppress(errors.Refused, errors.Unreachable):
+        with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
             source = await webhook_services.get_source(self._server.connection, self._kinds)
             if source is not None and retry_triggers.WEBHOOKS in self._causes:
                 self._attach(source, retry_triggers.WEBHOOKS)
@@ -204,7 +209,7 @@ class CauseWatches:
         task.add_done_callback(self._running.discard)
         return task
 
-    def _begin(self, source: Source) -> SourceWatch | None:
+    def _begin(self, source: TriggerSource) -> TriggerSourceWatch | None:
         is_denied = self._denied.get(source, 0.0) > asyncio.get_running_loop().time()
         kind = self._kinds.find(source.api_version, source.kind)
         if is_denied or kind is None:
@@ -213,7 +218,7 @@ class CauseWatches:
             if self._server.observer is not None:
                 self._server.observer.on_limit("cause-watches")
             return None
-        made = self._watches[source] = SourceWatch(
+        made = self._watches[source] = TriggerSourceWatch(
             source,
             server=self._server,
             on_change=lambda: self._post(made.causes),
@@ -222,12 +227,12 @@ class CauseWatches:
         made.start(kind)
         return made
 
-    def _end(self, source: Source) -> None:
+    def _end(self, source: TriggerSource) -> None:
         each = self._watches.pop(source, None)
         if each is not None:
             self._run(each.close, name=f"end of the watch of {source.kind}")
 
-    def _give_up(self, source: Source) -> None:
+    def _give_up(self, source: TriggerSource) -> None:
         """Without the right to watch nobody is told, and retries come by themselves."""
         self._denied[source] = asyncio.get_running_loop().time() + ASK_AGAIN
         if source.kind not in self._said:
@@ -243,6 +248,6 @@ class CauseWatches:
         if retry_triggers.SERVER in self._causes:
             self._post([retry_triggers.SERVER])
 
-    def _post(self, changed: Iterable[Cause]) -> None:
+    def _post(self, changed: Iterable[RetryTrigger]) -> None:
         for cause in tuple(changed):
             self._notices.post(cause)

@@ -24,7 +24,7 @@ SUSPICIOUS_STALLS = 2
 but any server leaves out a bookmark now and then, the first one after a list above all (one in ten, seen with 1.36)."""
 
 
-class Reason(enum.StrEnum):
+class WatchEndReason(enum.StrEnum):
     """Why a watch ended; the value is the label in metrics and logs."""
 
     ENDED = "ended"
@@ -44,92 +44,106 @@ class Reason(enum.StrEnum):
     UNEXPECTED = "unexpected"
 
 
-NEEDS_LIST = frozenset({Reason.EXPIRED, Reason.BACKWARDS, Reason.NOT_SERVED, Reason.NO_WATCH_LIST})
-SUSPECTS_VERSION = frozenset({Reason.ENDED, Reason.BROKEN, Reason.ERROR, Reason.REFUSED, Reason.UNEXPECTED})
+NEEDS_LIST = frozenset(
+    {WatchEndReason.EXPIRED, WatchEndReason.BACKWARDS, WatchEndReason.NOT_SERVED, WatchEndReason.NO_WATCH_LIST}
+)
+SUSPECTS_VERSION = frozenset(
+    {
+        WatchEndReason.ENDED,
+        WatchEndReason.BROKEN,
+        WatchEndReason.ERROR,
+        WatchEndReason.REFUSED,
+        WatchEndReason.UNEXPECTED,
+    }
+)
 UNANSWERED = frozenset(
     {
-        Reason.UNREACHABLE,
-        Reason.STALLED,
-        Reason.UNAUTHORIZED,
-        Reason.THROTTLED,
-        Reason.NO_WATCH_LIST,
-        Reason.UNENDED_LIST,
+        WatchEndReason.UNREACHABLE,
+        WatchEndReason.STALLED,
+        WatchEndReason.UNAUTHORIZED,
+        WatchEndReason.THROTTLED,
+        WatchEndReason.NO_WATCH_LIST,
+        WatchEndReason.UNENDED_LIST,
     }
 )
 """The ends of attempts that say nothing of what is watched: the next one may."""
-ORDINARY = frozenset({Reason.ENDED, Reason.NO_WATCH_LIST})
+ORDINARY = frozenset({WatchEndReason.ENDED, WatchEndReason.NO_WATCH_LIST})
 REASONS_BY_CODE = {
-    401: Reason.UNAUTHORIZED,
-    403: Reason.FORBIDDEN,
-    404: Reason.NOT_SERVED,
-    410: Reason.EXPIRED,
-    429: Reason.THROTTLED,
+    401: WatchEndReason.UNAUTHORIZED,
+    403: WatchEndReason.FORBIDDEN,
+    404: WatchEndReason.NOT_SERVED,
+    410: WatchEndReason.EXPIRED,
+    429: WatchEndReason.THROTTLED,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interruption:
+class WatchFailure:
     """The end of a watch."""
 
-    reason: Reason
+    reason: WatchEndReason
     detail: str = ""
     """For the log; holds nothing of any object."""
     retry_after: float | None = None
     """Seconds, where the server gave them."""
 
 
-class Interrupted(Exception):
+class WatchInterrupted(Exception):
     """A watch cannot go on; caught by its loop alone."""
 
-    def __init__(self, interruption: Interruption) -> None:
+    def __init__(self, interruption: WatchFailure) -> None:
         self.interruption = interruption
         super().__init__(interruption.detail or interruption.reason.value)
 
 
-def interrupt(reason: Reason, detail: str = "") -> Interrupted:
+def interrupt(reason: WatchEndReason, detail: str = "") -> WatchInterrupted:
     """The exception for `reason`, to be raised."""
-    return Interrupted(Interruption(reason=reason, detail=detail))
+    return WatchInterrupted(WatchFailure(reason=reason, detail=detail))
 
 
-def judge(error: Exception) -> Interruption:
+def classify(error: Exception) -> WatchFailure:
     """What `error` means for a watch."""
     match error:
-        case Interrupted():
+        case WatchInterrupted():
             return error.interruption
-        case errors.Refused():
+        case errors.ApiStatusError():
             status = error.status or {"message": str(error)}
             return judge_status(status, code=error.code, retry_after=error.retry_after)
         case errors.Unreachable():
-            return Interruption(reason=Reason.UNREACHABLE, detail=str(error))
+            return WatchFailure(reason=WatchEndReason.UNREACHABLE, detail=str(error))
         case TimeoutError():
-            return Interruption(reason=Reason.STALLED)
+            return WatchFailure(reason=WatchEndReason.STALLED)
         case _:
-            return Interruption(reason=Reason.UNEXPECTED, detail=type(error).__name__)
+            return WatchFailure(reason=WatchEndReason.UNEXPECTED, detail=type(error).__name__)
 
 
 def judge_status(
-    status: Mapping[str, Any], *, code: int, retry_after: float | None = None, default: Reason = Reason.REFUSED
-) -> Interruption:
+    status: Mapping[str, Any],
+    *,
+    code: int,
+    retry_after: float | None = None,
+    default: WatchEndReason = WatchEndReason.REFUSED,
+) -> WatchFailure:
     """What a `Status` means, whether it came as an answer or within a stream."""
     details = status.get("details") or {}
     causes = details.get("causes") or ()
     if any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes):
-        return Interruption(reason=Reason.BACKWARDS, detail=str(status.get("message", "")))
+        return WatchFailure(reason=WatchEndReason.BACKWARDS, detail=str(status.get("message", "")))
     if retry_after is None:
         retry_after = details.get("retryAfterSeconds")
-    return Interruption(
+    return WatchFailure(
         reason=REASONS_BY_CODE.get(code, default), detail=str(status.get("message", "")), retry_after=retry_after
     )
 
 
-def needs_list(reason: Reason, *, failures: int, stalls: int) -> bool:
+def needs_list(reason: WatchEndReason, *, failures: int, stalls: int) -> bool:
     """Whether only a fresh list helps, after so many failures in a row, and so many streams in a row that fell silent."""
-    if reason is Reason.STALLED:
+    if reason is WatchEndReason.STALLED:
         return stalls >= SUSPICIOUS_STALLS
     return reason in NEEDS_LIST or (reason in SUSPECTS_VERSION and failures >= SUSPICIOUS_FAILURES)
 
 
-def pause(interruption: Interruption, *, failures: int, uniform: Callable[[float, float], float]) -> float:
+def find_delay(interruption: WatchFailure, *, failures: int, uniform: Callable[[float, float], float]) -> float:
     """Seconds to wait before the next attempt; drawn, so that a thousand watches do not come back in one instant."""
     # The exponent is bounded, since the number of failures in a row is not.
     longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 16))

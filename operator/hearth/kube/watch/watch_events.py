@@ -11,11 +11,11 @@ import orjson
 
 from hearth.kube.client import api_status, salvage
 from hearth.kube.watch import watch_errors
-from hearth.kube.watch.watch_errors import Reason
+from hearth.kube.watch.watch_errors import WatchEndReason
 from hearth.model import limits
 from hearth.model.child import Object
 
-Frame: TypeAlias = tuple[str, Object, int]
+WatchEvent: TypeAlias = tuple[str, Object, int]
 """The event's type, its object, and the object's resourceVersion (0 for an ERROR). A tuple: one is made per event."""
 
 TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
@@ -26,7 +26,7 @@ class Nameless(Exception):
     """An event whose object has no name or version that can be read; its line can only be skipped."""
 
 
-class Lines:
+class LineSplitter:
     """Cuts chunks of any size into lines; of one that is too long only the beginning is kept."""
 
     def __init__(self) -> None:
@@ -62,10 +62,12 @@ class Lines:
     def finish(self) -> None:
         """Nothing may be left at the end of a stream: half a line is a stream that was cut."""
         if any(piece.strip() for piece in self._rest):
-            raise watch_errors.interrupt(Reason.BROKEN, f"the stream ended within a line, after {self._length} bytes")
+            raise watch_errors.interrupt(
+                WatchEndReason.BROKEN, f"the stream ended within a line, after {self._length} bytes"
+            )
 
 
-def parse(line: bytes) -> Frame | None:
+def parse(line: bytes) -> WatchEvent | None:
     """The event in one line; None where it is no JSON that can be read as a whole. Raises `Interrupted` or `Nameless`."""
     try:
         frame = orjson.loads(line)
@@ -74,7 +76,7 @@ def parse(line: bytes) -> Frame | None:
     return check(frame, line)
 
 
-def salvage_event(line: bytes) -> Frame:
+def salvage_event(line: bytes) -> WatchEvent:
     """The event in a line that cannot be read as a whole. Raises `Interrupted` or `Nameless`."""
     try:
         return check(salvage.read_event(line), line)
@@ -82,7 +84,7 @@ def salvage_event(line: bytes) -> Frame:
         raise not_an_event(line) from error
 
 
-def check(frame: Any, line: bytes) -> Frame:
+def check(frame: Any, line: bytes) -> WatchEvent:
     """The parts of an event that was read."""
     try:
         event_type = frame["type"]
@@ -93,17 +95,17 @@ def check(frame: Any, line: bytes) -> Frame:
     except (KeyError, TypeError) as error:
         raise not_an_event(line) from error
     if not is_known:
-        raise watch_errors.interrupt(Reason.BROKEN, f"an event of the unknown type {str(event_type)[:50]!r}")
+        raise watch_errors.interrupt(WatchEndReason.BROKEN, f"an event of the unknown type {str(event_type)[:50]!r}")
     try:
         return event_type, raw, int(raw["metadata"]["resourceVersion"])
     except (ValueError, KeyError, TypeError) as error:
         raise Nameless from error
 
 
-def not_an_event(line: bytes) -> watch_errors.Interrupted:
+def not_an_event(line: bytes) -> watch_errors.WatchInterrupted:
     """The end of a stream that does not speak as a watch does."""
     # What the line says is not repeated: it may be half a Secret.
-    return watch_errors.interrupt(Reason.BROKEN, f"a line of {len(line)} bytes that is no event")
+    return watch_errors.interrupt(WatchEndReason.BROKEN, f"a line of {len(line)} bytes that is no event")
 
 
 def is_list_end(raw: Object) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import Connection
+from hearth.kube.watch.reflector import WatchConnection
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
-from hearth.plan.retry.retry_triggers import Source
+from hearth.plan.retry.retry_triggers import TriggerSource
 
 API_VERSION = "admissionregistration.k8s.io/v1"
 CONFIGURATIONS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
@@ -19,7 +19,7 @@ LABEL_SERVICE = "kubernetes.io/service-name"
 """What every EndpointSlice says of whom it belongs to."""
 
 
-async def get_source(connection: Connection, kinds: Kinds) -> Source | None:
+async def get_source(connection: WatchConnection, kinds: Kinds) -> TriggerSource | None:
     """The endpoints of all these Services; None where there is none. Raises `Refused` or `Unreachable`."""
     names: set[str] = set()
     for name in CONFIGURATIONS:
@@ -31,7 +31,7 @@ async def get_source(connection: Connection, kinds: Kinds) -> Source | None:
         return None
     # One watch for all: a Service of the same name in another namespace is worth one try too many.
     selector = f"{LABEL_SERVICE} in ({','.join(sorted(names))})"
-    return Source(api_version="discovery.k8s.io/v1", kind="EndpointSlice", labels=selector)
+    return TriggerSource(api_version="discovery.k8s.io/v1", kind="EndpointSlice", labels=selector)
 
 
 def find_services(configurations: list[Object] | tuple[()]) -> Iterator[str]:

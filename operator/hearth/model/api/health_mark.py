@@ -30,7 +30,7 @@ SAME_TARGET: JsonDict = {
 }
 
 
-class Target(ApiModel):
+class MarkedObject(ApiModel):
     """An object in the mark's own namespace, or of cluster scope, that is a child of a Stack of that namespace."""
 
     api_version: str = pydantic.Field(min_length=1, max_length=317)
@@ -50,7 +50,7 @@ class HealthMarkSpec(ApiModel):
     """The Stack, in the mark's own namespace, that the resource is part of."""
     resource: ResourcePath | None = None
     """The name of the resource in the Stack's template; `cache/db` is the resource `db` of the Stack that `cache` is."""
-    target: Target | None = None
+    target: MarkedObject | None = None
     """The object itself, in the place of `stackName` and `resource`."""
     mark_unhealthy: bool
     """Whether the object does badly. `false` takes back what was said before, by whomever; of a healthy one it changes nothing."""

@@ -100,7 +100,7 @@ class BreakpointStatus(ApiModel):
     """The nested Stack that it is a resource of, and that is to be annotated to let it go on."""
 
 
-class PartedStatus(ApiModel):
+class PostDeleteStatus(ApiModel):
     """A resource whose child is deleted, and that stops after that."""
 
     resource: str
@@ -111,7 +111,7 @@ class PartedStatus(ApiModel):
     """The resources that it required, whose children go later."""
 
 
-class OrderStatus(ApiModel):
+class RollbackStatus(ApiModel):
     """An order to go back, as it was understood."""
 
     to_revision: Counter
@@ -122,7 +122,7 @@ class OrderStatus(ApiModel):
     """The revision that is meant."""
 
 
-class TurnStatus(ApiModel):
+class SuspendStatus(ApiModel):
     """The last change of `spec.suspended`, as far as it still tells what is being done."""
 
     suspended: bool
@@ -133,7 +133,7 @@ class TurnStatus(ApiModel):
     """Whether that came to its end once."""
 
 
-class WishStatus(ApiModel):
+class TargetStatus(ApiModel):
     """Which revision is wanted, and why."""
 
     revision: Counter
@@ -152,8 +152,8 @@ class WishStatus(ApiModel):
         default=None, max_length=KEPT_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """The revisions whose children are held back until this one is reached."""
-    order: OrderStatus | None = None
-    turn: TurnStatus | None = None
+    order: RollbackStatus | None = None
+    turn: SuspendStatus | None = None
     failed_hash: str | None = None
     """Keyed hash of the definition in the spec that failed, and that is not tried again unasked."""
     failure: str | None = None
@@ -162,7 +162,7 @@ class WishStatus(ApiModel):
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """The breakpoints that were passed since, as in `web/PreUpdate`."""
-    parted: list[PartedStatus] | None = pydantic.Field(
+    parted: list[PostDeleteStatus] | None = pydantic.Field(
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """The resources that were deleted since, and that stop after that."""
@@ -194,7 +194,7 @@ class StackStatus(ApiModel):
     Stack is never rolled back to nothing."""
     signature: str | None = None
     """The operator's signature over what it reads back from here. A status without it counts as lost."""
-    wish: WishStatus | None = None
+    wish: TargetStatus | None = None
     handled: dict[str, str] | None = None
     """By verb the token of the annotation that was obeyed last: `retry`, `cleanup`, `continue`, `check`."""
     summary: str | None = None

@@ -18,61 +18,63 @@ REQUIRED_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passages:
+class ClearedBreakpoints:
     """Belongs to one wish: the next one begins with none."""
 
-    passed: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     """`web/PreUpdate`, the oldest first."""
-    parted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    post_delete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By resource whose object is deleted and that stops after that, the resources that it required."""
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to be written."""
-        return not self.passed and not self.parted
+        return not self.keys and not self.post_delete
 
-    def let(self, resource: str, hook: str) -> Passages:
+    def clear(self, resource: str, hook: str) -> ClearedBreakpoints:
         """With one more passed."""
-        key = name(resource, hook)
-        others = tuple(each for each in self.passed if each != key)
-        return Passages(passed=(*others, key)[-LIMIT:], parted=self.parted)
+        key = breakpoint_key(resource, hook)
+        others = tuple(each for each in self.keys if each != key)
+        return ClearedBreakpoints(keys=(*others, key)[-LIMIT:], post_delete=self.post_delete)
 
-    def find_changed(self, other: Passages) -> set[str]:
+    def find_changed(self, other: ClearedBreakpoints) -> set[str]:
         """The resources that have passed something under one of the two alone."""
-        return {key.rpartition("/")[0] for key in {*self.passed} ^ {*other.passed}}
+        return {key.rpartition("/")[0] for key in {*self.keys} ^ {*other.keys}}
 
-    def part(self, parting: Mapping[str, Iterable[str]]) -> Passages:
+    def add_post_delete(self, parting: Mapping[str, Iterable[str]]) -> ClearedBreakpoints:
         """With these resources' objects about to be deleted."""
         added = {resource: tuple(required)[:REQUIRED_LIMIT] for resource, required in parting.items()}
-        kept = list({**self.parted, **added}.items())[-LIMIT:]
-        return Passages(passed=self.passed, parted=dict(kept))
+        kept = list({**self.post_delete, **added}.items())[-LIMIT:]
+        return ClearedBreakpoints(keys=self.keys, post_delete=dict(kept))
 
 
-NONE = Passages()
+NONE = ClearedBreakpoints()
 
 
-def name(resource: str, hook: str) -> str:
+def breakpoint_key(resource: str, hook: str) -> str:
     """How one breakpoint of one resource is called."""
     return f"{resource}/{hook}"
 
 
-def write(passages: Passages) -> Object:
+def encode(passages: ClearedBreakpoints) -> Object:
     """As it stands in a status; what is empty is left out."""
     said: Object = {}
-    if passages.passed:
-        said["passed"] = list(passages.passed)
-    if passages.parted:
+    if passages.keys:
+        said["passed"] = list(passages.keys)
+    if passages.post_delete:
         said["parted"] = [
-            {"resource": resource, "requires": list(required)} for resource, required in passages.parted.items()
+            {"resource": resource, "requires": list(required)} for resource, required in passages.post_delete.items()
         ]
     return said
 
 
-def read(said: Mapping[str, Any]) -> Passages:
+def decode(said: Mapping[str, Any]) -> ClearedBreakpoints:
     """What a status tells of. Raises AttributeError, KeyError, TypeError or ValueError where it makes no sense."""
     parted = {each["resource"]: read_names(each.get("requires")) for each in said.get("parted") or ()}
     read_names(list(parted))
-    return Passages(passed=read_names(said.get("passed"))[-LIMIT:], parted=dict(list(parted.items())[-LIMIT:]))
+    return ClearedBreakpoints(
+        keys=read_names(said.get("passed"))[-LIMIT:], post_delete=dict(list(parted.items())[-LIMIT:])
+    )
 
 
 def read_names(said: Any) -> tuple[str, ...]:

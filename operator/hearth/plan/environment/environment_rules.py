@@ -29,7 +29,7 @@ class Action(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class EnvironmentRule:
     """One entry of the environment."""
 
     resource: str
@@ -40,15 +40,15 @@ class Rule:
     """Where it stands: `spec.environment.breakpoints[0]`."""
     pattern: Any = None
     """None where `resource` is a plain name."""
-    is_parents: bool = False
+    is_inherited: bool = False
     """Whether it may come from the Stack around this one, and be taken away there alone."""
     is_nested: bool = False
     """Whether it is about resources of a nested stack, which are not this Stack's own."""
 
     @property
-    def home(self) -> str:
+    def where_defined(self) -> str:
         """Where else it may have to be taken away, as the end of a sentence; "" for nowhere."""
-        return ", here or in the Stack around this one" if self.is_parents else ""
+        return ", here or in the Stack around this one" if self.is_inherited else ""
 
     def fits(self, name: str) -> bool:
         """Whether it is about this resource of the Stack itself."""
@@ -68,26 +68,26 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class EnvironmentRules:
     """All rules of one Stack."""
 
-    breakpoints: tuple[Rule, ...] = ()
-    restrictions: tuple[Rule, ...] = ()
+    breakpoints: tuple[EnvironmentRule, ...] = ()
+    restrictions: tuple[EnvironmentRule, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is ruled."""
         return not self.breakpoints and not self.restrictions
 
-    def find_breakpoint(self, name: str, hook: str) -> Rule | None:
+    def find_breakpoint(self, name: str, hook: str) -> EnvironmentRule | None:
         """The first rule that stops this resource there."""
         return find(self.breakpoints, name, hook)
 
-    def find_restriction(self, name: str, action: Action) -> Rule | None:
+    def find_restriction(self, name: str, action: Action) -> EnvironmentRule | None:
         """The first rule that denies this to the resource."""
         return find(self.restrictions, name, action)
 
-    def find_idle(self, names: Collection[str], *, nested: Collection[str]) -> Iterator[Rule]:
+    def find_unmatched(self, names: Collection[str], *, nested: Collection[str]) -> Iterator[EnvironmentRule]:
         """The rules that name none of these resources. Costs a look at all names for each glob.
 
         nested: those that are nested stacks, so that a path may lead into them.
@@ -96,35 +96,35 @@ class Environment:
         return (rule for rule in rules if not rule.finds_any(nested if rule.is_nested else names))
 
 
-EMPTY = Environment()
+EMPTY = EnvironmentRules()
 
 
-def find(rules: Iterable[Rule], name: str, word: str) -> Rule | None:
+def find(rules: Iterable[EnvironmentRule], name: str, word: str) -> EnvironmentRule | None:
     """The first of the rules that says that word of that resource."""
     return next((rule for rule in rules if word in rule.words and rule.fits(name)), None)
 
 
-def parse(spec: Mapping[str, Any] | None, *, has_parents: bool = False) -> Environment:
+def parse(spec: Mapping[str, Any] | None, *, has_parents: bool = False) -> EnvironmentRules:
     """The rules in `spec.environment`, which the API server has validated. has_parents: some come from a parent."""
     if not spec:
         return EMPTY
-    return Environment(
+    return EnvironmentRules(
         breakpoints=tuple(parse_rules(spec, "breakpoints", word="at", has_parents=has_parents)),
         restrictions=tuple(parse_rules(spec, "restrictedActions", word="deny", has_parents=has_parents)),
     )
 
 
-def parse_rules(spec: Mapping[str, Any], key: str, *, word: str, has_parents: bool) -> Iterator[Rule]:
+def parse_rules(spec: Mapping[str, Any], key: str, *, word: str, has_parents: bool) -> Iterator[EnvironmentRule]:
     """The rules of one list. word: the key of what each entry says of its resource; has_parents: some are a parent's."""
     for index, entry in enumerate(spec.get(key) or ()):
         resource = str(entry["resource"])
         first = resource.partition("/")[0]
-        yield Rule(
+        yield EnvironmentRule(
             resource=resource,
             words=frozenset(entry[word]),
             place=f"spec.environment.{key}[{index}]",
             pattern=compile_glob(first) if has_wildcards(first) else None,
-            is_parents=has_parents,
+            is_inherited=has_parents,
             is_nested="/" in resource,
         )
 

@@ -15,28 +15,28 @@ from typing import Any
 
 from hearth.model import names
 from hearth.model.child import Child, Object
-from hearth.model.field_paths import Place
-from hearth.plan.environment.environment_rules import Environment, Rule
+from hearth.model.field_paths import ElementPath
+from hearth.plan.environment.environment_rules import EnvironmentRule, EnvironmentRules
 
-ENVIRONMENT: Place = ("spec", "environment")
+ENVIRONMENT: ElementPath = ("spec", "environment")
 """Where a nested Stack has its rules."""
 DIGITS = 16
 """Hexadecimal digits of a record: one environment follows on another, so that no attack and no crowd is to be feared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inheritance:
+class InheritedRules:
     """The rules that one nested Stack is given."""
 
     lists: tuple[tuple[str, tuple[tuple[str, str, tuple[str, ...]], ...]], ...]
     """By list of the environment its entries: the rest of a path, the word of what it says, and what it says."""
 
     @property
-    def record(self) -> str:
+    def digest(self) -> str:
         """What the object remembers them by; equal for equal rules alone."""
         return hashlib.sha256(json.dumps(self.lists).encode()).hexdigest()[:DIGITS]
 
-    def lay_over(self, manifest: Object) -> Object:
+    def merge_into(self, manifest: Object) -> Object:
         """The manifest with these rules behind its own. What cannot take them stays, and the API server says why."""
         spec = manifest.get("spec") or {}
         stated = (spec.get("environment") or {}) if isinstance(spec, dict) else None
@@ -50,28 +50,32 @@ class Inheritance:
         return {**manifest, "spec": {**spec, "environment": merged}}
 
 
-def find(rules: Environment, resource: str) -> Inheritance | None:
+def find(rules: EnvironmentRules, resource: str) -> InheritedRules | None:
     """What a nested Stack is given that stands for this resource, None where that is nothing."""
     lists = (
         ("breakpoints", tuple(_choose(rules.breakpoints, resource, word="at"))),
         ("restrictedActions", tuple(_choose(rules.restrictions, resource, word="deny"))),
     )
     present = tuple((key, entries) for key, entries in lists if entries)
-    return Inheritance(lists=present) if present else None
+    return InheritedRules(lists=present) if present else None
 
 
-def _choose(rules: Iterable[Rule], resource: str, *, word: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _choose(
+    rules: Iterable[EnvironmentRule], resource: str, *, word: str
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     for rule in rules:
         if rule.leads_into(resource):
             yield rule.resource.partition("/")[2], word, tuple(sorted(rule.words))
 
 
-def is_given(child: Child, inheritance: Inheritance | None) -> bool:
+def has_rules(child: Child, inheritance: InheritedRules | None) -> bool:
     """Whether the object remembers that it was given just this, or nothing where that is nothing."""
     annotations: dict[str, Any] = child.fields["metadata"].get("annotations") or {}
-    return annotations.get(names.ANNOTATION_INHERITED) == (inheritance.record if inheritance is not None else None)
+    return annotations.get(names.ANNOTATION_INHERITED_RULES) == (
+        inheritance.digest if inheritance is not None else None
+    )
 
 
-def is_inherited(place: Place, inheritance: Inheritance | None) -> bool:
+def is_inherited(place: ElementPath, inheritance: InheritedRules | None) -> bool:
     """Whether a field of the complete manifest holds rules that were given, so that nobody else may keep it."""
     return inheritance is not None and place[: len(ENVIRONMENT)] == ENVIRONMENT

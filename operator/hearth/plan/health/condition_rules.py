@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hearth.plan.health.health_result import (
-    Condition,
     Fields,
-    Verdict,
+    HealthResult,
+    ObjectCondition,
     entry,
     failed,
     find_unobserved,
@@ -26,7 +26,7 @@ SELECTS_WRONGLY = frozenset({"InvalidSelector", "AmbiguousSelector"})
 """Why an autoscaler does nothing that only somebody's change can mend."""
 
 
-def judge_any(fields: Fields) -> Verdict:
+def judge_any(fields: Fields) -> HealthResult:
     """By the conditions that most controllers keep; an object that says nothing of itself is ready by being there."""
     unobserved = find_unobserved(fields)
     if unobserved is not None:
@@ -35,7 +35,7 @@ def judge_any(fields: Fields) -> Verdict:
     return find_exception(conditions) or find_decision(conditions) or ready("Exists")
 
 
-def find_exception(conditions: Mapping[str, Condition]) -> Verdict | None:
+def find_exception(conditions: Mapping[str, ObjectCondition]) -> HealthResult | None:
     """What those conditions say that are only there while something is not as usual."""
     stalled, reconciling = conditions.get("Stalled"), conditions.get("Reconciling")
     if stalled is not None and stalled.is_true:
@@ -49,7 +49,7 @@ def find_exception(conditions: Mapping[str, Condition]) -> Verdict | None:
     return None
 
 
-def find_decision(conditions: Mapping[str, Condition]) -> Verdict | None:
+def find_decision(conditions: Mapping[str, ObjectCondition]) -> HealthResult | None:
     """What the decisive condition says."""
     name = next((name for name in DECISIVE if name in conditions), None)
     if name is None:
@@ -64,33 +64,33 @@ def find_decision(conditions: Mapping[str, Condition]) -> Verdict | None:
     return unknown(condition.reason or f"{name}Unknown", condition.message)
 
 
-def judge_unsynced(synced: Condition) -> Verdict:
+def judge_unsynced(synced: ObjectCondition) -> HealthResult:
     """Failed, unless it was asked to do nothing."""
     if synced.reason == "ReconcilePaused":
         return ready("Suspended", "it is paused")
     return failed(synced.reason or "NotSynced", synced.message)
 
 
-def judge_reporting(fields: Fields) -> Verdict:
+def judge_reporting(fields: Fields) -> HealthResult:
     """Like any other, but silence means that it was not looked at yet."""
     if not any(name in read_conditions(fields) for name in DECISIVE):
         return progressing("NotObserved", "its controller has not reported on it")
     return judge_any(fields)
 
 
-def judge_existing(fields: Fields) -> Verdict:  # noqa: ARG001 -- a rule takes the fields, and this one needs none
+def judge_existing(fields: Fields) -> HealthResult:  # noqa: ARG001 -- a rule takes the fields, and this one needs none
     """Ready by being there."""
     return ready("Exists")
 
 
-def judge_service(fields: Fields) -> Verdict:
+def judge_service(fields: Fields) -> HealthResult:
     """Ready at once, except that a load balancer needs its address."""
     if read_text(fields, "spec.type") == "LoadBalancer" and not read(fields, "status.loadBalancer.ingress"):
         return progressing("NoLoadBalancer", "its load balancer has no address")
     return ready("Exists")
 
 
-def judge_claim(fields: Fields) -> Verdict:
+def judge_claim(fields: Fields) -> HealthResult:
     """Ready when it is bound.
 
     A class that binds on first use leaves a claim pending until a pod wants it, which the claim itself does not show;
@@ -108,7 +108,7 @@ def judge_claim(fields: Fields) -> Verdict:
     return progressing("NotBound", f"it is waiting for a volume{of_class}; {hint}")
 
 
-def judge_volume(fields: Fields) -> Verdict:
+def judge_volume(fields: Fields) -> HealthResult:
     """Ready when it can be claimed, or is."""
     phase, message = read_text(fields, "status.phase"), read_text(fields, "status.message")
     match phase:
@@ -122,7 +122,7 @@ def judge_volume(fields: Fields) -> Verdict:
     return progressing("NotAvailable", message or "it has not been looked at")
 
 
-def judge_budget(fields: Fields) -> Verdict:
+def judge_budget(fields: Fields) -> HealthResult:
     """A PodDisruptionBudget is ready when its pods were counted, whether it allows a disruption at the moment or not."""
     unobserved = find_unobserved(fields, is_always_told=True)
     if unobserved is not None:
@@ -133,7 +133,7 @@ def judge_budget(fields: Fields) -> Verdict:
     return ready("Counted", allowed.message if allowed is not None else "")
 
 
-def judge_autoscaler(fields: Fields) -> Verdict:
+def judge_autoscaler(fields: Fields) -> HealthResult:
     """A HorizontalPodAutoscaler is ready unless it cannot find or scale its target.
 
     Metrics come and go, at the latest whenever its pods are new: that it has none just now is said, and fails nothing.
@@ -149,7 +149,7 @@ def judge_autoscaler(fields: Fields) -> Verdict:
     return ready("Active" if active is not None else "Exists", active.message if active is not None else "")
 
 
-def judge_definition(fields: Fields) -> Verdict:
+def judge_definition(fields: Fields) -> HealthResult:
     """A CustomResourceDefinition is ready when its kind is served."""
     conditions = read_conditions(fields)
     names, established = conditions.get("NamesAccepted"), conditions.get("Established")
@@ -165,7 +165,7 @@ def judge_definition(fields: Fields) -> Verdict:
     return progressing(established.reason or "NotEstablished", established.message)
 
 
-def judge_namespace(fields: Fields) -> Verdict:
+def judge_namespace(fields: Fields) -> HealthResult:
     """Ready while it is active."""
     if read_text(fields, "status.phase") == "Terminating":
         return progressing("Terminating", "it is on its way out")

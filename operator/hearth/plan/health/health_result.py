@@ -12,7 +12,7 @@ from hearth.model.child import Path
 Fields = Mapping[str, Any]
 
 
-class State(enum.Enum):
+class HealthState(enum.Enum):
     """How an object does."""
 
     PROGRESSING = "progressing"
@@ -23,7 +23,7 @@ class State(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class NestedStop:
     """Somebody within a Stack who waits at a breakpoint."""
 
     resource: str
@@ -37,64 +37,64 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class HealthResult:
     """How an object does, and why."""
 
-    state: State
+    state: HealthState
     reason: str
     """One CamelCase word, the object's own where it has one."""
     message: str
     """In the object's own words where it has any; "" where the reason says it all."""
     terminal: bool = False
     """Whether nothing but another object can help. Never true unless failed."""
-    stops: tuple[Stop, ...] = ()
+    stops: tuple[NestedStop, ...] = ()
     """Who within it waits for a person, where nothing of it can move before. Only while progressing."""
 
 
-class Rule(Protocol):
+class HealthRule(Protocol):
     """Judges the objects of one kind."""
 
-    def __call__(self, fields: Fields, /) -> Verdict:
+    def __call__(self, fields: Fields, /) -> HealthResult:
         """The verdict; must take any shape, since half-written objects are seen too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class HealthRuleEntry:
     """A row of the health table."""
 
-    rule: Rule
+    rule: HealthRule
     paths: frozenset[Path]
     """All that the rule reads, besides apiVersion, kind and metadata."""
     is_slow: bool = False
     """Whether a verdict takes so long that it is to be remembered."""
 
 
-def entry(rule: Rule, *paths: str) -> Entry:
+def entry(rule: HealthRule, *paths: str) -> HealthRuleEntry:
     """A row whose paths are written with dots."""
-    return Entry(rule=rule, paths=frozenset(tuple(path.split(".")) for path in paths))
+    return HealthRuleEntry(rule=rule, paths=frozenset(tuple(path.split(".")) for path in paths))
 
 
-def ready(reason: str = "Ready", message: str = "") -> Verdict:
+def ready(reason: str = "Ready", message: str = "") -> HealthResult:
     """It is as it was asked to be."""
-    return Verdict(state=State.READY, reason=reason, message=message)
+    return HealthResult(state=HealthState.READY, reason=reason, message=message)
 
 
-def progressing(reason: str, message: str) -> Verdict:
+def progressing(reason: str, message: str) -> HealthResult:
     """It is on its way."""
-    return Verdict(state=State.PROGRESSING, reason=reason, message=message)
+    return HealthResult(state=HealthState.PROGRESSING, reason=reason, message=message)
 
 
-def failed(reason: str, message: str, *, terminal: bool = False) -> Verdict:
+def failed(reason: str, message: str, *, terminal: bool = False) -> HealthResult:
     """It says so itself; unless terminal its own controller may still overcome it."""
-    return Verdict(state=State.FAILED, reason=reason, message=message, terminal=terminal)
+    return HealthResult(state=HealthState.FAILED, reason=reason, message=message, terminal=terminal)
 
 
-def unknown(reason: str, message: str) -> Verdict:
+def unknown(reason: str, message: str) -> HealthResult:
     """Nobody can tell."""
-    return Verdict(state=State.UNKNOWN, reason=reason, message=message)
+    return HealthResult(state=HealthState.UNKNOWN, reason=reason, message=message)
 
 
-def first(verdicts: Iterable[Verdict | None]) -> Verdict | None:
+def first(verdicts: Iterable[HealthResult | None]) -> HealthResult | None:
     """The first that is one."""
     return next((verdict for verdict in verdicts if verdict is not None), None)
 
@@ -127,7 +127,7 @@ def read_items(fields: Any, path: str) -> list[Fields]:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ObjectCondition:
     """One of an object's conditions."""
 
     status: str
@@ -147,10 +147,10 @@ class Condition:
         return self.status == "False"
 
 
-def read_conditions(fields: Fields) -> dict[str, Condition]:
+def read_conditions(fields: Fields) -> dict[str, ObjectCondition]:
     """By type the conditions of an object; of two with the same type the last."""
     return {
-        read_text(item, "type"): Condition(
+        read_text(item, "type"): ObjectCondition(
             read_text(item, "status"),
             read_text(item, "reason"),
             read_text(item, "message"),
@@ -160,7 +160,7 @@ def read_conditions(fields: Fields) -> dict[str, Condition]:
     }
 
 
-def find_unobserved(fields: Fields, *, is_always_told: bool = False) -> Verdict | None:
+def find_unobserved(fields: Fields, *, is_always_told: bool = False) -> HealthResult | None:
     """Progressing while the object's controller has not seen its latest generation.
 
     is_always_told: whether its controller always says what it has seen, so that silence means that it saw nothing yet.
@@ -180,7 +180,7 @@ def is_outdated(condition: Fields, fields: Fields) -> bool:
     return read_count(condition, "observedGeneration", default=generation) < generation
 
 
-def find_missing(label: str, found: int, wanted: int) -> Verdict | None:
+def find_missing(label: str, found: int, wanted: int) -> HealthResult | None:
     """Progressing while fewer pods than wanted are so."""
     reason = f"LessThan{label.title()}"
     return progressing(reason, f"{found} of {wanted} pods are {label}") if found < wanted else None

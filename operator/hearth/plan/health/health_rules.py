@@ -16,12 +16,12 @@ from hearth.model import names
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
 from hearth.plan.health import condition_rules, nested_stack_rules, pod_rules, rule_parser, workload_rules
-from hearth.plan.health.builtin_rules import Library
-from hearth.plan.health.health_result import Entry, State, Verdict
-from hearth.plan.health.rule_parser import Table
+from hearth.plan.health.builtin_rules import BuiltinRules
+from hearth.plan.health.health_result import HealthResult, HealthRuleEntry, HealthState
+from hearth.plan.health.rule_parser import RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 
-__all__ = ["Change", "Rulebook", "State", "Table", "Verdict", "judge", "paths"]
+__all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess", "paths"]
 
 BUILT_IN = ("health_rules.yaml", "suspend_rules.yaml")
 """Beside this module."""
@@ -61,7 +61,7 @@ EXISTING_KINDS: Final = (
 )
 """Kinds that are ready by being there: a watch of their metadata is enough."""
 
-TABLE: Final[Mapping[str, Entry]] = {
+TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     **dict.fromkeys(EXISTING_KINDS, condition_rules.EXISTING),
     "APIService.apiregistration.k8s.io": condition_rules.REPORTING,
     "CustomResourceDefinition.apiextensions.k8s.io": condition_rules.DEFINITION,
@@ -83,23 +83,23 @@ TABLE: Final[Mapping[str, Entry]] = {
 """By `Kind.key`; a kind without a row is judged by its conditions."""
 
 
-class Rulebook:
+class HealthRules:
     """The rules in force: those of users, then those in code, then the table that comes with Hearth."""
 
-    def __init__(self, users: Table = rule_parser.EMPTY) -> None:
+    def __init__(self, users: RuleTable = rule_parser.EMPTY) -> None:
         self._users = users
-        self._found: dict[str, Entry] = {}
-        self._judged: OrderedDict[int, tuple[Mapping[str, Any], Verdict]] = OrderedDict()
+        self._found: dict[str, HealthRuleEntry] = {}
+        self._judged: OrderedDict[int, tuple[Mapping[str, Any], HealthResult]] = OrderedDict()
         """By the identity of an object's fields these, so that the identity stays theirs, and the verdict."""
 
-    def replace(self, users: Table) -> Change:
+    def replace(self, users: RuleTable) -> RuleChange:
         """Let these be the rules of users from now on."""
         before, self._users = self._users, users
         self._found = {}
         self._judged.clear()
-        return Change(before=before, after=users)
+        return RuleChange(before=before, after=users)
 
-    def judge(self, fields: Mapping[str, Any], *, kind: Kind) -> Verdict:
+    def judge(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
         """How the object with these fields, which nobody changes, does. Takes any shape and never raises."""
         entry = self.find_entry(kind)
         if not entry.is_slow:
@@ -126,7 +126,7 @@ class Rulebook:
         """How objects of this kind are suspended; None: they are left as they are."""
         return self._users.find_suspension(kind) or built_in().find_suspension(kind)
 
-    def find_entry(self, kind: Kind) -> Entry:
+    def find_entry(self, kind: Kind) -> HealthRuleEntry:
         """The rule for a kind."""
         found = self._found.get(kind.key)
         if found is None:
@@ -137,11 +137,11 @@ class Rulebook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Change:
+class RuleChange:
     """The rules of users changed."""
 
-    before: Table
-    after: Table
+    before: RuleTable
+    after: RuleTable
 
     def touches(self, kind: Kind) -> bool:
         """Whether objects of this kind are judged otherwise since."""
@@ -151,9 +151,9 @@ class Change:
 
 
 @functools.cache
-def built_in() -> Library:
+def built_in() -> BuiltinRules:
     """The rules that come with Hearth."""
-    return Library(read_built_in())
+    return BuiltinRules(read_built_in())
 
 
 def read_built_in() -> dict[str, str]:
@@ -162,15 +162,15 @@ def read_built_in() -> dict[str, str]:
     return {name: folder.joinpath(name).read_text() for name in BUILT_IN}
 
 
-USUAL: Final = Rulebook()
+DEFAULT_RULES: Final = HealthRules()
 """The rules of somebody who has added none."""
 
 
-def judge(fields: Mapping[str, Any], *, kind: Kind) -> Verdict:
+def assess(fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
     """How the object with these fields does, by the usual rules."""
-    return USUAL.judge(fields, kind=kind)
+    return DEFAULT_RULES.judge(fields, kind=kind)
 
 
 def paths(kind: Kind) -> frozenset[Path]:
     """The fields that `judge` reads of objects of this kind, besides the metadata; empty: metadata are enough."""
-    return USUAL.paths(kind)
+    return DEFAULT_RULES.paths(kind)

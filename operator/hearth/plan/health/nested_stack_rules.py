@@ -7,25 +7,25 @@ from collections.abc import Iterator
 
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.health import condition_rules
-from hearth.plan.health.health_result import Fields, State, Stop, Verdict, entry, read_items, read_text
+from hearth.plan.health.health_result import Fields, HealthResult, HealthState, NestedStop, entry, read_items, read_text
 
 HOOKS = frozenset(f"{when}{action}" for when in ("Pre", "Post") for action in Action)
 
 
-def judge_stack(fields: Fields) -> Verdict:
+def judge_stack(fields: Fields) -> HealthResult:
     """Like any kind that reports on itself; where nothing can move before a person says so, who waits for that."""
     verdict = condition_rules.judge_reporting(fields)
-    if verdict.state is State.PROGRESSING and verdict.reason == "Stopped":
+    if verdict.state is HealthState.PROGRESSING and verdict.reason == "Stopped":
         return dataclasses.replace(verdict, stops=tuple(read_stops(fields)))
     return verdict
 
 
-def read_stops(fields: Fields) -> Iterator[Stop]:
+def read_stops(fields: Fields) -> Iterator[NestedStop]:
     """Who waits, by the Stack's own list, those further within among them."""
     for item in read_items(fields, "status.breakpoints"):
         resource, hook = read_text(item, "resource"), read_text(item, "hook")
         if resource and hook in HOOKS:
-            yield Stop(
+            yield NestedStop(
                 resource=resource,
                 hook=hook,
                 kind=read_text(item, "kind"),

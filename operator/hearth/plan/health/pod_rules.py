@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hearth.plan.health.health_result import (
     Fields,
-    Verdict,
+    HealthResult,
     entry,
     failed,
     find_unobserved,
@@ -32,7 +32,7 @@ STUCK = frozenset(
 """Why a container waits that will hardly start without somebody's help. `ErrImagePull` is only the first try."""
 
 
-def judge_job(fields: Fields) -> Verdict:
+def judge_job(fields: Fields) -> HealthResult:
     """Ready when it is complete.
 
     Others call a Job ready as soon as it started, since nothing is wrong with it. What depends on a Job (a migration)
@@ -58,7 +58,7 @@ def count_job(fields: Fields) -> str:
     return f"{counts}, {broken} failed" if broken else counts
 
 
-def judge_pod(fields: Fields) -> Verdict:
+def judge_pod(fields: Fields) -> HealthResult:
     """Ready when it runs and says Ready, or has succeeded."""
     phase = read_text(fields, "status.phase")
     message = read_text(fields, "status.message")
@@ -78,7 +78,7 @@ def judge_pod(fields: Fields) -> Verdict:
     return find_stuck(fields) or judge_start(fields, phase)
 
 
-def find_stuck(fields: Fields) -> Verdict | None:
+def find_stuck(fields: Fields) -> HealthResult | None:
     """Failed where a container cannot start; its node tries on, so another pod would do no better."""
     for container in containers(fields):
         reason = read_text(container, "state.waiting.reason")
@@ -101,7 +101,7 @@ def tell_last_end(container: Fields) -> str:
     return f"it ended last with code {code}" + (f": {why.strip()}" if why else "")
 
 
-def judge_start(fields: Fields, phase: str) -> Verdict:
+def judge_start(fields: Fields, phase: str) -> HealthResult:
     """Progressing, in the words of what holds it up."""
     conditions = read_conditions(fields)
     scheduled, standing = conditions.get("PodScheduled"), conditions.get("Ready")

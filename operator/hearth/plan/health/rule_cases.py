@@ -12,16 +12,16 @@ from typing import Any, TypeAlias
 from hearth.model.child import Path
 from hearth.plan.health import condition_rules
 from hearth.plan.health.health_result import (
-    Entry,
     Fields,
-    State,
-    Verdict,
+    HealthResult,
+    HealthRuleEntry,
+    HealthState,
     find_unobserved,
     is_outdated,
     read_items,
     unknown,
 )
-from hearth.template.blueprint import Broken, Known
+from hearth.template.blueprint import EvaluationError, Known
 from hearth.template.cel import expressions, field_references
 from hearth.template.cel.expressions import Expression
 
@@ -38,7 +38,7 @@ Text: TypeAlias = tuple[str | Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConditionMatch:
     """A condition that a case asks about."""
 
     type: str
@@ -46,13 +46,13 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class RuleCase:
     """One line of the table: what must hold, and what is said then."""
 
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[ConditionMatch, ...] = ()
     """Any of these; none where it asks about no condition."""
     when: Expression | None = None
-    state: State
+    state: HealthState
     terminal: bool = False
     reason: Text = ()
     message: Text = ()
@@ -65,12 +65,12 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Cases:
+class RuleCases:
     """The rule of a kind. Where no case holds the general rule does."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[RuleCase, ...]
 
-    def __call__(self, fields: Fields, /) -> Verdict:
+    def __call__(self, fields: Fields, /) -> HealthResult:
         """The verdict; never raises, since an expression that fails is a verdict too."""
         unobserved = find_unobserved(fields)
         if unobserved is not None:
@@ -78,20 +78,20 @@ class Cases:
         conditions = read_conditions(fields)
         fields = expressions.enlarge(fields)
         for case in self.cases:
-            verdict = judge(case, fields, conditions)
+            verdict = assess_case(case, fields, conditions)
             if verdict is not None:
                 return verdict
         return condition_rules.judge_any(fields)
 
 
-def make_entry(cases: tuple[Case, ...]) -> Entry:
+def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
     """The row for a kind that is judged by these cases."""
     paths = set(ALWAYS_READ)
     for case in cases:
         for expression in case.expressions:
             paths |= expression.reads.get(SELF, frozenset())
-    return Entry(
-        rule=Cases(cases),
+    return HealthRuleEntry(
+        rule=RuleCases(cases),
         paths=field_references.shorten(path for path in paths if path[0] not in METADATA),
         is_slow=True,
     )
@@ -107,7 +107,7 @@ def read_conditions(fields: Fields) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def judge(case: Case, fields: Fields, conditions: Mapping[str, Mapping[str, Any]]) -> Verdict | None:
+def assess_case(case: RuleCase, fields: Fields, conditions: Mapping[str, Mapping[str, Any]]) -> HealthResult | None:
     """What the case says, None where it does not hold."""
     condition: Mapping[str, Any] | None = None
     if case.asked:
@@ -119,17 +119,19 @@ def judge(case: Case, fields: Fields, conditions: Mapping[str, Mapping[str, Any]
         values[CONDITION] = {"reason": "", "message": "", **condition}
     if case.when is not None:
         outcome = case.when.evaluate(values)
-        if isinstance(outcome, Broken):
+        if isinstance(outcome, EvaluationError):
             return unknown("HealthRuleFailed", f"health rule of {outcome.path}: {outcome.message}")
         if not isinstance(outcome, Known) or outcome.value is not True:
             return None
     said = values.get(CONDITION, {})
     reason = write(case.reason, values) or tell(said, "reason") or tell(said, "type") or case.state.value.capitalize()
     message = write(case.message, values) or tell(said, "message")
-    return Verdict(state=case.state, reason=reason, message=message, terminal=case.terminal)
+    return HealthResult(state=case.state, reason=reason, message=message, terminal=case.terminal)
 
 
-def find_condition(asked: tuple[Asked, ...], conditions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def find_condition(
+    asked: tuple[ConditionMatch, ...], conditions: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
     """The first of the conditions asked about that is so."""
     for each in asked:
         condition = conditions.get(each.type)

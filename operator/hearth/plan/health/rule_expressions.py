@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hearth.plan.health.rule_cases import CONDITION, SELF, Text
 from hearth.template.cel import cel_environment, expressions, type_checker
-from hearth.template.cel.expression_validator import Examiner
+from hearth.template.cel.expression_validator import ExpressionValidator
 from hearth.template.cel.expressions import Expression
 from hearth.template.compiler.partial_evaluation import TOO_COSTLY
 from hearth.template.schema import shapes
@@ -19,7 +19,7 @@ BOOLEAN = ("BOOL", "DYN")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ExpressionLocation:
     """Where an expression stands."""
 
     path: str
@@ -30,12 +30,12 @@ class Place:
     """What it may name."""
 
 
-def make_examiner() -> Examiner:
+def make_examiner() -> ExpressionValidator:
     """One that knows what expressions of health rules may name."""
-    return Examiner(scope=type_checker.Scope({SELF: shapes.OPEN, CONDITION: shapes.OPEN}))
+    return ExpressionValidator(scope=type_checker.TypeScope({SELF: shapes.OPEN, CONDITION: shapes.OPEN}))
 
 
-def read_test(source: str, examiner: Examiner, place: Place) -> Expression | None:
+def read_test(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> Expression | None:
     """The test, None where it has mistakes."""
     found = _examine(source, examiner, place)
     if found is None:
@@ -50,30 +50,30 @@ def read_test(source: str, examiner: Examiner, place: Place) -> Expression | Non
     return expression
 
 
-def read_text(source: str, examiner: Examiner, place: Place) -> Text:
+def read_text(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> Text:
     """The parts of a text in which expressions stand as `${…}`."""
     try:
         parts = interpolation.parse(source)
-    except interpolation.Unterminated:
+    except interpolation.UnterminatedExpression:
         examiner.note(place.path, f"a ${{ has no closing brace in {error_hints.quote(source)}")
         return ()
     read = (part if isinstance(part, str) else _read_part(part.text, examiner, place) for part in parts)
     return tuple(part for part in read if part is not None)
 
 
-def _read_part(source: str, examiner: Examiner, place: Place) -> Expression | None:
+def _read_part(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> Expression | None:
     found = _examine(source, examiner, place)
     return found[0] if found is not None else None
 
 
-def _examine(source: str, examiner: Examiner, place: Place) -> tuple[Expression, str] | None:
+def _examine(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> tuple[Expression, str] | None:
     """The expression and the type that it gives, as CEL writes it."""
     try:
         parsed = expressions.parse(source)
         judgement = examiner.scope.judge(parsed)
         if judgement.is_optional:
             parsed = expressions.parse_optional(source)
-    except cel_environment.Refusal as refusal:
+    except cel_environment.CelCompileError as refusal:
         examiner.note_faults(refusal.faults, source, place.path)
         return None
     if not expressions.is_bounded(parsed):
@@ -81,14 +81,14 @@ def _examine(source: str, examiner: Examiner, place: Place) -> tuple[Expression,
         return None
     strangers = [root for root in parsed.roots if root not in place.names]
     for root in strangers:
-        examiner.note(place.path, describe_stranger(root, source))
+        examiner.note(place.path, describe_unknown_name(root, source))
     examiner.note_faults(judgement.faults, source, place.path)
     if strangers or judgement.faults:
         return None
     return expressions.bind(parsed, path=place.owner, constants={}), judgement.result
 
 
-def describe_stranger(name: str, source: str) -> str:
+def describe_unknown_name(name: str, source: str) -> str:
     """What is wrong with a name in an expression."""
     where = error_hints.quote_expression(source)
     if name == CONDITION:

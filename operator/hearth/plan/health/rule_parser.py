@@ -18,16 +18,16 @@ from hearth.model import limits
 from hearth.model.kinds import Kind
 from hearth.model.mistakes import Mistake
 from hearth.plan.health import rule_cases, rule_expressions, suspend_rules
-from hearth.plan.health.health_result import Entry, State
-from hearth.plan.health.rule_cases import CONDITION, SELF, Asked, Case, Text
-from hearth.plan.health.rule_expressions import Place
+from hearth.plan.health.health_result import HealthRuleEntry, HealthState
+from hearth.plan.health.rule_cases import CONDITION, SELF, ConditionMatch, RuleCase, Text
+from hearth.plan.health.rule_expressions import ExpressionLocation
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.template.cel.expressions import Expression
 from hearth.template.text import error_hints, kubectl_yaml
 
 RULE_WORDS = ("kinds", "cases", "suspend")
 CASE_WORDS = ("condition", "when", "state", "terminal", "reason", "message")
-STATES: Final = {state.value: state for state in State}
+STATES: Final = {state.value: state for state in HealthState}
 KIND = re.compile(r"(?:(?P<group>[a-z0-9*.-]+)/)?(?P<name>[A-Za-z*][A-Za-z0-9*]*)")
 CONDITION_ASKED = re.compile(r"(?P<type>[^=\s]+)=(?P<statuses>[^=\s]+)")
 BOUNDS = kubectl_yaml.Bounds(nodes=limits.RULE_NODES)
@@ -56,13 +56,13 @@ class ByKind(Generic[Rule]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class RuleTable:
     """Rules by kind."""
 
-    health: ByKind[Entry] = field(default_factory=ByKind)
+    health: ByKind[HealthRuleEntry] = field(default_factory=ByKind)
     suspension: ByKind[SuspendRule] = field(default_factory=ByKind)
 
-    def find(self, kind: Kind) -> Entry | None:
+    def find(self, kind: Kind) -> HealthRuleEntry | None:
         """How objects of a kind do."""
         return self.health.find(kind)
 
@@ -71,19 +71,19 @@ class Table:
         return self.suspension.find(kind)
 
 
-EMPTY: Final = Table()
+EMPTY: Final = RuleTable()
 
 
-def read(documents: Mapping[str, str]) -> tuple[Table, tuple[Mistake, ...]]:
+def read(documents: Mapping[str, str]) -> tuple[RuleTable, tuple[Mistake, ...]]:
     """The rules that are sound, and what is wrong with the others. documents: texts by the name that messages call them."""
-    reader = _Reader()
+    reader = _RuleParser()
     for name, content in documents.items():
         reader.read(name, content)
-    table = Table(health=reader.health.close(), suspension=reader.suspension.close())
+    table = RuleTable(health=reader.health.close(), suspension=reader.suspension.close())
     return table, tuple(reader.examiner.mistakes)
 
 
-class _Shelf(Generic[Rule]):
+class _RuleIndexBuilder(Generic[Rule]):
     """The rules of one sort that were read so far."""
 
     def __init__(self) -> None:
@@ -105,13 +105,13 @@ class _Shelf(Generic[Rule]):
         return ByKind(entries=self._entries, patterns=tuple(self._patterns))
 
 
-class _Reader:
+class _RuleParser:
     """One reading of a table."""
 
     def __init__(self) -> None:
         self.examiner = rule_expressions.make_examiner()
-        self.health = _Shelf[Entry]()
-        self.suspension = _Shelf[SuspendRule]()
+        self.health = _RuleIndexBuilder[HealthRuleEntry]()
+        self.suspension = _RuleIndexBuilder[SuspendRule]()
         self._document = ""
 
     def note(self, node: yaml.Node, message: str) -> None:
@@ -165,7 +165,7 @@ class _Reader:
             if rule is not None:
                 self.suspension.put(kind, rule, place=self.place(node))
 
-    def read_health(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> Entry:
+    def read_health(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> HealthRuleEntry:
         """How objects of these kinds do, as far as that has no mistakes."""
         return rule_cases.make_entry(tuple(self.read_cases(node, rule, kinds)))
 
@@ -202,7 +202,7 @@ class _Reader:
                 seen[written] = self.place(node)
                 yield written
 
-    def read_cases(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> Iterator[Case]:
+    def read_cases(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> Iterator[RuleCase]:
         """The cases of a rule, those with mistakes left out."""
         if not isinstance(node, yaml.SequenceNode) or not node.value:
             self.note(node or rule, "cases must be a list of cases, each with a state")
@@ -212,7 +212,7 @@ class _Reader:
             if case is not None:
                 yield case
 
-    def read_case(self, node: yaml.Node, owner: str) -> Case | None:
+    def read_case(self, node: yaml.Node, owner: str) -> RuleCase | None:
         """One case, None where it has mistakes."""
         before = len(self.examiner.mistakes)
         words = self.read_words(node, CASE_WORDS, "a case")
@@ -221,16 +221,16 @@ class _Reader:
         state = self.read_state(words.get("state"), node)
         asked = tuple(self.read_asked(words.get("condition")))
         terminal = self.read_truth(words.get("terminal"))
-        place = Place(path="", owner=owner, names=(SELF, CONDITION) if "condition" in words else (SELF,))
+        place = ExpressionLocation(path="", owner=owner, names=(SELF, CONDITION) if "condition" in words else (SELF,))
         when = self.read_test(words.get("when"), place)
         reason, message = (self.read_text(words.get(word), place) for word in ("reason", "message"))
-        if terminal and state is not State.FAILED:
+        if terminal and state is not HealthState.FAILED:
             self.note(words["terminal"], "only what is failed can be terminal; take it out, or say state: failed")
         if state is None or len(self.examiner.mistakes) > before:
             return None
-        return Case(asked=asked, when=when, state=state, terminal=terminal, reason=reason, message=message)
+        return RuleCase(asked=asked, when=when, state=state, terminal=terminal, reason=reason, message=message)
 
-    def read_state(self, node: yaml.Node | None, case: yaml.Node) -> State | None:
+    def read_state(self, node: yaml.Node | None, case: yaml.Node) -> HealthState | None:
         """What the case says."""
         written = node.value if isinstance(node, yaml.ScalarNode) else None
         if written in STATES:
@@ -239,7 +239,7 @@ class _Reader:
         self.note(node or case, f"a case needs a state, one of {error_hints.list_words(tuple(STATES))}{found}")
         return None
 
-    def read_asked(self, node: yaml.Node | None) -> Iterator[Asked]:
+    def read_asked(self, node: yaml.Node | None) -> Iterator[ConditionMatch]:
         """The conditions that a case asks about."""
         if node is None:
             return
@@ -251,16 +251,16 @@ class _Reader:
                     each, f"'{written}' is no condition; write Type=Status as in Ready=False or Ready=False|Unknown"
                 )
                 continue
-            yield Asked(parts["type"], tuple(parts["statuses"].split("|")))
+            yield ConditionMatch(parts["type"], tuple(parts["statuses"].split("|")))
 
-    def read_test(self, node: yaml.Node | None, place: Place) -> Expression | None:
+    def read_test(self, node: yaml.Node | None, place: ExpressionLocation) -> Expression | None:
         """The test of a case, None where it has none or mistakes."""
         source = self.read_scalar(node)
         if node is None or source is None:
             return None
         return rule_expressions.read_test(source, self.examiner, dataclasses.replace(place, path=self.place(node)))
 
-    def read_text(self, node: yaml.Node | None, place: Place) -> Text:
+    def read_text(self, node: yaml.Node | None, place: ExpressionLocation) -> Text:
         """A text of a case."""
         source = self.read_scalar(node)
         if node is None or source is None:

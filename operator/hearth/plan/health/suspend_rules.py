@@ -15,7 +15,7 @@ from hearth.model import field_paths
 from hearth.model.child import Child, Path
 from hearth.plan.health.health_result import find_unobserved
 from hearth.plan.health.rule_cases import METADATA, SELF
-from hearth.plan.health.rule_expressions import Place
+from hearth.plan.health.rule_expressions import ExpressionLocation
 from hearth.template.blueprint import Known
 from hearth.template.cel import expressions, field_references
 from hearth.template.cel.expressions import Expression
@@ -66,7 +66,7 @@ def read(value: Any, path: Path) -> Any:
     return value
 
 
-class Reader(Protocol):
+class RuleReader(Protocol):
     """What reads the texts of all rules."""
 
     def note(self, node: yaml.Node, message: str) -> None:
@@ -78,11 +78,11 @@ class Reader(Protocol):
     def read_words(self, node: yaml.Node, known: tuple[str, ...], what: str) -> dict[str, yaml.Node] | None:
         """The values of a mapping by their words; None where it is none."""
 
-    def read_test(self, node: yaml.Node | None, place: Place) -> Expression | None:
+    def read_test(self, node: yaml.Node | None, place: ExpressionLocation) -> Expression | None:
         """A test, None where there is none, or one with mistakes."""
 
 
-def read_rule(node: yaml.Node, reader: Reader, *, owner: str) -> SuspendRule | None:
+def read_rule(node: yaml.Node, reader: RuleReader, *, owner: str) -> SuspendRule | None:
     """What stands under `suspend`, None where it has mistakes. owner: the kinds, as messages call them."""
     words = reader.read_words(node, WORDS, "suspend")
     if words is None:
@@ -92,7 +92,7 @@ def read_rule(node: yaml.Node, reader: Reader, *, owner: str) -> SuspendRule | N
         reader.note(
             words.get("set") or node, f"sets {overlap[0]} and a field within it, {overlap[1]}; keep one of them"
         )
-    place = Place(path="", owner=owner, names=(SELF,))
+    place = ExpressionLocation(path="", owner=owner, names=(SELF,))
     done_when, unless = (reader.read_test(words.get(word), place) for word in ("doneWhen", "unless"))
     tests = [test for test in (done_when, unless) if test is not None]
     paths = {path for test in tests for path in test.reads.get(SELF, frozenset())} | set(sets)
@@ -113,7 +113,7 @@ def find_overlap(paths: Collection[Path]) -> tuple[str, str] | None:
     return (write_path(found[0]), write_path(found[1])) if found is not None else None
 
 
-def read_sets(node: yaml.Node | None, rule: yaml.Node, reader: Reader) -> Iterator[tuple[Path, Any]]:
+def read_sets(node: yaml.Node | None, rule: yaml.Node, reader: RuleReader) -> Iterator[tuple[Path, Any]]:
     """The fields to be set, those with mistakes left out."""
     if not isinstance(node, yaml.MappingNode) or not node.value:
         reader.note(node or rule, "suspend needs set, a map of fields and their values such as {spec.suspend: true}")

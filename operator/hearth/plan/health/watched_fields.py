@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hearth.model.child import Path
 from hearth.model.kinds import Kind, Kinds
-from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.health.health_rules import HealthRules
 from hearth.template.blueprint import Blueprint
 
 OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 """Tells whether a status that a `readyWhen` reads speaks of the object as it is now."""
 
 
-def find_paths(blueprint: Blueprint, kinds: Kinds, rules: Rulebook) -> dict[Kind, frozenset[Path]]:
+def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) -> dict[Kind, frozenset[Path]]:
     """By kind that the cluster serves the fields that rules and expressions read."""
     wanted: dict[Kind, frozenset[Path]] = {}
     for resource in blueprint.resources.values():

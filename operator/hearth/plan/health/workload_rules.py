@@ -6,9 +6,9 @@ Each rule tells the first step of a rollout that is not done yet.
 from __future__ import annotations
 
 from hearth.plan.health.health_result import (
-    Condition,
     Fields,
-    Verdict,
+    HealthResult,
+    ObjectCondition,
     entry,
     failed,
     find_missing,
@@ -25,7 +25,7 @@ from hearth.plan.health.health_result import (
 PARTITION = "spec.updateStrategy.rollingUpdate.partition"
 
 
-def judge_deployment(fields: Fields) -> Verdict:
+def judge_deployment(fields: Fields) -> HealthResult:
     """Ready when every wanted pod is of the current template and available, and no other is left."""
     conditions = read_conditions(fields)
     progress, available = conditions.get("Progressing"), conditions.get("Available")
@@ -49,7 +49,7 @@ def judge_deployment(fields: Fields) -> Verdict:
     return ready(available.reason or "Available", available.message)
 
 
-def explain(waiting: Verdict, blocked: Condition | None) -> Verdict:
+def explain(waiting: HealthResult, blocked: ObjectCondition | None) -> HealthResult:
     """Why pods are missing (a quota, an admission webhook) says more than that they are."""
     if blocked is None or not blocked.is_true:
         return waiting
@@ -67,14 +67,14 @@ def join(*sentences: str) -> str:
     return "; ".join(sentence.rstrip(".") for sentence in sentences if sentence)
 
 
-def judge_paused(fields: Fields) -> Verdict:
+def judge_paused(fields: Fields) -> HealthResult:
     """Ready unless pods are missing of those that it had: nobody waits for a rollout that is not to happen."""
     wanted, existing = read_count(fields, "spec.replicas", default=1), read_count(fields, "status.replicas")
     missing = find_missing("available", read_count(fields, "status.availableReplicas"), wanted) if existing else None
     return missing or ready("Suspended", "it is paused")
 
 
-def find_rollout(fields: Fields) -> Verdict | None:
+def find_rollout(fields: Fields) -> HealthResult | None:
     """Progressing while a Deployment's pods are not all new, up and alone."""
     wanted = read_count(fields, "spec.replicas", default=1)
     existing = read_count(fields, "status.replicas")
@@ -89,14 +89,14 @@ def find_rollout(fields: Fields) -> Verdict | None:
     )
 
 
-def find_surplus(existing: int, wanted: int) -> Verdict | None:
+def find_surplus(existing: int, wanted: int) -> HealthResult | None:
     """Progressing while pods are left that are to go."""
     if existing <= wanted:
         return None
     return progressing("PodsTerminating", f"{existing - wanted} pods are still to go")
 
 
-def judge_replica_set(fields: Fields) -> Verdict:
+def judge_replica_set(fields: Fields) -> HealthResult:
     """Ready when every wanted pod is available; fits a ReplicationController too."""
     wanted = read_count(fields, "spec.replicas", default=1)
     waiting = first(
@@ -113,7 +113,7 @@ def judge_replica_set(fields: Fields) -> Verdict:
     return ready("Available", f"{wanted} pods are available")
 
 
-def judge_stateful_set(fields: Fields) -> Verdict:
+def judge_stateful_set(fields: Fields) -> HealthResult:
     """Ready when every wanted pod is ready and, as far as its strategy moves them, of the current revision."""
     wanted = read_count(fields, "spec.replicas", default=1)
     waiting = first(
@@ -129,14 +129,14 @@ def judge_stateful_set(fields: Fields) -> Verdict:
     return waiting or ready("Available", f"{wanted} pods are ready")
 
 
-def find_unavailable(fields: Fields, wanted: int) -> Verdict | None:
+def find_unavailable(fields: Fields, wanted: int) -> HealthResult | None:
     """Progressing while pods are not ready for as long as is asked for, where that is anything."""
     if read_count(fields, "spec.minReadySeconds") <= 0:
         return None
     return find_missing("available", read_count(fields, "status.availableReplicas"), wanted)
 
 
-def find_stateful_rollout(fields: Fields, wanted: int) -> Verdict | None:
+def find_stateful_rollout(fields: Fields, wanted: int) -> HealthResult | None:
     """Progressing while pods that are to change have not changed."""
     if read_text(fields, "spec.updateStrategy.type") == "OnDelete":
         # Somebody deletes the pods by hand, one day: the rest of the rule has found enough of them ready. (Others
@@ -152,7 +152,7 @@ def find_stateful_rollout(fields: Fields, wanted: int) -> Verdict | None:
     return find_missing("updated", updated, wanted) or progressing("RollingUpdate", "its rollout is being concluded")
 
 
-def judge_daemon_set(fields: Fields) -> Verdict:
+def judge_daemon_set(fields: Fields) -> HealthResult:
     """Ready when every node that it selects runs an available pod of the current template."""
     # All counts of a new one are 0, which is not to be taken for a cluster in which no node is selected.
     unobserved = find_unobserved(fields, is_always_told=True)

@@ -14,13 +14,13 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.signatures import Signatures
 from hearth.plan.ownership import object_owner
 
-MayExist: TypeAlias = Callable[[str, str], bool]
+StackMayExist: TypeAlias = Callable[[str, str], bool]
 """Whether a Stack of that UID exists, or may exist as far as anybody knows; with the namespace that it is said to be in,
 "" where nothing says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objection:
+class AdoptionDenial:
     """Why an object is left as it is."""
 
     reason: str
@@ -31,25 +31,25 @@ class Objection:
     """Whether only the user can change it."""
 
 
-def object_to(
-    live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: MayExist, ours: Signatures
-) -> Objection | None:
+def find_adoption_denial(
+    live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: StackMayExist, ours: Signatures
+) -> AdoptionDenial | None:
     """What speaks against taking over the live object at `ref`; None where nothing does.
 
     adopts: whether that is wanted at all; ours: tells our signatures from others.
     """
     stack = find_stack(live, ref, ours)
-    owner = object_owner.name_owner(live)
+    owner = object_owner.describe_owner(live)
     if stack is not None and may_exist(stack, object_owner.find_stack_namespace(live)):
         message = (
             f"belongs to {owner}, which still wants it; it was left as it is: give the resource another name, or take the "
             f"object out of that Stack with deletionPolicy: Retain"
         )
-        return Objection(reason="NotOurs", message=message, is_final=True)
+        return AdoptionDenial(reason="NotOurs", message=message, is_final=True)
     if "deletionTimestamp" in live["metadata"]:
         held = ", ".join(live["metadata"].get("finalizers") or ())
         message = f"is being deleted{f' (held by {held})' if held else ''}; it is made anew once that one is gone"
-        return Objection(reason="Terminating", message=message, is_final=False)
+        return AdoptionDenial(reason="Terminating", message=message, is_final=False)
     if adopts:
         return None
     gone = ", which is gone" if stack is not None else ""
@@ -57,7 +57,7 @@ def object_to(
         f"belongs to {owner}{gone}; it was left as it is: "
         f"delete it, give the resource another name, or take it over by adoptionPolicy: Adopt"
     )
-    return Objection(reason="NotOurs", message=message, is_final=True)
+    return AdoptionDenial(reason="NotOurs", message=message, is_final=True)
 
 
 def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, ours: Signatures) -> bool:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
 from hearth.model import field_paths, names, packing
 from hearth.model.child import Child, Object
-from hearth.model.field_paths import Pattern, Place
+from hearth.model.field_paths import ElementPath, PathPattern
 from hearth.plan.ownership import field_ownership
+from hearth.plan.ownership.keyed_hash import HashFunction
 
 Address: TypeAlias = tuple[str, ...]
 """A way into any version of a manifest: items of lists go by their key field where they have one."""
@@ -26,33 +27,26 @@ DIGITS = 8
 """Hexadecimal digits of one hash. Of a thousand changes of a value, one among a million would be missed."""
 LEAVES_AT_MOST = 4096
 """Fields in one record: 32 KiB of an object's annotations, which may hold 256."""
-REPLICAS: Place = ("spec", "replicas")
+REPLICAS: ElementPath = ("spec", "replicas")
 LIST_KEYS = (
     *("name", "mountPath", "containerPort", "port", "key", "type", "ip", "devicePath", "topologyKey", "uid", "id"),
 )
 """Fields by which Kubernetes tells items of a list apart. Where items have none, an item goes by its position."""
 
 
-class Hashes(Protocol):
-    """A keyed hash of any JSON value."""
-
-    def hash(self, value: object) -> str:
-        """The same text for the same value and key: a prefix that tells the key, a colon, digits."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class AppliedFields:
     """What one manifest states, for a resource of which others may keep something."""
 
     packed: bytes = field(repr=False)
     """JSON of the manifest as the user means it."""
-    whole: bool
+    covers_all: bool
     """Whether others may keep whatever they take."""
-    ignored: tuple[Pattern, ...]
+    ignored: tuple[PathPattern, ...]
     """Otherwise what they may keep, besides a replica count that they scale."""
     owner: str
     """Goes into every hash, so that equal values of two resources do not show."""
-    hashes: Hashes
+    hashes: HashFunction
     record: str
     """As the annotation says it; equal for equal statements."""
 
@@ -62,14 +56,14 @@ class Statement:
         found: Object = orjson.loads(self.packed)
         return found
 
-    def may_stay(self, place: Place, *, is_scaled: bool) -> bool:
+    def is_tolerable(self, place: ElementPath, *, is_scaled: bool) -> bool:
         """Whether others may keep what they took there. is_scaled: the replica count is set by way of its subresource."""
-        if self.whole or (is_scaled and place == REPLICAS):
+        if self.covers_all or (is_scaled and place == REPLICAS):
             return True
         manifest = self.manifest
         return any(field_paths.covers(pattern, place, manifest) for pattern in self.ignored)
 
-    def is_recorded(self, place: Place, record: str) -> bool:
+    def is_recorded(self, place: ElementPath, record: str) -> bool:
         """Whether an earlier record holds what is stated at and below a place as it is stated now."""
         known = split(record)
         manifest = self.manifest
@@ -77,23 +71,23 @@ class Statement:
         return all(digest(each, value, owner=self.owner, hashes=self.hashes) in known for each, value in leaves)
 
 
-def make_statement(
-    manifest: Object, *, whole: bool, ignored: tuple[Pattern, ...], owner: str, hashes: Hashes
-) -> Statement | None:
+def make_applied_fields(
+    manifest: Object, *, whole: bool, ignored: tuple[PathPattern, ...], owner: str, hashes: HashFunction
+) -> AppliedFields | None:
     """What `manifest` states, None where nothing of it may be kept by others."""
     spec = manifest.get("spec")
     has_replicas = isinstance(spec, dict) and isinstance(spec.get("replicas"), int)
     if not (whole or ignored or has_replicas):
         return None
     places = [] if whole else [*find_places(manifest, ignored), *([REPLICAS] if has_replicas else [])]
-    found = find_stated(manifest) if whole else find_below(manifest, places)
+    found = find_applied(manifest) if whole else find_below(manifest, places)
     digests = {
         digest(address, value, owner=owner, hashes=hashes) for address, value in itertools.islice(found, LEAVES_AT_MOST)
     }
     prefix = hashes.hash(owner).partition(":")[0]
-    return Statement(
+    return AppliedFields(
         packed=packing.pack(manifest),
-        whole=whole,
+        covers_all=whole,
         ignored=ignored,
         owner=owner,
         hashes=hashes,
@@ -101,10 +95,10 @@ def make_statement(
     )
 
 
-def read_record(child: Child) -> str:
+def read_applied_record(child: Child) -> str:
     """What the object says was stated of it last."""
     annotations = child.fields["metadata"].get("annotations") or {}
-    return str(annotations.get(names.ANNOTATION_STATED, ""))
+    return str(annotations.get(names.ANNOTATION_LAST_APPLIED, ""))
 
 
 def split(record: str) -> frozenset[str]:
@@ -113,12 +107,12 @@ def split(record: str) -> frozenset[str]:
     return frozenset(digits[at : at + DIGITS] for at in range(0, len(digits), DIGITS))
 
 
-def digest(address: Address, value: Any, *, owner: str, hashes: Hashes) -> str:
+def digest(address: Address, value: Any, *, owner: str, hashes: HashFunction) -> str:
     """The short hash of one field and its value."""
     return hashes.hash([owner, address, value]).rpartition(":")[2][:DIGITS]
 
 
-def find_stated(manifest: Mapping[str, Any]) -> Iterator[tuple[Address, Any]]:
+def find_applied(manifest: Mapping[str, Any]) -> Iterator[tuple[Address, Any]]:
     """Every field that a manifest states and others can take."""
     for key, value in manifest.items():
         if key == "metadata" and isinstance(value, dict):
@@ -128,25 +122,25 @@ def find_stated(manifest: Mapping[str, Any]) -> Iterator[tuple[Address, Any]]:
             yield from find_leaves(value, (key,))
 
 
-def find_below(manifest: Mapping[str, Any], places: list[Place]) -> Iterator[tuple[Address, Any]]:
+def find_below(manifest: Mapping[str, Any], places: list[ElementPath]) -> Iterator[tuple[Address, Any]]:
     """The fields at and below these places."""
     for place in places:
         yield from find_leaves(field_paths.read(manifest, place), find_address(manifest, place))
 
 
-def find_places(manifest: Any, patterns: tuple[Pattern, ...]) -> Iterator[Place]:
+def find_places(manifest: Any, patterns: tuple[PathPattern, ...]) -> Iterator[ElementPath]:
     """Where a manifest states what the patterns name."""
     for pattern in patterns:
         yield from match(pattern, manifest, ())
 
 
-def match(pattern: Pattern, value: Any, place: Place) -> Iterator[Place]:
+def match(pattern: PathPattern, value: Any, place: ElementPath) -> Iterator[ElementPath]:
     """The places at and below `place` that the rest of a pattern names."""
     if not pattern:
         yield place
         return
     wanted = pattern[0]
-    if isinstance(wanted, field_paths.Item):
+    if isinstance(wanted, field_paths.ListItem):
         for at, item in enumerate(value) if isinstance(value, list) else ():
             if wanted.fits(item):
                 yield from match(pattern[1:], item, (*place, at))
@@ -168,7 +162,7 @@ def find_leaves(value: Any, address: Address) -> Iterator[tuple[Address, Any]]:
         yield address, value
 
 
-def find_address(manifest: Any, place: Place) -> Address:
+def find_address(manifest: Any, place: ElementPath) -> Address:
     """The address of a place."""
     found: list[str] = []
     for key in place:

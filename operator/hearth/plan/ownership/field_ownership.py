@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import orjson
 
 from hearth.model import field_paths
-from hearth.model.child import Ownership, Path, parse_key
-from hearth.model.field_paths import Place
+from hearth.model.child import FieldOwnership, Path, parse_key
+from hearth.model.field_paths import ElementPath
 
 Node: TypeAlias = Mapping[str, Any]
 """One level of `fieldsV1`."""
@@ -34,7 +34,7 @@ UNOWNED_METADATA = frozenset(
         "selfLink",
     }
 )
-GRANULAR: frozenset[Place] = frozenset({("metadata", "labels"), ("metadata", "annotations")})
+GRANULAR: frozenset[ElementPath] = frozenset({("metadata", "labels"), ("metadata", "annotations")})
 """Maps below the first level whose keys have owners of their own for every kind."""
 NOTHING: tuple[object, ...] = (None, [])
 """Stated values that nobody can own, so that they cannot be lost; maps without any other value are nothing, too."""
@@ -44,27 +44,27 @@ PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class LostField:
     """One stated field, or all that lies below it, that is not ours any longer."""
 
-    place: Place
+    path: ElementPath
     text: str
     """As the API server writes paths: `spec.template.spec.containers[name="web"].image`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DriftFinding:
     """What of a manifest is not ours, by what is done about it."""
 
-    left: tuple[Lost, ...] = ()
+    tolerated: tuple[LostField, ...] = ()
     """What others keep: no apply states it."""
-    taken: tuple[Lost, ...] = ()
+    to_repair: tuple[LostField, ...] = ()
     """What the next apply states, and thereby takes back."""
-    altered: tuple[Lost, ...] = ()
+    altered: tuple[LostField, ...] = ()
     """What is ours and was changed all the same, and is only to be told; the next apply for another reason states it."""
 
 
-def find_lost(manifest: Mapping[str, Any], ownership: Ownership | None) -> str | None:
+def find_first_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None) -> str | None:
     """The first field that `manifest` states and we do not own any longer, or None while all are ours.
 
     As the API server writes paths: `spec.template.spec.containers[name="web"].image`. Without an entry of ours all is
@@ -73,11 +73,11 @@ def find_lost(manifest: Mapping[str, Any], ownership: Ownership | None) -> str |
     lost = next(find_all_lost(manifest, ownership), None)
     if lost is None:
         return WHOLE_ENTRY if ownership is None else None
-    is_item = isinstance(lost.place[-1], int)
-    return lost.text if is_item else find_first_field(field_paths.read(manifest, lost.place), path=lost.text)
+    is_item = isinstance(lost.path[-1], int)
+    return lost.text if is_item else find_first_field(field_paths.read(manifest, lost.path), path=lost.text)
 
 
-def find_all_lost(manifest: Mapping[str, Any], ownership: Ownership | None) -> Iterator[Lost]:
+def find_all_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None) -> Iterator[LostField]:
     """Everything that `manifest` states and we do not own any longer.
 
     A map of which nothing is ours counts as one, since it may have one owner as a whole; but not those that never do.
@@ -94,7 +94,7 @@ def find_all_lost(manifest: Mapping[str, Any], ownership: Ownership | None) -> I
             yield from find_lost_field(value, ours.get(f"f:{key}"), place=(key,), path=join("", key))
 
 
-def read_fields(ownership: Ownership) -> Node:
+def read_fields(ownership: FieldOwnership) -> Node:
     """Our `fieldsV1`, where leaves that were maps once cannot be taken for maps that are owned whole."""
     ours: Node = orjson.loads(ownership.fields)
     for path in ownership.collapsed:
@@ -110,13 +110,13 @@ def mark_collapsed(ours: Node, path: Path) -> None:
         ours["collapsed"] = {}
 
 
-def find_lost_field(value: Any, ours: Node | None, *, place: Place, path: str) -> Iterator[Lost]:
+def find_lost_field(value: Any, ours: Node | None, *, place: ElementPath, path: str) -> Iterator[LostField]:
     """What is lost at or below `place`, which messages call `path`."""
     if ours is None:
         if isinstance(value, dict) and (len(place) == 1 or place in GRANULAR):
             yield from find_lost_in_map(value, {}, place=place, path=path)
         elif find_first_field(value, path=path) is not None:
-            yield Lost(place=place, text=path)
+            yield LostField(path=place, text=path)
     elif is_leaf(ours):
         return
     elif isinstance(value, dict):
@@ -124,7 +124,7 @@ def find_lost_field(value: Any, ours: Node | None, *, place: Place, path: str) -
     elif isinstance(value, list):
         yield from find_lost_in_list(value, ours, place=place, path=path)
     else:
-        yield Lost(place=place, text=path)
+        yield LostField(path=place, text=path)
 
 
 def is_leaf(ours: Node) -> bool:
@@ -132,25 +132,25 @@ def is_leaf(ours: Node) -> bool:
     return not ours or ours.keys() == {"."}
 
 
-def find_lost_in_map(value: Mapping[str, Any], ours: Node, *, place: Place, path: str) -> Iterator[Lost]:
+def find_lost_in_map(value: Mapping[str, Any], ours: Node, *, place: ElementPath, path: str) -> Iterator[LostField]:
     """What is lost of a map whose keys have owners of their own."""
     for key, inner in value.items():
         yield from find_lost_field(inner, ours.get(f"f:{key}"), place=(*place, key), path=join(path, key))
 
 
-def find_lost_in_list(value: Sequence[Any], ours: Node, *, place: Place, path: str) -> Iterator[Lost]:
+def find_lost_in_list(value: Sequence[Any], ours: Node, *, place: ElementPath, path: str) -> Iterator[LostField]:
     """What is lost of a list whose items have owners of their own."""
     members = [orjson.loads(element[2:]) for element in ours if element.startswith("v:")]
     for at, item in enumerate(value):
         if not isinstance(item, dict) and item not in members:
-            yield Lost(place=(*place, at), text=f"{path}[={orjson.dumps(item).decode()}]")
+            yield LostField(path=(*place, at), text=f"{path}[={orjson.dumps(item).decode()}]")
     entries = {element: parse_key(element) for element in ours if element.startswith("k:")}
     names = frozenset(name for keys in entries.values() for name in keys)
     items = {at: item for at, item in enumerate(value) if isinstance(item, dict)}
     for at, element in pair_items(items, entries, names=names):
         called = f"{path}{subscript(items[at], names=names)}"
         if element is None:
-            yield Lost(place=(*place, at), text=called)
+            yield LostField(path=(*place, at), text=called)
         else:
             yield from find_lost_field(items[at], ours[element], place=(*place, at), path=called)
 

@@ -10,7 +10,7 @@ import copy
 import hashlib
 import hmac
 import re
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -47,7 +47,26 @@ class Keyed:
         return outer.hexdigest()
 
 
-class Hasher:
+class HashFunction(Protocol):
+    """A keyed hash of any JSON value, and signatures with the same key."""
+
+    def hash(self, value: object) -> str:
+        """The same text for the same value and key."""
+
+    def is_comparable(self, text: str) -> bool:
+        """Whether `text` was made by this key and algorithm; if not it says nothing."""
+
+    def of_stack(self, uid: str) -> HashFunction:
+        """The same for one Stack, whose hashes are unlike those of any other."""
+
+    def sign(self, purpose: str, value: object) -> str:
+        """The signature of `value` for that purpose."""
+
+    def is_signed(self, purpose: str, value: object, signature: str) -> bool:
+        """Whether `signature` was made by this key for that purpose and value."""
+
+
+class KeyedHasher:
     """Makes hashes with one key."""
 
     def __init__(self, key: bytes) -> None:
@@ -58,7 +77,7 @@ class Hasher:
         # A key of their own: what is hashed, users choose, and no hash of it may pass for a signature.
         self._signing = Keyed(bytes.fromhex(self._hashing.digest(b"signatures")))
 
-    def of_stack(self, uid: str) -> Hasher:
+    def of_stack(self, uid: str) -> KeyedHasher:
         """The hasher of one Stack: equal values of two Stacks have different hashes, so that nobody learns of one from the other.
 
         Its hashes carry the same prefix, since they are comparable as long as the key and the algorithm stay.

@@ -11,7 +11,7 @@ LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_HELM_RELEASE = "meta.helm.sh/release-name"
 
 
-def name_owner(raw: Mapping[str, Any]) -> str:
+def describe_owner(raw: Mapping[str, Any]) -> str:
     """The best that is known of who made the object, to be read after «belongs to»."""
     metadata = raw["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -37,8 +37,8 @@ def find_stack_namespace(raw: Mapping[str, Any]) -> str:
 
 def _find_stack(metadata: Mapping[str, Any]) -> str:
     """`namespace/name` of the Stack that applied the object first, "" where none did."""
-    found = (manager for manager in _managers(metadata) if manager.startswith(names.MANAGER_PREFIX))
-    return next(found, "").removeprefix(names.MANAGER_PREFIX)
+    found = (manager for manager in _managers(metadata) if manager.startswith(names.FIELD_MANAGER_PREFIX))
+    return next(found, "").removeprefix(names.FIELD_MANAGER_PREFIX)
 
 
 def _managers(metadata: Mapping[str, Any]) -> list[str]:

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from hearth.model import names
 from hearth.model.child import Child
-from hearth.plan.environment.environment_rules import Action, Rule
-from hearth.plan.state.resource_context import Subject
-from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.environment.environment_rules import Action, EnvironmentRule
+from hearth.plan.state.resource_context import ResourceContext
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Step
 
 BEFORE: dict[Action, str] = {action: f"Pre{action}" for action in Action}
 AFTER: dict[Action, str] = {action: f"Post{action}" for action in Action}
 HOOKS = (*BEFORE.values(), *AFTER.values())
 STOPPED, RESTRICTED = "Stopped", "Restricted"
-WORDS = {
+HOOK_TEXTS = {
     **{BEFORE[action]: f"before its {word}" for action, word in
        zip(Action, ("creation", "update", "replacement", "deletion"), strict=True)},
     **{AFTER[action]: f"after its {word}" for action, word in
@@ -29,94 +29,94 @@ WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class ActionSpan:
     """What one step is for its resource; a repair is neither the beginning nor the end of anything."""
 
-    begins: Action | None = None
+    starts: Action | None = None
     """What has not begun before the step."""
-    ends: Action | None = None
+    finishes: Action | None = None
     """What is done once the step was taken and its object is ready."""
 
 
-NOTHING = Deed()
+NOTHING = ActionSpan()
 
 
-def hold(subject: Subject, standing: Standing) -> Standing:
+def enforce(subject: ResourceContext, standing: ResourceStatus) -> ResourceStatus:
     """The standing as it is under the Stack's environment."""
-    if subject.gates.is_open:
+    if subject.environment.is_unrestricted:
         return standing
     if standing.step is None:
         return _hold_after(subject, standing)
-    deed = understand(subject, standing.step)
-    if deed.begins is not None:
-        rule = subject.gates.rules.find_restriction(subject.name, deed.begins)
+    deed = classify_step(subject, standing.step)
+    if deed.starts is not None:
+        rule = subject.environment.rules.find_restriction(subject.name, deed.starts)
         if rule is not None:
-            return _restrict(standing, rule, deed.begins)
-        if subject.gates.stops(subject.name, BEFORE[deed.begins]):
-            return stop(standing, BEFORE[deed.begins])
+            return _restrict(standing, rule, deed.starts)
+        if subject.environment.stops_at(subject.name, BEFORE[deed.starts]):
+            return stop_at(standing, BEFORE[deed.starts])
     if isinstance(standing.step, Apply):
         step = _mark(subject, standing.step, deed)
         standing = standing if step is standing.step else dataclasses.replace(standing, step=step)
     return _hold_after(subject, standing)
 
 
-def understand(subject: Subject, step: Step) -> Deed:
+def classify_step(subject: ResourceContext, step: Step) -> ActionSpan:
     """What a step means for a resource that is wanted.
 
     Whatever is deleted for it makes room for another object. One that is made where there was one before this revision
     takes the place of the one that was deleted first, or that vanished.
     """
     if isinstance(step, Delete):
-        return Deed(begins=Action.REPLACE)
+        return ActionSpan(starts=Action.REPLACE)
     if not isinstance(step, Apply):
         return NOTHING
     if step.takes_up is not None:
         return NOTHING
     if step.uid is not None:
-        is_change = not step.repairs and _is_change(_find_hash(subject, step.uid), step.hash)
-        return Deed(begins=Action.UPDATE, ends=Action.UPDATE) if is_change else NOTHING
+        is_change = not step.repaired_fields and _is_change(_find_hash(subject, step.uid), step.hash)
+        return ActionSpan(starts=Action.UPDATE, finishes=Action.UPDATE) if is_change else NOTHING
     if any(child.is_identified for child in subject.children):
-        return Deed(begins=Action.REPLACE, ends=Action.REPLACE)
-    if subject.name in subject.gates.known:
-        return Deed(ends=Action.REPLACE)
-    return Deed(begins=Action.CREATE, ends=Action.CREATE)
+        return ActionSpan(starts=Action.REPLACE, finishes=Action.REPLACE)
+    if subject.name in subject.environment.previous_resources:
+        return ActionSpan(finishes=Action.REPLACE)
+    return ActionSpan(starts=Action.CREATE, finishes=Action.CREATE)
 
 
-def stop(standing: Standing, hook: str) -> Standing:
+def stop_at(standing: ResourceStatus, hook: str) -> ResourceStatus:
     """The standing of a resource that stops there; what has failed goes on to say so."""
-    where = f"is stopped {WORDS[hook]} ({hook})"
-    if standing.state is State.FAILED:
+    where = f"is stopped {HOOK_TEXTS[hook]} ({hook})"
+    if standing.state is ResourceState.FAILED:
         message = f"{standing.message}; it {where}"
-        return dataclasses.replace(standing, message=message, step=None, wake_at=None, stopped_at=hook)
+        return dataclasses.replace(standing, message=message, step=None, requeue_at=None, stopped_at=hook)
     return dataclasses.replace(
         standing,
-        state=State.STOPPED,
+        state=ResourceState.STOPPED,
         reason=STOPPED,
         message=where,
         step=None,
-        wake_at=None,
+        requeue_at=None,
         stopped_at=hook,
     )
 
 
-def explain_restriction(rule: Rule, action: Action) -> str:
+def explain_restriction(rule: EnvironmentRule, action: Action) -> str:
     """Why something is not done, and what would allow it."""
     return (
         f"{rule.place} denies {action} of {rule.resource!r}, so it is left as it is; "
-        f"take that rule away{rule.home}, or what asks for it back"
+        f"take that rule away{rule.where_defined}, or what asks for it back"
     )
 
 
-def _restrict(standing: Standing, rule: Rule, action: Action) -> Standing:
+def _restrict(standing: ResourceStatus, rule: EnvironmentRule, action: Action) -> ResourceStatus:
     message = explain_restriction(rule, action)
-    if standing.is_terminal or standing.state is State.FAILED:
+    if standing.is_terminal or standing.state is ResourceState.FAILED:
         message = f"{standing.message}; {message}"
     return dataclasses.replace(
-        standing, state=State.FAILED, reason=RESTRICTED, message=message, step=None, wake_at=None
+        standing, state=ResourceState.FAILED, reason=RESTRICTED, message=message, step=None, requeue_at=None
     )
 
 
-def _hold_after(subject: Subject, standing: Standing) -> Standing:
+def _hold_after(subject: ResourceContext, standing: ResourceStatus) -> ResourceStatus:
     """The standing of a resource that is done, and whose object says where it is to stop then."""
     if not standing.is_ready or standing.child is None:
         return standing
@@ -125,31 +125,34 @@ def _hold_after(subject: Subject, standing: Standing) -> Standing:
         return standing
     # It is of use, whoever may use it: another object is not made in its place as if it had never been.
     subject.memory.note_ready(subject.name, standing.child.uid)
-    return dataclasses.replace(stop(standing, hook), step=standing.step)
+    return dataclasses.replace(stop_at(standing, hook), step=standing.step)
 
 
-def _mark(subject: Subject, step: Apply, deed: Deed) -> Apply:
+def _mark(subject: ResourceContext, step: Apply, deed: ActionSpan) -> Apply:
     """The step with the word on its object where the resource is to stop once it is done."""
     child = next((each for each in subject.children if each.uid == step.uid), None)
     hook = _read_mark(subject, child) if child is not None else ""
-    if not hook and deed.ends is not None and subject.gates.stops(subject.name, AFTER[deed.ends]):
-        hook = AFTER[deed.ends]
+    if not hook and deed.finishes is not None and subject.environment.stops_at(subject.name, AFTER[deed.finishes]):
+        hook = AFTER[deed.finishes]
     if not hook:
         return step
     metadata = step.manifest["metadata"]
-    annotations = {**metadata["annotations"], names.ANNOTATION_STOP: f"{hook}@{subject.gates.revision}"}
+    annotations = {
+        **metadata["annotations"],
+        names.ANNOTATION_POST_BREAKPOINT: f"{hook}@{subject.environment.revision}",
+    }
     return dataclasses.replace(step, manifest={**step.manifest, "metadata": {**metadata, "annotations": annotations}})
 
 
-def _read_mark(subject: Subject, child: Child) -> str:
+def _read_mark(subject: ResourceContext, child: Child) -> str:
     """The hook at which the resource of that object stops, "" for none."""
-    text = (child.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_STOP, "")
+    text = (child.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_POST_BREAKPOINT, "")
     hook, _, revision = text.partition("@")
-    is_armed = revision == str(subject.gates.revision) and subject.gates.stops(subject.name, hook)
+    is_armed = revision == str(subject.environment.revision) and subject.environment.stops_at(subject.name, hook)
     return hook if is_armed and hook in AFTER.values() else ""
 
 
-def _find_hash(subject: Subject, uid: str) -> str:
+def _find_hash(subject: ResourceContext, uid: str) -> str:
     return next((child.hash for child in subject.children if child.uid == uid), "")
 
 

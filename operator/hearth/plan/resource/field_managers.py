@@ -6,34 +6,33 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hearth.model import child, field_paths
-from hearth.model.field_paths import Place
+from hearth.model.field_paths import ElementPath
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource.readiness import enumerate_names
-from hearth.plan.state.memory import Question
+from hearth.plan.state.memory import ManagerQuery
 
-NOBODY = "removed by somebody"
+REMOVED = "removed by somebody"
 
 
-def describe(raw: Mapping[str, Any], question: Question) -> str:
+def describe_managers(raw: Mapping[str, Any], question: ManagerQuery) -> str:
     """`held by 'kubectl-edit'`: the managers of what was lost, in the object's order."""
     entries = raw["metadata"].get("managedFields") or ()
     ours = child.find_entry(entries)
     found = [
         str(entry.get("manager", ""))
         for entry in entries
-        if entry is not ours
-        and holds_any(entry.get("fieldsV1") or {}, (lost.place for lost in question.lost), question)
+        if entry is not ours and holds_any(entry.get("fieldsV1") or {}, (lost.path for lost in question.lost), question)
     ]
     managers = [repr(manager) for manager in dict.fromkeys(found)]
-    return f"held by {enumerate_names(managers)}" if managers else NOBODY
+    return f"held by {enumerate_names(managers)}" if managers else REMOVED
 
 
-def holds_any(node: Mapping[str, Any], places: Iterable[Place], question: Question) -> bool:
+def holds_any(node: Mapping[str, Any], places: Iterable[ElementPath], question: ManagerQuery) -> bool:
     """Whether an entry's fields have one of the places, or something below it."""
     return any(holds(node, place, question.manifest) for place in places)
 
 
-def holds(node: Mapping[str, Any], place: Place, manifest: Any) -> bool:
+def holds(node: Mapping[str, Any], place: ElementPath, manifest: Any) -> bool:
     """Whether fields have the place, all that is around it, or something below it."""
     for key in place:
         value = manifest[key]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from hearth.model.child import Child
 from hearth.plan.health import health_rules
-from hearth.plan.health.health_rules import Rulebook
-from hearth.plan.state.resource_status import Standing, State
-from hearth.template.blueprint import Broken, Evaluable, Known, Pending, ResourceBlueprint, Values
+from hearth.plan.health.health_rules import HealthRules
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.template.blueprint import Evaluable, EvaluationError, Known, Pending, ResourceBlueprint, Values
 from hearth.template.cel import expressions
 
 UNHEALTHY = "Unhealthy"
@@ -18,56 +18,70 @@ NAMED_AT_MOST = 5
 """Names in a message; a person reads no more, and the rest shows as a number."""
 
 
-def judge(resource: ResourceBlueprint, child: Child, values: Values, rules: Rulebook) -> Standing:
+def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: HealthRules) -> ResourceStatus:
     """The standing of the child. values: the fields of what the resource requires; rules: those of kinds."""
     if child.deleting:
         held = f" (held by {', '.join(child.finalizers)})" if child.finalizers else ""
-        return stand(child, State.PROGRESSING, "Terminating", f"is being deleted{held}; it comes back when it is gone")
-    if child.mark is not None:
-        return stand(child, State.FAILED, UNHEALTHY, f"is marked unhealthy: {child.mark}")
+        return make_status(
+            child, ResourceState.PROGRESSING, "Terminating", f"is being deleted{held}; it comes back when it is gone"
+        )
+    if child.unhealthy_reason is not None:
+        return make_status(child, ResourceState.FAILED, UNHEALTHY, f"is marked unhealthy: {child.unhealthy_reason}")
     seen = values
     if resource.failed_when or resource.ready_when:
         seen = {**values, resource.name: expressions.enlarge(child.fields)}
     for rule in resource.failed_when:
         outcome = rule.evaluate(seen)
         if isinstance(outcome, Known) and outcome.value is True:
-            return stand(child, State.FAILED, "FailedWhen", "its failedWhen rule holds", is_terminal=True)
+            return make_status(child, ResourceState.FAILED, "FailedWhen", "its failedWhen rule holds", is_terminal=True)
     if resource.ready_when:
         return _follow(resource.ready_when, seen, child)
     verdict = rules.judge(child.fields, kind=child.kind)
     match verdict.state:
-        case health_rules.State.READY:
-            return stand(child, State.READY, "Ready", verdict.message)
-        case health_rules.State.FAILED:
-            return stand(child, State.FAILED, verdict.reason, verdict.message, is_terminal=verdict.terminal)
+        case health_rules.HealthState.READY:
+            return make_status(child, ResourceState.READY, "Ready", verdict.message)
+        case health_rules.HealthState.FAILED:
+            return make_status(
+                child, ResourceState.FAILED, verdict.reason, verdict.message, is_terminal=verdict.terminal
+            )
         case _ if verdict.stops:
-            standing = stand(child, State.STOPPED, verdict.reason, verdict.message)
-            return dataclasses.replace(standing, stops_within=verdict.stops)
+            standing = make_status(child, ResourceState.STOPPED, verdict.reason, verdict.message)
+            return dataclasses.replace(standing, nested_stops=verdict.stops)
         case _:
-            return stand(child, State.PROGRESSING, verdict.reason, verdict.message)
+            return make_status(child, ResourceState.PROGRESSING, verdict.reason, verdict.message)
 
 
-def stand(child: Child, state: State, reason: str, message: str, *, is_terminal: bool = False) -> Standing:
+def make_status(
+    child: Child, state: ResourceState, reason: str, message: str, *, is_terminal: bool = False
+) -> ResourceStatus:
     """A standing that follows from the child alone."""
-    return Standing(state=state, reason=reason, message=message, child=child, is_terminal=is_terminal)
+    return ResourceStatus(state=state, reason=reason, message=message, child=child, is_terminal=is_terminal)
 
 
-def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Standing:
+def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> ResourceStatus:
     """The standing by a resource's own `readyWhen`."""
     if is_stale(child):
-        return stand(child, State.PROGRESSING, "Progressing", "its controller has not seen the latest change yet")
+        return make_status(
+            child, ResourceState.PROGRESSING, "Progressing", "its controller has not seen the latest change yet"
+        )
     for rule in rules:
         outcome = rule.evaluate(values)
         match outcome:
             case Known(value=True):
                 continue
             case Known():
-                return stand(child, State.PROGRESSING, "NotReadyYet", "its readyWhen rule does not hold yet")
+                return make_status(
+                    child, ResourceState.PROGRESSING, "NotReadyYet", "its readyWhen rule does not hold yet"
+                )
             case Pending():
-                return stand(child, State.PROGRESSING, "NotReadyYet", f"waits for {enumerate_names(outcome.missing)}")
-            case Broken():
-                return stand(child, State.FAILED, "ExpressionFailed", f"{outcome.path}: {outcome.message}")
-    return stand(child, State.READY, "Ready", "its readyWhen rules hold")
+                return make_status(
+                    child, ResourceState.PROGRESSING, "NotReadyYet", f"waits for {enumerate_names(outcome.missing)}"
+                )
+            case EvaluationError():
+                return make_status(
+                    child, ResourceState.FAILED, "ExpressionFailed", f"{outcome.path}: {outcome.message}"
+                )
+    return make_status(child, ResourceState.READY, "Ready", "its readyWhen rules hold")
 
 
 def is_stale(child: Child) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 
 from hearth.model.child import Child, Path
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.state.desired import Wanted
-from hearth.plan.state.memory import Memory
-from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.state.desired import DesiredResource
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.template.blueprint import Replacement, ResourceBlueprint
 
 CREATE_FIRST_KINDS = frozenset(
@@ -26,7 +26,7 @@ CREATE_FIRST_KINDS = frozenset(
 """Kinds that are known to hold nothing: another object of them is as good as the one there is."""
 
 
-def find_policy(resource: ResourceBlueprint, wanted: Wanted) -> Replacement:
+def find_policy(resource: ResourceBlueprint, wanted: DesiredResource) -> Replacement:
     """How the resource is replaced: as it says, else as is safe for its kind.
 
     Never CreateFirst where the name is stated: a template that says so is refused.
@@ -38,7 +38,7 @@ def find_policy(resource: ResourceBlueprint, wanted: Wanted) -> Replacement:
     return Replacement.CREATE_FIRST
 
 
-def find_candidates(children: Iterable[Child], wanted: Wanted) -> list[Child]:
+def find_candidates(children: Iterable[Child], wanted: DesiredResource) -> list[Child]:
     """The objects that can stand for the resource as it is wanted now: of its kind, and where it is to be."""
     return [child for child in children if child.is_identified and is_at(child, wanted.ref_at(child.incarnation))]
 
@@ -49,7 +49,9 @@ def is_at(child: Child, ref: ObjectRef) -> bool:
     return (child.name, kind.name, child.namespace, kind.group) == (ref.name, ref.kind, ref.namespace, ref.group)
 
 
-def choose(candidates: list[Child], wanted: Wanted, judge: Callable[[Child], Standing]) -> Child | None:
+def choose_child(
+    candidates: list[Child], wanted: DesiredResource, judge: Callable[[Child], ResourceStatus]
+) -> Child | None:
     """The object that fits best: of this definition and not lost, else of this definition, else healthy, else the newest.
 
     One of this definition that fails is waited for, or given up by its own rules: a healthy one of another definition
@@ -64,10 +66,10 @@ def choose(candidates: list[Child], wanted: Wanted, judge: Callable[[Child], Sta
         is_same = child.hash == wanted.hash
         return (
             not child.deleting,
-            child.mark is None,
+            child.unhealthy_reason is None,
             is_same,
-            is_same and state is not State.FAILED,
-            state is State.READY,
+            is_same and state is not ResourceState.FAILED,
+            state is ResourceState.READY,
             child.incarnation,
         )
 
@@ -97,7 +99,7 @@ def read(value: Mapping[str, Any] | Any, path: Path) -> Any:
     return value
 
 
-def explain_refusal(policy_kind: Kind, *, field: str, is_pinned: bool) -> str:
+def explain_not_replaced(policy_kind: Kind, *, field: str, is_pinned: bool) -> str:
     """Why a resource is not replaced, and what would allow it."""
     if is_pinned:
         way = "set updatePolicy.replace: DeleteFirst on the resource, since its name is stated"
@@ -106,11 +108,11 @@ def explain_refusal(policy_kind: Kind, *, field: str, is_pinned: bool) -> str:
     return f"{field} cannot be changed in place, and a {policy_kind.name} is not replaced unasked; take the change back, or {way}"
 
 
-def was_never_ready(child: Child, memory: Memory) -> bool:
+def was_never_ready(child: Child, memory: InMemoryState) -> bool:
     """Whether the object provably never was of use: where nobody knows, it counts as having been."""
-    return child.kind.key == "Job.batch" or (child.uid in memory.made and child.uid not in memory.ready)
+    return child.kind.key == "Job.batch" or (child.uid in memory.created and child.uid not in memory.ready)
 
 
-def is_useless(child: Child, memory: Memory) -> bool:
+def is_disposable(child: Child, memory: InMemoryState) -> bool:
     """Whether another object is about to be made, and this one provably never was ready."""
-    return child.is_identified and not child.deleting and child.uid in memory.made and child.uid not in memory.ready
+    return child.is_identified and not child.deleting and child.uid in memory.created and child.uid not in memory.ready

@@ -12,9 +12,10 @@ from hearth.model.child import Child, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.mistakes import Mistake
 from hearth.plan.environment import active_environment, inherited_rules
-from hearth.plan.environment.active_environment import Gates
-from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership import applied_fields
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import (
     decide,
     drift,
@@ -27,17 +28,17 @@ from hearth.plan.resource import (
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.resource.unproven import Unproven
 from hearth.plan.state import internal_errors
-from hearth.plan.state.desired import Desired, Hashes, Standpoint, Wanted, hash_wish, want
-from hearth.plan.state.healing import Ward
+from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
+from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
-from hearth.plan.state.memory import Memory
-from hearth.plan.state.resource_context import Subject
-from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_context import ResourceContext
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import (
     Blueprint,
-    Broken,
     DriftPolicy,
+    EvaluationError,
     Known,
     Pending,
     ResourceBlueprint,
@@ -62,7 +63,7 @@ class Denial:
     message: str
 
 
-class Resolver:
+class ResourcePlanner:
     """Judges the resources of one blueprint; remembers evaluated manifests while their inputs stay the same."""
 
     def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
@@ -71,10 +72,10 @@ class Resolver:
         blueprint: Blueprint,
         stack: StackIdentity,
         kinds: Kinds,
-        hashes: Hashes,
+        hashes: HashFunction,
         unwatched: Collection[Kind],
         only_namespace: str,
-        rules: Rulebook,
+        rules: HealthRules,
         on_error: OnError = internal_errors.ignore_nothing,
         denied: Mapping[Kind, str],
     ) -> None:
@@ -86,10 +87,10 @@ class Resolver:
         self.denied = denied
         self._errors: dict[str, Retry] = {}
         """By resource the internal errors in a row."""
-        self.gates: Gates = active_environment.OPEN
+        self.gates: ActiveEnvironment = active_environment.UNRESTRICTED
         self._unwatched = unwatched
         self._only_namespace = only_namespace
-        self.ward = Ward(total=len(blueprint.resources))
+        self.ward = UnhealthyTracker(total=len(blueprint.resources))
         self.rules = rules
         self._blueprint = blueprint
         self._stack = stack
@@ -97,22 +98,22 @@ class Resolver:
         self._hashes = hashes
         self.records = SuspendRecords(hashes=hashes, rules=rules)
         self.unproven = Unproven()
-        self._wanted: dict[str, Wanted] = {}
+        self._wanted: dict[str, DesiredResource] = {}
         self._seen: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {}
         """By resource the fields of its child, and the same as expressions take them."""
         self._size = 0
         """Bytes of those manifests that depend on other resources."""
         self._claims: dict[ObjectRef, str] = {}
 
-    def judge(
+    def plan(
         self,
         name: str,
-        standings: Mapping[str, Standing],
+        standings: Mapping[str, ResourceStatus],
         children: tuple[Child, ...],
         *,
-        memory: Memory,
+        memory: InMemoryState,
         now: float,
-    ) -> Standing:
+    ) -> ResourceStatus:
         """Where the resource stands and what to do next.
 
         standings: of everything that it requires; children: the objects that carry its label; now: monotonic seconds.
@@ -121,9 +122,9 @@ class Resolver:
             resource = self._blueprint.resources[name]
             unready = [required for required in resource.requires if not standings[required].is_ready]
             standing = self._judge(resource, standings, children, unready, memory=memory, now=now)
-            if not (standing.is_ready or standing.state is State.PROGRESSING):
+            if not (standing.is_ready or standing.state is ResourceState.PROGRESSING):
                 waits_for = (standings[each] for each in unready)
-                standing = restore_object.settle(
+                standing = restore_object.restore_if_stuck(
                     name, standing, waits_for, memory=memory, records=self.records, now=now
                 )
         except Exception as error:  # noqa: BLE001 -- its neighbors go on; it is reported
@@ -133,50 +134,50 @@ class Resolver:
             self._errors.pop(name, None)
         return standing
 
-    def _fail(self, name: str, children: tuple[Child, ...], *, now: float) -> Standing:
+    def _fail(self, name: str, children: tuple[Child, ...], *, now: float) -> ResourceStatus:
         """The standing of a resource after an internal error."""
         retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
-        return Standing(
-            state=State.FAILED,
+        return ResourceStatus(
+            state=ResourceState.FAILED,
             reason=internal_errors.REASON,
             message=internal_errors.explain("decide what to do about it"),
             child=find_current(children),
-            wake_at=retry.due,
+            requeue_at=retry.due,
         )
 
     def _judge(
         self,
         resource: ResourceBlueprint,
-        standings: Mapping[str, Standing],
+        standings: Mapping[str, ResourceStatus],
         children: tuple[Child, ...],
         unready: list[str],
         *,
-        memory: Memory,
+        memory: InMemoryState,
         now: float,
-    ) -> Standing:
+    ) -> ResourceStatus:
         """The same, whatever is suspended. unready: what it requires and has to wait for."""
         if unready:
             return waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
         values = {required: fields_of(standings[required].child) for required in resource.requires}
         wanted = self._evaluate(resource, standings, values)
-        if not isinstance(wanted, Wanted):
+        if not isinstance(wanted, DesiredResource):
             return _told(wanted, child=find_current(children))
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
-        subject = Subject(
+        subject = ResourceContext(
             resource=resource,
-            wanted=wanted,
+            desired=wanted,
             children=children,
             values=values,
             memory=memory,
             now=now,
             blueprint=self._blueprint,
-            ward=self.ward,
+            unhealthy=self.ward,
             adopts=adopts,
             rules=self.rules,
             records=self.records,
-            gates=self.gates,
+            environment=self.gates,
         )
-        return enforcement.hold(subject, self._decide(subject))
+        return enforcement.enforce(subject, self._decide(subject))
 
     def _enlarge(self, name: str, fields: Mapping[str, object] | None) -> Mapping[str, object] | None:
         """The fields of a child as expressions take them; their size is only looked at when they have changed."""
@@ -187,7 +188,7 @@ class Resolver:
             seen = self._seen[name] = fields, expressions.enlarge(fields)
         return seen[1]
 
-    def find_desired(self, name: str, child: Child | None = None) -> Desired | None:
+    def find_desired(self, name: str, child: Child | None = None) -> DesiredObject | None:
         """What the resource is to be, as it was evaluated last: as that child, else as its first incarnation."""
         known = self._wanted.get(name)
         if known is None or child is None:
@@ -200,8 +201,8 @@ class Resolver:
         return any(self._kinds.find(resource.api_version, resource.kind) is None for resource in resources)
 
     def _evaluate(
-        self, resource: ResourceBlueprint, standings: Mapping[str, Standing], values: Values
-    ) -> Wanted | Pending | Broken | Mistake | Denial | str:
+        self, resource: ResourceBlueprint, standings: Mapping[str, ResourceStatus], values: Values
+    ) -> DesiredResource | Pending | EvaluationError | Mistake | Denial | str:
         """What the resource is to be; a text where its kind is not served or not watched."""
         kind = self._kinds.find(resource.api_version, resource.kind)
         if kind is None:
@@ -214,7 +215,7 @@ class Resolver:
         if kind in self._unwatched:
             return f"{kind.key} objects cannot be watched yet; it goes on when they can"
         inherited = inherited_rules.find(self.gates.rules, resource.name) if resource.is_stack else None
-        signatures = [standings[required].signature for required in resource.requires]
+        signatures = [standings[required].fingerprint for required in resource.requires]
         inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
         known = self._wanted.get(resource.name)
         if known is not None and (known.inputs is inputs or known.inputs == inputs):
@@ -225,17 +226,17 @@ class Resolver:
         if not resource.is_constant and (mistake := find_mistake(resource, outcome.value)) is not None:
             return mistake
         requires = tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires)
-        whose = Standpoint(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
-        wanted = want(
+        whose = ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
+        wanted = make_desired(
             outcome.value,
             kind=kind,
-            hash_=hash_wish(outcome.value, is_retained=resource.is_retained, hashes=self._hashes),
+            hash_=hash_desired(outcome.value, is_retained=resource.is_retained, hashes=self._hashes),
             whose=whose,
             packed=resource.constant,
             inputs=inputs,
             is_retained=resource.is_retained,
             inherited=inherited,
-            statement=applied_fields.make_statement(
+            statement=applied_fields.make_applied_fields(
                 outcome.value,
                 whole=resource.drift_policy is not DriftPolicy.REPAIR,
                 ignored=resource.ignore_fields,
@@ -245,13 +246,13 @@ class Resolver:
         )
         if not resource.is_constant and not self._count(known, wanted):
             message = f"makes all objects of the Stack larger than {limits.WANTED_BYTES} bytes; divide the Stack"
-            return Broken(path=f"{resource.path}.manifest", message=message)
+            return EvaluationError(path=f"{resource.path}.manifest", message=message)
         if known is not None:
             self._claims = {ref: name for ref, name in self._claims.items() if name != resource.name}
         self._wanted[resource.name] = wanted
         return wanted
 
-    def _count(self, known: Wanted | None, wanted: Wanted) -> bool:
+    def _count(self, known: DesiredResource | None, wanted: DesiredResource) -> bool:
         """Whether there is room for a manifest in place of the one that was known."""
         size = self._size + len(wanted.packed) - (len(known.packed) if known is not None else 0)
         if size > limits.WANTED_BYTES:
@@ -259,11 +260,11 @@ class Resolver:
         self._size = size
         return True
 
-    def _decide(self, subject: Subject) -> Standing:
+    def _decide(self, subject: ResourceContext) -> ResourceStatus:
         """The standing of a resource whose manifest is known."""
-        wanted = subject.wanted
+        wanted = subject.desired
         candidates = replacement.find_candidates(subject.children, wanted)
-        child = replacement.choose(candidates, wanted, lambda each: decide.judge_child(subject, each))
+        child = replacement.choose_child(candidates, wanted, lambda each: decide.assess_child(subject, each))
         if child is None and not subject.children and (child := self.unproven.find(wanted)) is not None:
             subject = dataclasses.replace(subject, children=(child,))
             if child.ownership is None or child.omitted:
@@ -274,9 +275,9 @@ class Resolver:
         if refused := self._refuse(subject.name, desired):
             return refused
         if child is None:
-            return step_planning.to_apply(subject, desired, None)
+            return step_planning.plan_apply(subject, desired, None)
         if child.deleting:
-            return decide.judge_child(subject, child)
+            return decide.assess_child(subject, child)
         if child.defect and child.hash == desired.hash:
             # What it shows is not all there is, so nothing may be concluded from it. Another definition is written.
             return unreadable(child)
@@ -284,36 +285,46 @@ class Resolver:
             return too_large(child, path)
         if subject.memory.is_leaving(child):
             # It was not wanted a moment ago. Whoever took it for ready now would be made of what is gone.
-            return step_planning.to_await(child)
+            return step_planning.await_deletion(child)
         finding = drift.find(child, desired, subject.memory)
         # What is not proven ours is signed first; only then anything may be made or deleted in its place.
-        judge = decide.decide if child.mark is None or not child.is_identified else replace_unhealthy.cure
+        judge = (
+            decide.decide
+            if child.unhealthy_reason is None or not child.is_identified
+            else replace_unhealthy.replace_unhealthy
+        )
         standing = judge(subject, child, desired, finding)
-        remarks = drift.tell(subject.resource, child, finding, desired, subject.memory)
+        remarks = drift.describe_drift(subject.resource, child, finding, desired, subject.memory)
         if child.has_record:
             remarks += self.records.tell(child)
-        return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
+        return dataclasses.replace(standing, conditions=standing.conditions + remarks) if remarks else standing
 
-    def _find_omitted(self, subject: Subject, child: Child) -> Path:
+    def _find_omitted(self, subject: ResourceContext, child: Child) -> Path:
         """A field that this Stack reads of the object, and that is too large to be kept; () for none."""
         reads = self._blueprint.reads.get(subject.name, frozenset()) | self.rules.paths(child.kind)
         return next((path for path in child.omitted if any(is_overlapping(path, read) for read in reads)), ())
 
-    def _take_up(self, subject: Subject, child: Child) -> Standing:
+    def _take_up(self, subject: ResourceContext, child: Child) -> ResourceStatus:
         """The standing of a resource whose unsigned object the cache had no room for: it is read before it is written."""
-        desired = subject.wanted.at(child.incarnation, is_adopted=child.is_adopted)
-        return self._refuse(subject.name, desired) or step_planning.to_apply(subject, desired, None, takes_up=child.uid)
+        desired = subject.desired.at(child.incarnation, is_adopted=child.is_adopted)
+        return self._refuse(subject.name, desired) or step_planning.plan_apply(
+            subject, desired, None, takes_up=child.uid
+        )
 
-    def _refuse(self, name: str, desired: Desired) -> Standing | None:
+    def _refuse(self, name: str, desired: DesiredObject) -> ResourceStatus | None:
         """The standing of a resource whose object may not be touched, wherever it came from."""
         ref = desired.ref
         if self._only_namespace and ref.namespace not in ("", self._only_namespace):
             message = f"lies in namespace {ref.namespace}, and this operator serves {self._only_namespace} only"
-            return Standing(state=State.FAILED, reason="NamespaceNotServed", message=message, place=ref)
+            return ResourceStatus(
+                state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
+            )
         other = self._claims.setdefault(ref, name)
         if other != name:
             message = f"names the object that resource {other!r} stands for; give it another name or namespace"
-            return Standing(state=State.FAILED, reason="DuplicateObject", message=message, place=ref)
+            return ResourceStatus(
+                state=ResourceState.FAILED, reason="DuplicateObject", message=message, planned_ref=ref
+            )
         return None
 
 
@@ -338,25 +349,25 @@ def incarnation_of(child: Child | None) -> int:
     return child.incarnation if child is not None else 1
 
 
-def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting") -> Standing:
+def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting") -> ResourceStatus:
     """The standing of a resource that cannot be decided yet."""
-    return Standing(state=State.WAITING, reason=reason, message=message, child=child)
+    return ResourceStatus(state=ResourceState.WAITING, reason=reason, message=message, child=child)
 
 
-def unreadable(child: Child) -> Standing:
+def unreadable(child: Child) -> ResourceStatus:
     """The standing of a resource whose object shows not all that it holds."""
     message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then made again"
-    return Standing(state=State.FAILED, reason="ObjectUnreadable", message=message, child=child)
+    return ResourceStatus(state=ResourceState.FAILED, reason="ObjectUnreadable", message=message, child=child)
 
 
-def too_large(child: Child, path: Path) -> Standing:
+def too_large(child: Child, path: Path) -> ResourceStatus:
     """The standing of a resource whose object holds more than is kept of what is read of it."""
     message = (
         f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
         f"kept of what is read of an object, and {limits.STACK_KEPT_BYTES // 2**20} MiB of a Stack's objects together; "
         f"make it smaller, or read less of it"
     )
-    return Standing(state=State.FAILED, reason="ObjectTooLarge", message=message, child=child)
+    return ResourceStatus(state=ResourceState.FAILED, reason="ObjectTooLarge", message=message, child=child)
 
 
 def is_overlapping(left: Path, right: Path) -> bool:
@@ -371,7 +382,7 @@ def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mi
     )
 
 
-def _told(outcome: Pending | Broken | Mistake | Denial | str, *, child: Child | None) -> Standing:
+def _told(outcome: Pending | EvaluationError | Mistake | Denial | str, *, child: Child | None) -> ResourceStatus:
     """The standing of a resource whose manifest has no value."""
     match outcome:
         case Denial():
@@ -386,9 +397,12 @@ def _told(outcome: Pending | Broken | Mistake | Denial | str, *, child: Child | 
             message = f"waits for {missing}, which is not there although its resource is ready"
             return waiting(message, child=child, reason=restore_object.MISSING)
         case Mistake():
-            return Standing(
-                state=State.FAILED, reason=object_metadata.find_reason(outcome), message=str(outcome), child=child
+            return ResourceStatus(
+                state=ResourceState.FAILED,
+                reason=object_metadata.find_reason(outcome),
+                message=str(outcome),
+                child=child,
             )
-        case Broken():
+        case EvaluationError():
             message = f"{outcome.path}: {outcome.message}"
-            return Standing(state=State.FAILED, reason="ExpressionFailed", message=message, child=child)
+            return ResourceStatus(state=ResourceState.FAILED, reason="ExpressionFailed", message=message, child=child)

@@ -10,44 +10,44 @@ from collections.abc import Iterable
 
 from hearth.plan.resource import suspend_object
 from hearth.plan.state import steps
-from hearth.plan.state.memory import Memory
-from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.suspend_record import SuspendRecords
 
-STUCK = frozenset({State.FAILED, State.STOPPED})
+STUCK = frozenset({ResourceState.FAILED, ResourceState.STOPPED})
 MISSING = "ValueMissing"
 """The reason of a resource that waits for a value although what it requires is ready."""
 
 
-def settle(
+def restore_if_stuck(
     name: str,
-    standing: Standing,
-    unready: Iterable[Standing],
+    standing: ResourceStatus,
+    unready: Iterable[ResourceStatus],
     *,
-    memory: Memory,
+    memory: InMemoryState,
     records: SuspendRecords,
     now: float,
-) -> Standing:
+) -> ResourceStatus:
     """The standing of a resource, with the step that restores its object where that is suspended and stuck.
 
     unready: how what it waits for stands; now: monotonic seconds.
     """
-    if standing.state is State.WAITING:
+    if standing.state is ResourceState.WAITING:
         waits_for = list(unready)
-        is_stuck = all(each.is_settled for each in waits_for) if waits_for else standing.reason == MISSING
+        is_stuck = all(each.is_stuck for each in waits_for) if waits_for else standing.reason == MISSING
     else:
         is_stuck = standing.state in STUCK
     if not is_stuck:
         return standing
     child = standing.child
-    if child is None or child.deleting or not records.is_asleep(child):
-        return dataclasses.replace(standing, is_settled=True)
+    if child is None or child.deleting or not records.is_suspended_now(child):
+        return dataclasses.replace(standing, is_stuck=True)
     if standing.step is not None or name in memory.in_flight or child.uid in memory.in_flight:
         return standing
     step = suspend_object.restore(child, records)
     # By a key of its own: what is refused of the one says nothing of the other.
     attempt = memory.attempts.get(child.uid)
-    if attempt is not None and attempt.subject == steps.subject(step) and attempt.next_try > now:
-        wakes = (each for each in (standing.wake_at, attempt.next_try) if each is not None)
-        return dataclasses.replace(standing, wake_at=min(wakes))
-    return dataclasses.replace(standing, restores=step)
+    if attempt is not None and attempt.attempt_id == steps.attempt_id(step) and attempt.retry_at > now:
+        wakes = (each for each in (standing.requeue_at, attempt.retry_at) if each is not None)
+        return dataclasses.replace(standing, requeue_at=min(wakes))
+    return dataclasses.replace(standing, restore_step=step)

@@ -12,33 +12,33 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hearth.model import names
-from hearth.model.child import Child, Object, Ownership, Path
+from hearth.model.child import Child, FieldOwnership, Object, Path
 from hearth.plan.health import suspend_rules
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.plan.ownership import field_ownership
-from hearth.plan.ownership.field_ownership import Finding, Lost
+from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.state import suspend_record
-from hearth.plan.state.steps import Purpose, Suspend
-from hearth.plan.state.suspend_record import Record, SuspendRecords
+from hearth.plan.state.steps import Suspend, SuspendPurpose
+from hearth.plan.state.suspend_record import SuspendRecord, SuspendRecords
 
 
 def suspend(child: Child, rule: SuspendRule, records: SuspendRecords) -> Suspend:
     """The step that brings an object to nothing; again where somebody has started it meanwhile."""
-    is_again = records.is_asleep(child)
+    is_again = records.is_suspended_now(child)
     before = records.read(child)
-    if before.is_awake:
-        before = Record(ours=read_fields(child, before.ours), theirs=read_fields(child, before.theirs))
+    if before.is_resumed:
+        before = SuspendRecord(ours=read_fields(child, before.ours), theirs=read_fields(child, before.theirs))
     unknown = [path for path in rule.sets if path not in before.ours and path not in before.theirs]
     ours = [path for path in unknown if owns(child.ownership, path)]
     theirs = [path for path in unknown if path not in ours]
-    record = Record(
+    record = SuspendRecord(
         ours={**before.ours, **read_fields(child, ours)}, theirs={**before.theirs, **read_fields(child, theirs)}
     )
     started = (path for path, value in rule.sets.items() if suspend_rules.read(child.fields, path) != value)
     return Suspend(
         child=child,
-        manifest=remember(state(child, rule.sets), records.write(child, record)),
-        purpose=Purpose.SUSPEND,
+        manifest=remember(build_apply(child, rule.sets), records.write(child, record)),
+        purpose=SuspendPurpose.SUSPEND,
         repairs=", ".join(map(suspend_rules.write_path, started)) if is_again else "",
     )
 
@@ -46,16 +46,16 @@ def suspend(child: Child, rule: SuspendRule, records: SuspendRecords) -> Suspend
 def resume(child: Child, records: SuspendRecords) -> Suspend:
     """The step that lets an object go which has its definition: what was not that one's is put back, once."""
     record = records.read(child)
-    theirs = read_fields(child, record.theirs) if record.is_awake else record.theirs
+    theirs = read_fields(child, record.theirs) if record.is_resumed else record.theirs
     back = {path: value for path, value in theirs.items() if not owns(child.ownership, path)}
-    return Suspend(child=child, manifest=state(child, back), purpose=Purpose.RESUME)
+    return Suspend(child=child, manifest=build_apply(child, back), purpose=SuspendPurpose.RESUME)
 
 
 def restore(child: Child, records: SuspendRecords) -> Suspend:
     """The step that has a suspended object run on as it was, whatever its definition is by now."""
-    record = dataclasses.replace(records.read(child), is_awake=True)
-    manifest = remember(state(child, {**record.ours, **record.theirs}), records.write(child, record))
-    return Suspend(child=child, manifest=manifest, purpose=Purpose.RESTORE)
+    record = dataclasses.replace(records.read(child), is_resumed=True)
+    manifest = remember(build_apply(child, {**record.ours, **record.theirs}), records.write(child, record))
+    return Suspend(child=child, manifest=manifest, purpose=SuspendPurpose.RESTORE)
 
 
 def read_fields(child: Child, paths: Iterable[Path]) -> dict[Path, Any]:
@@ -71,7 +71,7 @@ def remember(manifest: Object, record: str) -> Object:
     return {**manifest, "metadata": metadata}
 
 
-def state(child: Child, stated: Mapping[Path, Any]) -> Object:
+def build_apply(child: Child, stated: Mapping[Path, Any]) -> Object:
     """The apply of these fields to that very object; None is not stated."""
     metadata: Object = {"name": child.name, "uid": child.uid}
     if child.namespace:
@@ -86,7 +86,7 @@ def state(child: Child, stated: Mapping[Path, Any]) -> Object:
     return manifest
 
 
-def owns(found: Ownership | None, path: Path) -> bool:
+def owns(found: FieldOwnership | None, path: Path) -> bool:
     """Whether the object's definition holds the field."""
     if found is None:
         return False
@@ -100,13 +100,13 @@ def owns(found: Ownership | None, path: Path) -> bool:
     return True
 
 
-def reclaim(child: Child, finding: Finding, records: SuspendRecords) -> Finding:
+def without_suspend_fields(child: Child, finding: DriftFinding, records: SuspendRecords) -> DriftFinding:
     """What is left to others of a suspended object, less what suspending it took from its own definition."""
     ours = records.read(child).ours
-    return take(finding, tuple(lost for lost in finding.left if lost.place in ours))
+    return take(finding, tuple(lost for lost in finding.tolerated if lost.path in ours))
 
 
-def reclaim_unrecorded(child: Child, finding: Finding, records: SuspendRecords) -> Finding:
+def reclaim_unrecorded(child: Child, finding: DriftFinding, records: SuspendRecords) -> DriftFinding:
     """The same of an object whose record is gone or not to be trusted: what is still as suspending sets it.
 
     A field that was put back for its owner has another value, or it would never have been suspended.
@@ -114,24 +114,26 @@ def reclaim_unrecorded(child: Child, finding: Finding, records: SuspendRecords) 
     rule = records.rules.find_suspension(child.kind)
     sets = rule.sets if rule is not None else {}
     held = {path for path, value in sets.items() if suspend_rules.read(child.fields, path) == value}
-    return take(finding, tuple(lost for lost in finding.left if lost.place in held))
+    return take(finding, tuple(lost for lost in finding.tolerated if lost.path in held))
 
 
-def take(finding: Finding, lost: tuple[Lost, ...]) -> Finding:
+def take(finding: DriftFinding, lost: tuple[LostField, ...]) -> DriftFinding:
     """The finding with these fields taken back rather than left."""
     if not lost:
         return finding
-    return Finding(left=tuple(each for each in finding.left if each not in lost), taken=(*finding.taken, *lost))
+    return DriftFinding(
+        tolerated=tuple(each for each in finding.tolerated if each not in lost), to_repair=(*finding.to_repair, *lost)
+    )
 
 
-def awaken(manifest: Object, child: Child, finding: Finding, records: SuspendRecords) -> Object:
+def mark_resumed(manifest: Object, child: Child, finding: DriftFinding, records: SuspendRecords) -> Object:
     """The manifest, saying that the object is let go where its apply takes all back that suspending it has set."""
     record = records.read(child)
-    left = {lost.place for lost in finding.left}
+    left = {lost.path for lost in finding.tolerated}
     if any(path in left or not is_stated(manifest, path) for path in (*record.ours, *record.theirs)):
         return manifest
     metadata = manifest["metadata"]
-    annotations = {**metadata["annotations"], names.ANNOTATION_SUSPENDED: suspend_record.AWAKE}
+    annotations = {**metadata["annotations"], names.ANNOTATION_SUSPENDED: suspend_record.RESUMED}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 

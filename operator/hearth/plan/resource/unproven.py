@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
-from hearth.plan.state.desired import Wanted
+from hearth.plan.state.desired import DesiredResource
 
 CLAIMS_READ = 16
 """Incarnations that are looked for because objects claim them: one resource has two or three at a time."""
@@ -35,11 +35,11 @@ class Unproven:
             if len(claims) < CLAIMS_READ:
                 claims.add(child.incarnation)
 
-    def find(self, wanted: Wanted) -> Child | None:
+    def find(self, wanted: DesiredResource) -> Child | None:
         """The object that stands just where the resource is to be, and that an apply of ours labelled."""
         if not self._found:
             return None
-        claimed = self._claims.get(wanted.whose.resource, set())
+        claimed = self._claims.get(wanted.owner.resource, set())
         for incarnation in sorted({1, *claimed}, reverse=True):
             child = self._places.get(wanted.ref_at(incarnation))
             if child is not None and child.is_labelled_by_us:

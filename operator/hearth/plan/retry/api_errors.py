@@ -16,7 +16,7 @@ Status: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserEdits:
+class InvalidManifest:
     """The definition is at fault: no retry helps until its author changed it."""
 
     message: str
@@ -30,7 +30,7 @@ class Denied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TryLater:
+class Unavailable:
     """Something behind the server is not up to it now."""
 
     message: str
@@ -39,21 +39,21 @@ class TryLater:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObserveAgain:
+class StaleRead:
     """The object is not what we took it for: another version, another incarnation, there though we thought it was not."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectGone:
+class ObjectNotFound:
     """There is no such object."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SomebodyElse:
+class ApplyConflict:
     """Others own these fields."""
 
     message: str
@@ -62,14 +62,14 @@ class SomebodyElse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskDryRun:
+class NeedsDryRun:
     """The server does not say; a strict dry-run create of the same manifest does (see `after_dry_run`)."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskAccess:
+class NeedsAccessReview:
     """Missing rights, or something full; an access review tells which (see `after_access_review`)."""
 
     message: str
@@ -85,7 +85,7 @@ class MaybeImmutable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceMissing:
+class NamespaceNotFound:
     """The namespace is not there (yet)."""
 
     message: str
@@ -99,25 +99,25 @@ class NamespaceTerminating:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KindGone:
+class KindNotServed:
     """The server does not serve that kind (yet, or any longer): ask it once more what it serves."""
 
     message: str
 
 
-Reaction: TypeAlias = (
-    UserEdits
+ErrorClass: TypeAlias = (
+    InvalidManifest
     | Denied
-    | TryLater
-    | ObserveAgain
-    | ObjectGone
-    | SomebodyElse
-    | AskDryRun
-    | AskAccess
+    | Unavailable
+    | StaleRead
+    | ObjectNotFound
+    | ApplyConflict
+    | NeedsDryRun
+    | NeedsAccessReview
     | MaybeImmutable
-    | NamespaceMissing
+    | NamespaceNotFound
     | NamespaceTerminating
-    | KindGone
+    | KindNotServed
 )
 
 FIELD_CONFLICT = "FieldManagerConflict"
@@ -138,7 +138,7 @@ what it is given holds more than we sent. At worst a 500 of another cause is tol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ErrorResponse:
     """A refusal with a `Status`, and what it was given for."""
 
     code: int
@@ -150,7 +150,7 @@ class Answer:
 
 def classify(
     code: int, status: Status | None, *, kind: Kind, body_size: int, hidden: Collection[str] | None = None
-) -> Reaction:
+) -> ErrorClass:
     """The reaction that an answer other than 2xx needs.
 
     status: the body where it is a `Status`, else None; kind: of the object that was written;
@@ -159,106 +159,106 @@ def classify(
     """
     message = error_message.describe(code, status, kind=kind.name, hidden=hidden or (), is_guarded=hidden is not None)
     if status is None:
-        return KindGone(message=message) if code == 404 else TryLater(message=message)
-    answer = Answer(code=code, status=status, message=message, kind=kind, body_size=body_size)
+        return KindNotServed(message=message) if code == 404 else Unavailable(message=message)
+    answer = ErrorResponse(code=code, status=status, message=message, kind=kind, body_size=body_size)
     return RULES.get(code, classify_other)(answer)
 
 
-def after_dry_run(refused: AskDryRun | MaybeImmutable, verdict: Reaction | None) -> Reaction:
+def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | None) -> ErrorClass:
     """What `refused` meant, given what a dry-run create of the same manifest was answered (None: accepted).
 
     An accepted one leaves `MaybeImmutable` as it is: then the change is what was refused.
     """
     match verdict:
-        case None if isinstance(refused, AskDryRun):
+        case None if isinstance(refused, NeedsDryRun):
             return Denied(
                 message=f"{refused.message}; a new object would be accepted, so what others added is in the way"
             )
-        case UserEdits() | Denied():
+        case InvalidManifest() | Denied():
             return verdict
         case MaybeImmutable():
             # Nothing is there that could be immutable: the definition itself is wrong.
-            return UserEdits(message=verdict.message)
-        case AskDryRun():
-            return TryLater(message=refused.message)
+            return InvalidManifest(message=verdict.message)
+        case NeedsDryRun():
+            return Unavailable(message=refused.message)
         case _:
-            return refused if isinstance(refused, MaybeImmutable) else TryLater(message=refused.message)
+            return refused if isinstance(refused, MaybeImmutable) else Unavailable(message=refused.message)
 
 
-def after_access_review(refused: AskAccess, *, is_allowed: bool) -> Reaction:
+def after_access_review(refused: NeedsAccessReview, *, is_allowed: bool) -> ErrorClass:
     """What `refused` meant, given whether the account may do what was refused."""
-    return TryLater(message=refused.message) if is_allowed else Denied(message=refused.message)
+    return Unavailable(message=refused.message) if is_allowed else Denied(message=refused.message)
 
 
-def classify_bad_request(answer: Answer) -> Reaction:
+def classify_bad_request(answer: ErrorResponse) -> ErrorClass:
     """A body that cannot be read; without a reason it is a webhook's word."""
-    return UserEdits(message=answer.message) if answer.status.get("reason") else Denied(message=answer.message)
+    return InvalidManifest(message=answer.message) if answer.status.get("reason") else Denied(message=answer.message)
 
 
-def classify_forbidden(answer: Answer) -> Reaction:
+def classify_forbidden(answer: ErrorResponse) -> ErrorClass:
     """By a namespace on its way out, a policy, missing rights or a quota."""
     causes = error_message.read_causes(answer.status)
     if any(cause.get("reason") == TERMINATING for cause in causes):
         return NamespaceTerminating(message=answer.message)
-    return Denied(message=answer.message) if causes else AskAccess(message=answer.message)
+    return Denied(message=answer.message) if causes else NeedsAccessReview(message=answer.message)
 
 
-def classify_missing(answer: Answer) -> Reaction:
+def classify_missing(answer: ErrorResponse) -> ErrorClass:
     """The namespace, the object or the kind."""
     details = error_message.read_details(answer.status)
     if details.get("kind") == "namespaces" and answer.kind.key != "Namespace":
-        return NamespaceMissing(message=answer.message)
-    return ObjectGone(message=answer.message) if details.get("name") else KindGone(message=answer.message)
+        return NamespaceNotFound(message=answer.message)
+    return ObjectNotFound(message=answer.message) if details.get("name") else KindNotServed(message=answer.message)
 
 
-def classify_conflict(answer: Answer) -> Reaction:
+def classify_conflict(answer: ErrorResponse) -> ErrorClass:
     """Fields of others, or an object that is not what we took it for; else a webhook chose the code."""
     conflicts = [cause for cause in error_message.read_causes(answer.status) if cause.get("reason") == FIELD_CONFLICT]
     if conflicts:
-        return SomebodyElse(message=answer.message, fields=read_fields(conflicts))
+        return ApplyConflict(message=answer.message, fields=read_fields(conflicts))
     if error_message.read_details(answer.status).get("name"):
-        return ObserveAgain(message=answer.message)
+        return StaleRead(message=answer.message)
     return Denied(message=answer.message)
 
 
-def classify_invalid(answer: Answer) -> Reaction:
+def classify_invalid(answer: ErrorResponse) -> ErrorClass:
     """By the kind's own validation, which names a field and a reason in every cause; else by a policy."""
     causes = error_message.read_causes(answer.status)
     is_validation = bool(causes) and all(cause.get("field") and cause.get("reason") for cause in causes)
     if not is_validation or error_message.read_details(answer.status).get("kind") != answer.kind.name:
         return Denied(message=answer.message)
     if any((cause["field"], cause["reason"]) in STATE_FIELDS for cause in causes):
-        return ObserveAgain(message=answer.message)
+        return StaleRead(message=answer.message)
     if any(cause["reason"] in NEVER_IMMUTABLE or str(cause["field"]).startswith("metadata.") for cause in causes):
-        return UserEdits(message=answer.message)
+        return InvalidManifest(message=answer.message)
     return MaybeImmutable(message=answer.message, fields=read_fields(causes))
 
 
-def classify_broken(answer: Answer) -> Reaction:
+def classify_broken(answer: ErrorResponse) -> ErrorClass:
     """With a reason something behind the server failed; without one it may be anything, mistakes of users among it."""
     if answer.status.get("reason"):
         return classify_other(answer)
     if answer.body_size >= STORED_LIMIT:
-        return UserEdits(message=answer.message)
-    return AskDryRun(message=answer.message)
+        return InvalidManifest(message=answer.message)
+    return NeedsDryRun(message=answer.message)
 
 
-def classify_unusable(answer: Answer) -> Reaction:
+def classify_unusable(answer: ErrorResponse) -> ErrorClass:
     """Too large to be read, or of a kind whose server knows no apply."""
-    return UserEdits(message=answer.message)
+    return InvalidManifest(message=answer.message)
 
 
-def classify_expired(answer: Answer) -> Reaction:
+def classify_expired(answer: ErrorResponse) -> ErrorClass:
     """A version of long ago was asked for."""
-    return ObserveAgain(message=answer.message)
+    return StaleRead(message=answer.message)
 
 
-def classify_other(answer: Answer) -> Reaction:
+def classify_other(answer: ErrorResponse) -> ErrorClass:
     """Anything that is nobody's fault: overload, timeouts, credentials that are being rotated."""
-    return TryLater(message=answer.message, after=read_delay(answer.status))
+    return Unavailable(message=answer.message, after=read_delay(answer.status))
 
 
-def is_turned_away(code: int, status: Status | None, *, after: float | None) -> bool:
+def is_throttled(code: int, status: Status | None, *, after: float | None) -> bool:
     """Whether the server turns requests away as such, for its own sake: nothing of the kind would fare better now.
 
     after: seconds that it asked to wait. Its own flow control, and what stands before it, answers without a `Status`; one
@@ -267,7 +267,7 @@ def is_turned_away(code: int, status: Status | None, *, after: float | None) -> 
     return status is None and (code == 429 or (code == 503 and after is not None))
 
 
-RULES: Mapping[int, Callable[[Answer], Reaction]] = {
+RULES: Mapping[int, Callable[[ErrorResponse], ErrorClass]] = {
     400: classify_bad_request,
     403: classify_forbidden,
     404: classify_missing,

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hearth.plan.retry.retry_triggers import Causes
+from hearth.plan.retry.retry_triggers import RetryTriggers
 
 FIRST_DELAY = 1.0
 """Seconds; a refusal that a second mends (a webhook's restart, a quota freed) is not worth more."""
@@ -24,18 +24,18 @@ every second. After five failures this is one second, at five minutes nineteen."
 class Attempt:
     """What is remembered of failures at one thing. Lost with the process, which costs one more try."""
 
-    subject: str
+    attempt_id: str
     """What was tried: the hash of the definition. Another subject starts from nothing."""
     failures: int
-    next_try: float
+    retry_at: float
     """Monotonic seconds."""
     reason: str
     message: str
     is_final: bool
     """Whether no retry can mend it, so that it counts as the limit at once."""
-    causes: Causes = ()
+    triggers: RetryTriggers = ()
     """What it may hang on: a change of any of them is worth an early try."""
-    earliest: float = 0.0
+    earliest_retry: float = 0.0
     """Monotonic seconds before which not even such a change lets it be tried."""
     limit: int = LIMIT
     """Failures after which the Stack is to say Failed."""
@@ -46,7 +46,7 @@ class Attempt:
         return self.is_final or self.failures >= self.limit
 
 
-class Server(enum.Enum):
+class ServerResponse(enum.Enum):
     """Closed: how the API server itself did, whatever it said of the one thing that was asked of it."""
 
     ANSWERS = "answers"
@@ -56,7 +56,7 @@ class Server(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class StepFailure:
     """Why something was not done."""
 
     reason: str
@@ -64,17 +64,17 @@ class Trouble:
     message: str
     is_final: bool = False
     """Whether no retry can mend it."""
-    after: float = 0.0
+    retry_after: float = 0.0
     """Seconds that the server asked to wait."""
     immutable: str = ""
     """The field that cannot be changed in place, where that is what stands in the way."""
-    causes: Causes = ()
+    causes: RetryTriggers = ()
     """What it may hang on, as far as a watch can tell of that."""
-    server: Server = Server.ANSWERS
+    server: ServerResponse = ServerResponse.ANSWERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class BackoffPolicy:
     """How retries are spread, and how many of them are borne."""
 
     limit: int = LIMIT
@@ -83,37 +83,37 @@ class Patience:
     """Seconds."""
     max_backoff: float = MAX_BACKOFF
     """Seconds."""
-    chance: Callable[[], float]
+    jitter: Callable[[], float]
     """From 0 to 1: shortens a delay by up to a quarter, so that what failed together does not return together."""
 
 
 def after_failure(
-    previous: Attempt | None, trouble: Trouble, *, subject: str, now: float, patience: Patience
+    previous: Attempt | None, trouble: StepFailure, *, subject: str, now: float, patience: BackoffPolicy
 ) -> Attempt:
     """The attempt as it stands after one more failure. now: monotonic seconds."""
-    failures = previous.failures + 1 if previous is not None and previous.subject == subject else 1
+    failures = previous.failures + 1 if previous is not None and previous.attempt_id == subject else 1
     delay = min(patience.first_delay * GROWTH ** min(failures - 1, 30), patience.max_backoff) * (
-        1 - patience.chance() / 4
+        1 - patience.jitter() / 4
     )
     return Attempt(
-        subject=subject,
+        attempt_id=subject,
         failures=failures,
-        next_try=now + max(delay, trouble.after),
+        retry_at=now + max(delay, trouble.retry_after),
         reason=trouble.reason,
         message=trouble.message,
         is_final=trouble.is_final,
         limit=patience.limit,
-        causes=trouble.causes,
-        earliest=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.after),
+        triggers=trouble.causes,
+        earliest_retry=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.retry_after),
     )
 
 
-def hurry(attempt: Attempt, *, now: float) -> Attempt:
+def expedite(attempt: Attempt, *, now: float) -> Attempt:
     """The attempt once something that it hangs on changed: due at once, or as soon as it decently may; its count stays."""
-    due = max(now, attempt.earliest)
-    return replace(attempt, next_try=due) if due < attempt.next_try else attempt
+    due = max(now, attempt.earliest_retry)
+    return replace(attempt, retry_at=due) if due < attempt.retry_at else attempt
 
 
-def renew(attempt: Attempt, *, now: float) -> Attempt:
+def reset(attempt: Attempt, *, now: float) -> Attempt:
     """The attempt as if nothing had failed yet, due at once; what had failed is still told until it is tried."""
-    return replace(attempt, failures=0, next_try=now, is_final=False)
+    return replace(attempt, failures=0, retry_at=now, is_final=False)

@@ -7,39 +7,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, Patience
+from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, BackoffPolicy
 
-CONTESTED_AFTER = 3
+CONFLICT_AFTER = 3
 """Answers until it counts as contested: once is an accident, twice a stubborn person, then it is a machine."""
-QUIET = 2.0
+EXPIRY_FACTOR = 2.0
 """For how many of the longest delays nothing must happen until all is forgotten. Longer than any delay, so that the slow
 answers themselves never look like peace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contest:
+class DriftConflict:
     """What is remembered of fields of one resource that somebody took and we took back."""
 
-    answers: int
+    repairs: int
     """How often they were taken back."""
-    next_answer: float
+    next_repair: float
     """Monotonic seconds before which nothing is taken back again."""
-    forgotten_at: float
+    expires_at: float
     """Monotonic seconds at which all of it is forgotten unless something was taken by then."""
     fields: str
     """What was taken last, in words."""
 
     @property
-    def is_contested(self) -> bool:
+    def is_conflict(self) -> bool:
         """Whether the Stack's owner is to know."""
-        return self.answers >= CONTESTED_AFTER
+        return self.repairs >= CONFLICT_AFTER
 
 
-def after_answer(previous: Contest | None, fields: str, *, now: float, patience: Patience) -> Contest:
+def after_repair(previous: DriftConflict | None, fields: str, *, now: float, patience: BackoffPolicy) -> DriftConflict:
     """The contest as it stands after one more answer. now: monotonic seconds."""
-    answers = previous.answers + 1 if previous is not None and now < previous.forgotten_at else 1
-    delay = min(FIRST_DELAY * GROWTH ** min(answers - 1, 30), patience.max_backoff) * (1 - patience.chance() / 4)
+    answers = previous.repairs + 1 if previous is not None and now < previous.expires_at else 1
+    delay = min(FIRST_DELAY * GROWTH ** min(answers - 1, 30), patience.max_backoff) * (1 - patience.jitter() / 4)
     next_answer = now + delay
-    return Contest(
-        answers=answers, next_answer=next_answer, forgotten_at=next_answer + QUIET * patience.max_backoff, fields=fields
+    return DriftConflict(
+        repairs=answers,
+        next_repair=next_answer,
+        expires_at=next_answer + EXPIRY_FACTOR * patience.max_backoff,
+        fields=fields,
     )

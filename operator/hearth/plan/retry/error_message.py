@@ -18,7 +18,7 @@ LONGEST_CAUSE = 240
 """Characters; a refused value may be echoed whole, twice, in 200 KB."""
 HEAD = 90
 """Characters of a long cause that are kept at its beginning: the field and how the value starts. Its end says why."""
-GAP = redaction.GAP
+GAP = redaction.ELLIPSIS
 GUARDED_KIND = "Secret"
 TOO_MANY = 429
 QUOTED = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*(?:"|\Z)', re.DOTALL)
@@ -99,7 +99,7 @@ def shorten(text: str, *, length: int) -> str:
 
 def hide(text: str, *, hidden: Collection[str], is_guarded: bool) -> str:
     """`text` without anything that is to be hidden, and without any value at all of a guarded object."""
-    text = redaction.hide(text, hidden)
+    text = redaction.redact(text, hidden)
     if is_guarded:
         # A transformed or shortened echo of a value is recognised by nothing but its place.
         text = GO_VALUE.sub(f"Value:{GAP}", QUOTED.sub(f'"{GAP}"', text))

@@ -13,7 +13,7 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import api_errors
 
 
-class What(enum.Enum):
+class TriggerType(enum.Enum):
     """Closed: the sorts of things that refusals hang on."""
 
     LIMITS = "limits"
@@ -35,10 +35,10 @@ class What(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class RetryTrigger:
     """One thing that a refusal may hang on."""
 
-    what: What
+    type: TriggerType
     namespace: str = ""
     """"" for what lies in none."""
     name: str = ""
@@ -47,7 +47,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class TriggerSource:
     """Objects whose changes tell of a cause."""
 
     api_version: str
@@ -60,12 +60,12 @@ class Source:
     """A selector of those that matter; "" for all of them."""
 
 
-Causes: TypeAlias = tuple[Cause, ...]
+RetryTriggers: TypeAlias = tuple[RetryTrigger, ...]
 
-KINDS = Cause(what=What.KINDS)
-SERVER = Cause(what=What.SERVER)
-ADMISSION = Cause(what=What.ADMISSION)
-WEBHOOKS = Cause(what=What.WEBHOOKS)
+KINDS = RetryTrigger(type=TriggerType.KINDS)
+SERVER = RetryTrigger(type=TriggerType.SERVER)
+ADMISSION = RetryTrigger(type=TriggerType.ADMISSION)
+WEBHOOKS = RetryTrigger(type=TriggerType.WEBHOOKS)
 
 RBAC = "rbac.authorization.k8s.io"
 ADMISSION_KINDS = (
@@ -78,65 +78,69 @@ AWAY = frozenset({502, 503, 504})
 """Codes that tell of a server which is not there, rather than of one that will not."""
 
 
-def find(first: api_errors.Reaction, last: api_errors.Reaction, *, code: int, kind: Kind, ref: ObjectRef) -> Causes:
+def find_triggers(
+    first: api_errors.ErrorClass, last: api_errors.ErrorClass, *, code: int, kind: Kind, ref: ObjectRef
+) -> RetryTriggers:
     """What the refusal of a write may hang on; empty where nothing that can be watched tells.
 
     first: what the refusal said by itself; last: what it meant after asking why; code: its HTTP code.
     """
     match last:
-        case api_errors.NamespaceMissing() | api_errors.NamespaceTerminating():
-            return (Cause(what=What.NAMESPACE, name=ref.namespace),)
-        case api_errors.KindGone():
+        case api_errors.NamespaceNotFound() | api_errors.NamespaceTerminating():
+            return (RetryTrigger(type=TriggerType.NAMESPACE, name=ref.namespace),)
+        case api_errors.KindNotServed():
             return (KINDS,)
-        case api_errors.Denied() if isinstance(first, api_errors.AskAccess):
-            return (Cause(what=What.RIGHTS, namespace=ref.namespace),)
-        case api_errors.Denied() if isinstance(first, api_errors.AskDryRun | api_errors.MaybeImmutable):
-            return (ADMISSION, of_object(kind, ref))
+        case api_errors.Denied() if isinstance(first, api_errors.NeedsAccessReview):
+            return (RetryTrigger(type=TriggerType.RIGHTS, namespace=ref.namespace),)
+        case api_errors.Denied() if isinstance(first, api_errors.NeedsDryRun | api_errors.MaybeImmutable):
+            return (ADMISSION, object_trigger(kind, ref))
         case api_errors.Denied():
             return (ADMISSION,)
-        case api_errors.TryLater() if isinstance(first, api_errors.AskAccess):
+        case api_errors.Unavailable() if isinstance(first, api_errors.NeedsAccessReview):
             return _forbidden_though_allowed(kind, ref)
-        case api_errors.TryLater():
+        case api_errors.Unavailable():
             return (SERVER,) if code in AWAY else (WEBHOOKS,) if code == 500 else ()
         case _:
             return ()
 
 
-def of_object(kind: Kind, ref: ObjectRef) -> Cause:
+def object_trigger(kind: Kind, ref: ObjectRef) -> RetryTrigger:
     """That very object: it is to go, or to change."""
-    return Cause(what=What.OBJECT, kind=kind, namespace=ref.namespace, name=ref.name)
+    return RetryTrigger(type=TriggerType.OBJECT, kind=kind, namespace=ref.namespace, name=ref.name)
 
 
-def _forbidden_though_allowed(kind: Kind, ref: ObjectRef) -> Causes:
+def _forbidden_though_allowed(kind: Kind, ref: ObjectRef) -> RetryTriggers:
     """A limit is reached, or the kind is on its way out; nobody may grant rights that he does not have."""
-    limits = (Cause(what=What.LIMITS, namespace=ref.namespace),) if ref.namespace else ()
-    rights = (Cause(what=What.RIGHTS, namespace=ref.namespace),) if kind.group == RBAC else ()
+    limits = (RetryTrigger(type=TriggerType.LIMITS, namespace=ref.namespace),) if ref.namespace else ()
+    rights = (RetryTrigger(type=TriggerType.RIGHTS, namespace=ref.namespace),) if kind.group == RBAC else ()
     return (*limits, *rights, KINDS)
 
 
-def find_sources(cause: Cause) -> tuple[Source, ...]:
+def find_sources(cause: RetryTrigger) -> tuple[TriggerSource, ...]:
     """What to watch for it; nothing where others tell of it."""
-    match cause.what:
-        case What.LIMITS:
-            security = Source(api_version="v1", kind="Namespace", name=cause.namespace)
+    match cause.type:
+        case TriggerType.LIMITS:
+            security = TriggerSource(api_version="v1", kind="Namespace", name=cause.namespace)
             return (*_collections("v1", ("ResourceQuota", "LimitRange"), namespace=cause.namespace), security)
-        case What.RIGHTS:
+        case TriggerType.RIGHTS:
             within = ("Role", "RoleBinding") if cause.namespace else ()
             everywhere = _collections(f"{RBAC}/v1", ("ClusterRole", "ClusterRoleBinding"))
             return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=cause.namespace))
-        case What.ADMISSION:
+        case TriggerType.ADMISSION:
             return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS)
-        case What.WEBHOOKS:
+        case TriggerType.WEBHOOKS:
             # Whoever watches adds the endpoints of the Services that these name.
             return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS[:2])
-        case What.NAMESPACE:
-            return (Source(api_version="v1", kind="Namespace", name=cause.name),)
-        case What.OBJECT if cause.kind is not None:
+        case TriggerType.NAMESPACE:
+            return (TriggerSource(api_version="v1", kind="Namespace", name=cause.name),)
+        case TriggerType.OBJECT if cause.kind is not None:
             kind = cause.kind
-            return (Source(api_version=kind.api_version, kind=kind.name, namespace=cause.namespace, name=cause.name),)
+            return (
+                TriggerSource(api_version=kind.api_version, kind=kind.name, namespace=cause.namespace, name=cause.name),
+            )
         case _:
             return ()
 
 
-def _collections(api_version: str, kinds: tuple[str, ...], *, namespace: str = "") -> tuple[Source, ...]:
-    return tuple(Source(api_version=api_version, kind=kind, namespace=namespace) for kind in kinds)
+def _collections(api_version: str, kinds: tuple[str, ...], *, namespace: str = "") -> tuple[TriggerSource, ...]:
+    return tuple(TriggerSource(api_version=api_version, kind=kind, namespace=namespace) for kind in kinds)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hearth.model.child import Child
 
 
-def place(child: Child) -> str:
+def incarnation_key(child: Child) -> str:
     """How others name it in their record of what they require."""
     return f"{child.resource}/{child.incarnation}"
 
@@ -22,12 +22,12 @@ def resource_of(required: str) -> str:
 
 
 @dataclass(slots=True)
-class Cleanup:
+class ObsoleteChildren:
     """The obsolete children of one Stack, and which of them no other obsolete child requires."""
 
     children: dict[str, Child] = field(default_factory=dict)
     """By UID."""
-    free: set[str] = field(default_factory=set)
+    deletable: set[str] = field(default_factory=set)
     """UIDs of those that nothing obsolete requires."""
     changed: set[str] = field(default_factory=set)
     """UIDs that came, changed, went or became free since somebody last emptied this set."""
@@ -48,13 +48,13 @@ class Cleanup:
             self._remove(child.uid)
             self._add(child)
 
-    def may_go(self, uid: str) -> bool:
+    def may_delete(self, uid: str) -> bool:
         """Whether the child may be deleted as far as the other obsolete ones are concerned.
 
         Children that require each other in a circle (records of revisions that turned a dependency round) would hold
         each other for ever; where nothing else is left they all go.
         """
-        return uid in self.free if self.free else uid in self.children
+        return uid in self.deletable if self.deletable else uid in self.children
 
     def at(self, place: str) -> Iterable[str]:
         """The UIDs of those that stand at a place."""
@@ -63,7 +63,7 @@ class Cleanup:
     def _add(self, child: Child) -> None:
         self.children[child.uid] = child
         self.changed.add(child.uid)
-        self._places.setdefault(place(child), set()).add(child.uid)
+        self._places.setdefault(incarnation_key(child), set()).add(child.uid)
         self._resources.setdefault(child.resource, set()).add(child.uid)
         for required in child.requires:
             self._dependents.setdefault(resource_of(required), {}).setdefault(required, set()).add(child.uid)
@@ -75,8 +75,8 @@ class Cleanup:
         if child is None:
             return
         self.changed.add(uid)
-        self.free.discard(uid)
-        _discard(self._places, place(child), uid)
+        self.deletable.discard(uid)
+        _discard(self._places, incarnation_key(child), uid)
         _discard(self._resources, child.resource, uid)
         for required in set(child.requires):
             dependents = self._dependents[resource_of(required)]
@@ -85,25 +85,25 @@ class Cleanup:
                 del self._dependents[resource_of(required)]
             self._settle(resource_of(required))
         self._settle(child.resource)
-        if not self.free:
+        if not self.deletable:
             self.changed.update(self.children)
 
     def _settle(self, resource: str) -> None:
         """Put the children of a resource into `free`, or out of it."""
         for uid in self._resources.get(resource, ()):
             is_free = self._is_free(self.children[uid])
-            if is_free == (uid in self.free):
+            if is_free == (uid in self.deletable):
                 continue
             self.changed.add(uid)
             if is_free:
-                self.free.add(uid)
+                self.deletable.add(uid)
             else:
-                self.free.discard(uid)
+                self.deletable.discard(uid)
 
     def _is_free(self, child: Child) -> bool:
         """Whether nothing obsolete requires it. For an incarnation that is gone any that is left stands in."""
         for required, uids in self._dependents.get(child.resource, {}).items():
-            if (required == place(child) or required not in self._places) and uids != {child.uid}:
+            if (required == incarnation_key(child) or required not in self._places) and uids != {child.uid}:
                 return False
         return True
 

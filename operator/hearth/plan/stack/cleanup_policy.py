@@ -19,21 +19,21 @@ DATA_KINDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class CleanupPolicy:
     """For one wish, from its beginning to its end."""
 
-    names: frozenset[str] | None = None
+    protected_names: frozenset[str] | None = None
     """The resources of the revisions that were reached last; None: any may have been among them."""
     is_waived: bool = False
     """Whether the user wants nothing held back."""
-    spares_data: bool = False
+    preserves_data: bool = False
     """Whether objects of `DATA_KINDS` stay: nobody asked for what is being done."""
 
-    def spares(self, child: Child) -> bool:
+    def preserves(self, child: Child) -> bool:
         """Whether that obsolete object is left standing."""
-        return self.spares_data and child.kind.key in DATA_KINDS
+        return self.preserves_data and child.kind.key in DATA_KINDS
 
-    def keeps(self, child: Child, *, oldest: int) -> bool:
+    def protects(self, child: Child, *, oldest: int) -> bool:
         """Whether a revision that was reached wants that object, so that it stays until the present one is reached.
 
         oldest: the lowest incarnation of its resource that is there. When a revision was reached there was one object of
@@ -41,4 +41,4 @@ class Retention:
         """
         if self.is_waived:
             return False
-        return (self.names is None or child.resource in self.names) and child.incarnation <= oldest
+        return (self.protected_names is None or child.resource in self.protected_names) and child.incarnation <= oldest

@@ -11,33 +11,34 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.kinds import Kind, Kinds
-from hearth.plan.environment.active_environment import Gates
-from hearth.plan.environment.environment_rules import Rule
-from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.environment.environment_rules import EnvironmentRule
+from hearth.plan.health.health_rules import HealthRules
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import removal, resource_planner, suspend_object
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.stack.cleanup import Cleanup, place
-from hearth.plan.stack.cleanup_policy import Retention
-from hearth.plan.stack.deletion_guard import Withheld
-from hearth.plan.stack.suspend_planner import Suspension
-from hearth.plan.stack.usage_index import Users
+from hearth.plan.stack.cleanup import ObsoleteChildren, incarnation_key
+from hearth.plan.stack.cleanup_policy import CleanupPolicy
+from hearth.plan.stack.deletion_guard import DeletionGuard
+from hearth.plan.stack.suspend_planner import SuspendPlanner
+from hearth.plan.stack.usage_index import UsageIndex
 from hearth.plan.state import internal_errors
-from hearth.plan.state.desired import Desired, Hashes
-from hearth.plan.state.healing import Healing
+from hearth.plan.state.desired import DesiredObject
+from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
-from hearth.plan.state.memory import Children, Memory
-from hearth.plan.state.resource_conditions import Remarks
-from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.resource_conditions import ConditionAggregator
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Step
 from hearth.template.blueprint import Blueprint, StackIdentity
 
 NOTHING_DENIED: Mapping[Kind, str] = {}
 
 
-class Board:
+class StackPlanner:
     """The standings of one Stack under one blueprint."""
 
-    suspension: Suspension | None = None
+    suspension: SuspendPlanner | None = None
     """While the Stack is to be suspended: then nothing else is planned."""
 
     def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
@@ -46,9 +47,9 @@ class Board:
         blueprint: Blueprint,
         stack: StackIdentity,
         kinds: Kinds,
-        hashes: Hashes,
+        hashes: HashFunction,
         unwatched: Collection[Kind],
-        rules: Rulebook,
+        rules: HealthRules,
         only_namespace: str = "",
         on_error: OnError = internal_errors.ignore_nothing,
         denied: Mapping[Kind, str] = NOTHING_DENIED,
@@ -62,25 +63,25 @@ class Board:
         in the server's words, looked at likewise.
         """
         self.blueprint = blueprint
-        self.standings: dict[str, Standing] = {}
-        self.by_state: dict[State, dict[str, None]] = {state: {} for state in State}
-        self.frontier: dict[str, Step] = {}
+        self.statuses: dict[str, ResourceStatus] = {}
+        self.by_state: dict[ResourceState, dict[str, None]] = {state: {} for state in ResourceState}
+        self.ready_steps: dict[str, Step] = {}
         """By key the steps to take now."""
-        self.wakes: dict[str, float] = {}
+        self.requeues: dict[str, float] = {}
         """By key when to look again, in monotonic seconds."""
-        self.cleanup = Cleanup()
-        self.spared: dict[str, Child] = {}
+        self.cleanup = ObsoleteChildren()
+        self.preserved: dict[str, Child] = {}
         """By UID the obsolete objects that are left standing."""
-        self.retention = Retention()
+        self.retention = CleanupPolicy()
         """What of the obsolete objects is held back, see `relax`."""
-        self.remarks = Remarks()
+        self.conditions = ConditionAggregator()
         self.stopped: dict[str, str] = {}
         """By resource the hook at which it stops."""
-        self.withheld = Withheld(wanted=blueprint.resources)
-        self._idle: tuple[Rule, ...] = ()
+        self.deletion_guard = DeletionGuard(desired=blueprint.resources)
+        self._idle: tuple[EnvironmentRule, ...] = ()
         """The rules that are about no wanted resource."""
-        self.unwatched = unwatched
-        self._resolver = resource_planner.Resolver(
+        self.unsynced = unwatched
+        self._resolver = resource_planner.ResourcePlanner(
             blueprint=blueprint,
             stack=stack,
             kinds=kinds,
@@ -91,9 +92,9 @@ class Board:
             on_error=on_error,
             denied=denied,
         )
-        self.ward = self._resolver.ward
+        self.unhealthy = self._resolver.ward
         self._obsolete: dict[str, tuple[Child, ...]] = {}
-        self._users = Users()
+        self._users = UsageIndex()
         self._order = tuple(blueprint.resources)
         self._planned: list[str] = []
         self.newly_failed: list[str] = []
@@ -109,97 +110,101 @@ class Board:
     @property
     def is_ready(self) -> bool:
         """Whether every wanted resource is ready."""
-        return len(self.by_state[State.READY]) == len(self.blueprint.resources)
+        return len(self.by_state[ResourceState.READY]) == len(self.blueprint.resources)
 
     @property
     def is_complete(self) -> bool:
         """Whether the world is what is wanted: all as in the blueprint and ready, nothing obsolete left; or all suspended."""
         if self.suspension is not None:
-            return self.suspension.is_reached and not self.unwatched
-        is_clean = not self.cleanup.children and not self.unwatched
-        return self.is_ready and is_clean and not self.find_parted()
+            return self.suspension.is_complete and not self.unsynced
+        is_clean = not self.cleanup.children and not self.unsynced
+        return self.is_ready and is_clean and not self.find_post_delete_stops()
 
     def has_lost_kinds(self) -> bool:
         """Whether the cluster no longer serves the kind of some resource. Looks at all of them."""
         return self._resolver.has_lost_kinds()
 
-    def find_desired(self, name: str, child: Child | None = None) -> Desired | None:
+    def find_desired(self, name: str, child: Child | None = None) -> DesiredObject | None:
         """What that resource's child is to be, as far as that is known. child: the one that stands for it."""
         return self._resolver.find_desired(name, child)
 
     @property
-    def misses_kinds(self) -> bool:
+    def is_waiting_for_kinds(self) -> bool:
         """Whether a resource waits for its kind to be served, or to be watched."""
-        waiting = self.by_state[State.WAITING]
-        return any(self.standings[name].reason == resource_planner.KIND_NOT_AVAILABLE for name in waiting)
+        waiting = self.by_state[ResourceState.WAITING]
+        return any(self.statuses[name].reason == resource_planner.KIND_NOT_AVAILABLE for name in waiting)
 
     def find_evaluating(self, is_asked: object) -> set[str]:
         """The resources that wait for nothing but an evaluation; none unless that is asked for."""
         if not is_asked:
             return set()
         return {
-            name for name in self.by_state[State.WAITING] if self.standings[name].reason == resource_planner.EVALUATING
+            name
+            for name in self.by_state[ResourceState.WAITING]
+            if self.statuses[name].reason == resource_planner.EVALUATING
         }
 
-    def has_failed(self, memory: Memory) -> bool:
+    def has_failed(self, memory: InMemoryState) -> bool:
         """Whether something has used up its limit, so that the Stack is to say Failed."""
-        if self.by_state[State.FAILED] or self.withheld.denied:
+        if self.by_state[ResourceState.FAILED] or self.deletion_guard.denied:
             return True
         return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
 
-    def relax(self, retention: Retention) -> None:
+    def set_cleanup_policy(self, retention: CleanupPolicy) -> None:
         """Hold back something else from now on; what that lets go is planned by the next refresh."""
         self.retention = retention
         self.cleanup.changed.update(self.cleanup.children)
 
-    def attend(self, healing: Healing, *, is_completed: bool) -> set[str]:
+    def set_healing(self, healing: HealingPolicy, *, is_completed: bool) -> set[str]:
         """Follow what holds for unhealthy resources from now on; the names to look at again because of that."""
-        if (self.ward.healing, self.ward.is_completed) == (healing, is_completed):
+        if (self.unhealthy.healing, self.unhealthy.is_completed) == (healing, is_completed):
             return set()
-        self.ward.healing, self.ward.is_completed = healing, is_completed
-        return {*self.by_state[State.FAILED], *self.by_state[State.RETRYING], *self.ward.names}
+        self.unhealthy.healing, self.unhealthy.is_completed = healing, is_completed
+        return {*self.by_state[ResourceState.FAILED], *self.by_state[ResourceState.RETRYING], *self.unhealthy.names}
 
-    def suspend(self, *, is_suspended: bool) -> bool:
+    def set_suspended(self, *, is_suspended: bool) -> bool:
         """Follow whether the Stack is to be suspended; whether that changed, so that all is to be looked at again."""
         if is_suspended == (self.suspension is not None):
             return False
         resolver = self._resolver
         self.suspension = (
-            Suspension(rules=resolver.rules, records=resolver.records, on_error=resolver.on_error)
+            SuspendPlanner(rules=resolver.rules, records=resolver.records, on_error=resolver.on_error)
             if is_suspended
             else None
         )
-        self.frontier.clear()
-        self.wakes.clear()
+        self.ready_steps.clear()
+        self.requeues.clear()
         self.cleanup.changed.update(self.cleanup.children)
         return True
 
     @property
-    def gates(self) -> Gates:
+    def environment(self) -> ActiveEnvironment:
         """What the Stack's user wants its steps held by, see `heed`."""
-        return self.withheld.gates
+        return self.deletion_guard.gates
 
-    def heed(self, gates: Gates) -> None:
+    def set_environment(self, gates: ActiveEnvironment) -> None:
         """Be held by something else from now on; the clean-up follows by itself, resources once they are looked at."""
-        if gates.rules != self.gates.rules:
+        if gates.rules != self.environment.rules:
             nested = [name for name, resource in self.blueprint.resources.items() if resource.is_stack]
-            self._idle = tuple(gates.rules.find_idle(self.blueprint.resources, nested=nested))
-        self._resolver.gates = self.withheld.gates = gates
+            self._idle = tuple(gates.rules.find_unmatched(self.blueprint.resources, nested=nested))
+        self._resolver.gates = self.deletion_guard.gates = gates
         self.cleanup.changed.update(self.cleanup.children)
 
-    def find_idle_rules(self) -> Iterator[Rule]:
+    def find_idle_rules(self) -> Iterator[EnvironmentRule]:
         """The rules that are about no resource that is wanted, or that has an object yet."""
         return (rule for rule in self._idle if not rule.finds_any(self._obsolete))
 
-    def find_parted(self) -> list[str]:
+    def find_post_delete_stops(self) -> list[str]:
         """The resources that are gone, and whose deletion is still to be passed."""
-        return list(self.withheld.find_parted(self._obsolete))
+        return list(self.deletion_guard.find_parted(self._obsolete))
 
-    def names(self, children: Children) -> set[str]:
+    def all_names(self, children: ObservedChildren) -> set[str]:
         """Every name that a full refresh has to look at."""
         return {*self.blueprint.resources, *children.resources(), *self._obsolete}
 
-    def refresh(self, dirty: Iterable[str], *, children: Children, memory: Memory, now: float) -> list[str]:
+    def refresh(
+        self, dirty: Iterable[str], *, children: ObservedChildren, memory: InMemoryState, now: float
+    ) -> list[str]:
         """Look again at the resources and obsolete objects named in `dirty`, and at whom that touches.
 
         dirty: resource names (of labels too, known to the blueprint or not) and keys of steps.
@@ -211,7 +216,7 @@ class Board:
             self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
             return self._planned
         self._refresh_resources(dirty, children=children, memory=memory, now=now)
-        found = (self.is_ready, bool(self.by_state[State.FAILED]))
+        found = (self.is_ready, bool(self.by_state[ResourceState.FAILED]))
         if found != self._was:
             self._was = found
             self.cleanup.changed.update(self.cleanup.children)
@@ -219,11 +224,13 @@ class Board:
         self._refresh_cleanup(memory=memory, now=now)
         return self._planned
 
-    def take(self, key: str) -> Step | None:
+    def take_step(self, key: str) -> Step | None:
         """The step that is to be taken now under that key, which is then no longer to be taken."""
-        return self.frontier.pop(key, None)
+        return self.ready_steps.pop(key, None)
 
-    def _refresh_resources(self, dirty: Iterable[str], *, children: Children, memory: Memory, now: float) -> None:
+    def _refresh_resources(
+        self, dirty: Iterable[str], *, children: ObservedChildren, memory: InMemoryState, now: float
+    ) -> None:
         self._resolver.unproven.look(children.of(UNPROVEN))
         queue: list[int] = []
         queued: set[int] = set()
@@ -236,17 +243,17 @@ class Board:
                 heapq.heappush(queue, resource.index)
         while queue:
             name = self._order[heapq.heappop(queue)]
-            before, found = self.standings.get(name), children.of(name)
-            standing = self._resolver.judge(name, self.standings, found, memory=memory, now=now)
+            before, found = self.statuses.get(name), children.of(name)
+            standing = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
             self._record(name, standing, memory)
             # Nothing is let go of a resource that cannot be judged.
             is_judged = standing.reason != internal_errors.REASON
             self._sort_out(name, chosen=standing.child, children=found if is_judged else ())
             self._claim(standing.child, children)
-            if self.ward.note(name, standing):
-                for other in self.ward.names:
+            if self.unhealthy.update(name, standing):
+                for other in self.unhealthy.names:
                     heapq.heappush(queue, self.blueprint.resources[other].index)
-            if before is not None and before.signature == standing.signature:
+            if before is not None and before.fingerprint == standing.fingerprint:
                 continue
             for dependent in self.blueprint.resources[name].dependents:
                 index = self.blueprint.resources[dependent].index
@@ -255,38 +262,44 @@ class Board:
                     heapq.heappush(queue, index)
 
     def _refresh_suspension(
-        self, suspension: Suspension, dirty: Iterable[str], *, children: Children, memory: Memory, now: float
+        self,
+        suspension: SuspendPlanner,
+        dirty: Iterable[str],
+        *,
+        children: ObservedChildren,
+        memory: InMemoryState,
+        now: float,
     ) -> None:
         """Nothing but what suspends is planned, and nothing that stands so counts as ready for anybody."""
-        for view in suspension.look(dirty, children=children, memory=memory, now=now):
+        for view in suspension.refresh(dirty, children=children, memory=memory, now=now):
             is_wanted = view.name in self.blueprint.resources
             self._sort_out(view.name, chosen=view.standing.child if is_wanted else None, children=view.children)
             if is_wanted:
                 self._note(view.name, view.standing)
             for uid, (step, wake_at) in view.plans.items():
-                self.withheld.check(uid, None)
+                self.deletion_guard.filter(uid, None)
                 self._plan(uid, step=step, wake_at=wake_at)
         self._was = (False, False)
 
-    def _record(self, name: str, standing: Standing, memory: Memory) -> None:
-        self._plan_restoring(self.standings.get(name), standing)
+    def _record(self, name: str, standing: ResourceStatus, memory: InMemoryState) -> None:
+        self._plan_restoring(self.statuses.get(name), standing)
         self._note(name, standing)
         if standing.is_ready and standing.child is not None:
             memory.note_ready(name, standing.child.uid)
-        if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.failed:
+        if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.counted_failures:
             self.newly_failed.append(name)
-        self._plan(name, step=standing.step, wake_at=standing.wake_at)
+        self._plan(name, step=standing.step, wake_at=standing.requeue_at)
 
-    def _plan_restoring(self, before: Standing | None, after: Standing) -> None:
+    def _plan_restoring(self, before: ResourceStatus | None, after: ResourceStatus) -> None:
         """What is done to an object by itself goes by its UID."""
-        if before is not None and before.restores is not None and before.child is not None:
+        if before is not None and before.restore_step is not None and before.child is not None:
             self._plan(before.child.uid, step=None, wake_at=None)
-        if after.restores is not None and after.child is not None:
-            self._plan(after.child.uid, step=after.restores, wake_at=None)
+        if after.restore_step is not None and after.child is not None:
+            self._plan(after.child.uid, step=after.restore_step, wake_at=None)
 
-    def _note(self, name: str, standing: Standing) -> None:
+    def _note(self, name: str, standing: ResourceStatus) -> None:
         """Keep in all books how a resource stands."""
-        before = self.standings.get(name)
+        before = self.statuses.get(name)
         if before is None or before.state is not standing.state:
             if before is not None:
                 del self.by_state[before.state][name]
@@ -295,30 +308,30 @@ class Board:
             self.stopped[name] = standing.stopped_at
         else:
             self.stopped.pop(name, None)
-        self.standings[name] = standing
-        for left in self._users.note(name, before, standing):
+        self.statuses[name] = standing
+        for left in self._users.update(name, before, standing):
             self.cleanup.changed.update(self.cleanup.at(left))
         if before is None or before.is_ready != standing.is_ready:
             self.cleanup.changed.update(child.uid for child in self._obsolete.get(name, ()))
-        if standing.remarks or (before is not None and before.remarks):
-            self.remarks.replace(name, before.remarks if before is not None else (), standing.remarks)
+        if standing.conditions or (before is not None and before.conditions):
+            self.conditions.replace(name, before.conditions if before is not None else (), standing.conditions)
 
     def _plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
         if step is not None:
-            self.frontier[key] = step
+            self.ready_steps[key] = step
             self._planned.append(key)
         else:
-            self.frontier.pop(key, None)
+            self.ready_steps.pop(key, None)
         if wake_at is not None:
-            self.wakes[key] = wake_at
+            self.requeues[key] = wake_at
         else:
-            self.wakes.pop(key, None)
+            self.requeues.pop(key, None)
 
     def _sort_out(self, name: str, *, chosen: Child | None, children: tuple[Child, ...]) -> None:
         """Tell the clean-up which objects under a resource's label nobody wants."""
         before = self._obsolete.get(name, ())
         after = tuple(child for child in children if child.is_identified and child is not chosen)
-        if self.retention.spares_data:
+        if self.retention.preserves_data:
             after = self._spare(name, after)
         if before == after:
             return
@@ -330,19 +343,19 @@ class Board:
 
     def _spare(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
         """The obsolete objects of a resource without those that are left standing."""
-        self.spared = {uid: child for uid, child in self.spared.items() if child.resource != name}
-        self.spared.update({child.uid: child for child in obsolete if self.retention.spares(child)})
-        return tuple(child for child in obsolete if child.uid not in self.spared)
+        self.preserved = {uid: child for uid, child in self.preserved.items() if child.resource != name}
+        self.preserved.update({child.uid: child for child in obsolete if self.retention.preserves(child)})
+        return tuple(child for child in obsolete if child.uid not in self.preserved)
 
-    def _claim(self, child: Child | None, children: Children) -> None:
+    def _claim(self, child: Child | None, children: ObservedChildren) -> None:
         """Keep an object from the clean-up that stood for another resource until it was relabelled."""
         obsolete = self.cleanup.children.get(child.uid) if child is not None else None
         if obsolete is not None:
-            standing = self.standings.get(obsolete.resource)
+            standing = self.statuses.get(obsolete.resource)
             chosen = standing.child if standing is not None else None
             self._sort_out(obsolete.resource, chosen=chosen, children=children.of(obsolete.resource))
 
-    def _refresh_cleanup(self, *, memory: Memory, now: float) -> None:
+    def _refresh_cleanup(self, *, memory: InMemoryState, now: float) -> None:
         changed, self.cleanup.changed = self.cleanup.changed, set()
         for uid in changed:
             child = self.cleanup.children.get(uid)
@@ -354,61 +367,63 @@ class Board:
                 failed = memory.attempts[uid] = internal_errors.make_attempt(
                     memory.attempts.get(uid), subject=uid, what=f"delete {ref}", now=now
                 )
-                self._plan(uid, step=None, wake_at=failed.next_try)
+                self._plan(uid, step=None, wake_at=failed.retry_at)
 
-    def _refresh_obsolete(self, uid: str, child: Child | None, *, memory: Memory, now: float) -> None:
+    def _refresh_obsolete(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
         attempt = memory.attempts.get(uid)
         may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
-        leave = removal.leave(child, self.blueprint) if child is not None and may_go else None
-        step: Step | None = self.withheld.check(uid, leave) or self._restore(child, memory)
+        leave = removal.plan_removal(child, self.blueprint) if child is not None and may_go else None
+        step: Step | None = self.deletion_guard.filter(uid, leave) or self._restore(child, memory)
         if step is None:
             if child is not None and child.deleting:
                 # Whatever was answered: the deletion came to pass.
                 memory.attempts.pop(uid, None)
             self._plan(uid, step=None, wake_at=None)
-        elif attempt is not None and attempt.next_try > now:
-            self._plan(uid, step=None, wake_at=attempt.next_try)
+        elif attempt is not None and attempt.retry_at > now:
+            self._plan(uid, step=None, wake_at=attempt.retry_at)
         else:
             self._plan(uid, step=step, wake_at=None)
 
-    def _restore(self, child: Child | None, memory: Memory) -> Step | None:
+    def _restore(self, child: Child | None, memory: InMemoryState) -> Step | None:
         """What has an obsolete object run on as it was before it was suspended, while what follows it has failed."""
-        if child is None or child.deleting or child.uid in memory.in_flight or not self.by_state[State.FAILED]:
+        if child is None or child.deleting or child.uid in memory.in_flight or not self.by_state[ResourceState.FAILED]:
             return None
         records = self._resolver.records
-        return suspend_object.restore(child, records) if records.is_asleep(child) else None
+        return suspend_object.restore(child, records) if records.is_suspended_now(child) else None
 
-    def _may_go(self, child: Child, memory: Memory) -> bool:
+    def _may_go(self, child: Child, memory: InMemoryState) -> bool:
         """Whether an obsolete object may be deleted now."""
-        if not self.cleanup.may_go(child.uid) or self._users.has(place(child)):
+        if not self.cleanup.may_delete(child.uid) or self._users.is_used(incarnation_key(child)):
             return False
-        if self.withheld.is_required(child.resource, self._obsolete) or memory.is_being_used(place(child)):
+        if self.deletion_guard.is_required(child.resource, self._obsolete) or memory.is_being_used(
+            incarnation_key(child)
+        ):
             return False
         if self.is_ready or self.retention.is_waived:
             return True
-        standing = self.standings.get(child.resource)
+        standing = self.statuses.get(child.resource)
         return not self._is_kept(child) and (standing is None or standing.is_ready)
 
     def _is_kept(self, child: Child) -> bool:
         """Whether a revision that was reached wants that object."""
-        standing = self.standings.get(child.resource)
+        standing = self.statuses.get(child.resource)
         chosen = (standing.child,) if standing is not None and standing.child is not None else ()
         present = (*self._obsolete.get(child.resource, ()), *chosen)
-        return self.retention.keeps(child, oldest=min(each.incarnation for each in present))
+        return self.retention.protects(child, oldest=min(each.incarnation for each in present))
 
-    def find_kept(self) -> list[Child]:
+    def find_deferred(self) -> list[Child]:
         """The obsolete objects that are held back until every resource is ready. Looks at all of them."""
         return [] if self.is_ready else [child for child in self.cleanup.children.values() if self._is_kept(child)]
 
-    def find_failed_deletions(self, memory: Memory) -> list[tuple[Child, Attempt]]:
+    def find_failed_deletions(self, memory: InMemoryState) -> list[tuple[Child, Attempt]]:
         """The obsolete objects that were to go, or to be suspended or restored, and the refusals; in a stable order."""
         children = self.cleanup.children
         found = ((children[key], attempt) for key, attempt in memory.attempts.items() if key in children)
         failed = [(child, attempt) for child, attempt in found if self._is_meant(child.uid, attempt, memory)]
         return sorted(failed, key=lambda pair: (pair[0].resource, pair[0].name))
 
-    def _is_meant(self, uid: str, attempt: Attempt, memory: Memory) -> bool:
+    def _is_meant(self, uid: str, attempt: Attempt, memory: InMemoryState) -> bool:
         """Whether what failed is to be done yet: suspending may have come to pass though no answer said so."""
-        if attempt.subject == uid:
+        if attempt.attempt_id == uid:
             return self.suspension is None
-        return uid in self.wakes or uid in self.frontier or uid in memory.in_flight
+        return uid in self.requeues or uid in self.ready_steps or uid in memory.in_flight

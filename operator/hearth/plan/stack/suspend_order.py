@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Descent:
+class SuspendOrder:
     """Which resources run something yet, and which of them may be suspended now."""
 
     running: dict[str, None] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Descent:
     _free: set[str] = field(default_factory=set)
     """Those of `running` that nothing above holds."""
 
-    def note(self, name: str, requires: frozenset[str], *, is_running: bool) -> None:
+    def update(self, name: str, requires: frozenset[str], *, is_running: bool) -> None:
         """Take in how it stands with the objects of a resource."""
         requires = requires - {name}
         known = self._requires.get(name, frozenset())
@@ -44,7 +44,7 @@ class Descent:
         if not self._is_down(name):
             self._weigh(requires, 1)
 
-    def may_go(self, name: str) -> bool:
+    def may_suspend(self, name: str) -> bool:
         """Whether the resource may be suspended now.
 
         Objects that require each other in a circle (records of revisions that turned a dependency round) would wait for

@@ -11,54 +11,58 @@ from dataclasses import dataclass, field
 
 from hearth.model.child import Child
 from hearth.plan.health import suspend_rules
-from hearth.plan.health.health_rules import Rulebook
-from hearth.plan.ownership.field_ownership import Lost
+from hearth.plan.health.health_rules import HealthRules
+from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.resource import drift, readiness, resource_planner, suspend_object
 from hearth.plan.stack import cleanup
-from hearth.plan.stack.suspend_order import Descent
+from hearth.plan.stack.suspend_order import SuspendOrder
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.internal_errors import OnError, Retry
-from hearth.plan.state.memory import Children, Memory, Question
-from hearth.plan.state.resource_conditions import Remark
-from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.state.memory import InMemoryState, ManagerQuery, ObservedChildren
+from hearth.plan.state.resource_conditions import ResourceCondition
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Suspend
 from hearth.plan.state.suspend_record import SuspendRecords
 
 REASON = "Suspended"
-ABSENT = Standing(state=State.READY, reason=REASON, message="has no object; it is made once the Stack is resumed")
+ABSENT = ResourceStatus(
+    state=ResourceState.READY, reason=REASON, message="has no object; it is made once the Stack is resumed"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class SuspendedResource:
     """One look at a resource."""
 
     name: str
     children: tuple[Child, ...]
-    standing: Standing
+    standing: ResourceStatus
     plans: dict[str, tuple[Suspend | None, float | None]]
     """By UID of its objects the step to take now, or when to look again."""
 
 
 @dataclass(slots=True)
-class Suspension:
+class SuspendPlanner:
     """One suspended Stack."""
 
-    rules: Rulebook
+    rules: HealthRules
     records: SuspendRecords
     on_error: OnError = internal_errors.ignore_nothing
     """Gets an exception that no code expects, with the resource that it concerns."""
-    descent: Descent = field(default_factory=Descent)
+    suspend_order: SuspendOrder = field(default_factory=SuspendOrder)
     _resources: dict[str, str] = field(default_factory=dict)
     """By UID the resource of an object."""
     _errors: dict[str, Retry] = field(default_factory=dict)
     """By resource the internal errors in a row."""
 
     @property
-    def is_reached(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether nothing runs any more."""
-        return not self.descent.running
+        return not self.suspend_order.running
 
-    def look(self, dirty: Iterable[str], *, children: Children, memory: Memory, now: float) -> Iterator[View]:
+    def refresh(
+        self, dirty: Iterable[str], *, children: ObservedChildren, memory: InMemoryState, now: float
+    ) -> Iterator[SuspendedResource]:
         """Look again at what is named in `dirty`, and at whom that touches.
 
         dirty: resource names (of labels too) and keys of steps; now: monotonic seconds.
@@ -67,8 +71,8 @@ class Suspension:
         for name in names:
             found = find_children(children, name)
             self._resources.update((child.uid, name) for child in found)
-            self.descent.note(name, find_required(found), is_running=self._are_running(name, found))
-        for name in names | self.descent.take_changed():
+            self.suspend_order.update(name, find_required(found), is_running=self._are_running(name, found))
+        for name in names | self.suspend_order.take_changed():
             found = find_children(children, name)
             try:
                 view = self._view(name, found, memory=memory, now=now)
@@ -88,19 +92,19 @@ class Suspension:
             self.on_error(name, error)
             return True
 
-    def _fail(self, name: str, found: tuple[Child, ...], *, now: float) -> View:
+    def _fail(self, name: str, found: tuple[Child, ...], *, now: float) -> SuspendedResource:
         """A resource about which nothing can be decided."""
         # Nobody can say that it is down.
-        self.descent.note(name, find_required(found), is_running=True)
+        self.suspend_order.update(name, find_required(found), is_running=True)
         retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
         message = internal_errors.explain("suspend it")
-        standing = Standing(
-            state=State.FAILED,
+        standing = ResourceStatus(
+            state=ResourceState.FAILED,
             reason=internal_errors.REASON,
             message=message,
             child=resource_planner.find_current(found),
         )
-        return View(name=name, children=found, standing=standing, plans={name: (None, retry.due)})
+        return SuspendedResource(name=name, children=found, standing=standing, plans={name: (None, retry.due)})
 
     def is_running(self, child: Child) -> bool:
         """Whether anything of the object may run yet."""
@@ -109,41 +113,49 @@ class Suspension:
             return False
         return child.deleting or not (rule.is_set(child) and rule.is_done(child))
 
-    def _view(self, name: str, children: tuple[Child, ...], *, memory: Memory, now: float) -> View:
+    def _view(self, name: str, children: tuple[Child, ...], *, memory: InMemoryState, now: float) -> SuspendedResource:
         current = resource_planner.find_current(children)
         plans: dict[str, tuple[Suspend | None, float | None]] = {child.uid: (None, None) for child in children}
         standings = [
             add_remarks(self._judge(child, plans, memory=memory, now=now), self.records.tell(child))
             for child in children
         ]
-        order = (State.FAILED, State.RETRYING, State.PROGRESSING, State.WAITING, State.READY)
+        order = (
+            ResourceState.FAILED,
+            ResourceState.RETRYING,
+            ResourceState.PROGRESSING,
+            ResourceState.WAITING,
+            ResourceState.READY,
+        )
         worst = min(standings, key=lambda each: order.index(each.state), default=ABSENT)
         standing = dataclasses.replace(worst, child=current) if current is not None else worst
-        return View(name=name, children=children, standing=standing, plans=plans)
+        return SuspendedResource(name=name, children=children, standing=standing, plans=plans)
 
     def _judge(
         self,
         child: Child,
         plans: dict[str, tuple[Suspend | None, float | None]],
         *,
-        memory: Memory,
+        memory: InMemoryState,
         now: float,
-    ) -> Standing:
+    ) -> ResourceStatus:
         """Where one object stands; what is to be done about it goes into `plans`."""
         rule = self.rules.find_suspension(child.kind)
         if not self.is_running(child) or rule is None:
             said = "is at nothing" if rule is not None else "is left as it is"
-            return readiness.stand(child, State.READY, REASON, said)
+            return readiness.make_status(child, ResourceState.READY, REASON, said)
         if child.deleting:
-            return readiness.stand(child, State.PROGRESSING, "Terminating", "is being deleted")
+            return readiness.make_status(child, ResourceState.PROGRESSING, "Terminating", "is being deleted")
         if rule.is_set(child):
-            return readiness.stand(
-                child, State.PROGRESSING, "Suspending", "is suspended, and what it runs comes to its end"
+            return readiness.make_status(
+                child, ResourceState.PROGRESSING, "Suspending", "is suspended, and what it runs comes to its end"
             )
-        if not self.descent.may_go(child.resource):
-            return readiness.stand(child, State.WAITING, "Waiting", "goes down once all that require it are down")
+        if not self.suspend_order.may_suspend(child.resource):
+            return readiness.make_status(
+                child, ResourceState.WAITING, "Waiting", "goes down once all that require it are down"
+            )
         step = suspend_object.suspend(child, rule, self.records)
-        standing = readiness.stand(child, State.PROGRESSING, "Suspending", "is being suspended")
+        standing = readiness.make_status(child, ResourceState.PROGRESSING, "Suspending", "is being suspended")
         if child.uid in memory.in_flight:
             return standing
         due, standing = find_due(step, standing, memory=memory, now=now)
@@ -151,12 +163,12 @@ class Suspension:
         return standing
 
 
-def add_remarks(standing: Standing, remarks: tuple[Remark, ...]) -> Standing:
+def add_remarks(standing: ResourceStatus, remarks: tuple[ResourceCondition, ...]) -> ResourceStatus:
     """The standing with more to say of it."""
-    return dataclasses.replace(standing, remarks=standing.remarks + remarks) if remarks else standing
+    return dataclasses.replace(standing, conditions=standing.conditions + remarks) if remarks else standing
 
 
-def find_children(children: Children, name: str) -> tuple[Child, ...]:
+def find_children(children: ObservedChildren, name: str) -> tuple[Child, ...]:
     """The objects that stand for a resource, or stood for it before."""
     return tuple(child for child in children.of(name) if child.is_identified)
 
@@ -166,29 +178,31 @@ def find_required(found: tuple[Child, ...]) -> frozenset[str]:
     return frozenset(cleanup.resource_of(required) for child in found for required in child.requires)
 
 
-def find_due(step: Suspend, standing: Standing, *, memory: Memory, now: float) -> tuple[float, Standing]:
+def find_due(
+    step: Suspend, standing: ResourceStatus, *, memory: InMemoryState, now: float
+) -> tuple[float, ResourceStatus]:
     """From when on the step may be taken, and the standing until then: after a refusal, or where somebody objects."""
     attempt = memory.attempts.get(step.child.uid)
-    if attempt is not None and attempt.subject == steps.subject(step):
-        state = State.FAILED if attempt.is_exhausted else State.RETRYING
+    if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
+        state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         refused = dataclasses.replace(standing, state=state, reason=attempt.reason, message=attempt.message)
-        return attempt.next_try, refused
+        return attempt.retry_at, refused
     contest = memory.find_contest(step.child.resource, now=now)
     if contest is None or not step.repairs:
         return now, standing
-    if not contest.is_contested:
-        return contest.next_answer, standing
+    if not contest.is_conflict:
+        return contest.next_repair, standing
     lost = tuple(
-        Lost(place=path, text=suspend_rules.write_path(path))
+        LostField(path=path, text=suspend_rules.write_path(path))
         for path in map(suspend_rules.parse_path, step.repairs.split(", "))
         if path is not None
     )
-    holder = drift.name_holder(
-        step.child.resource, Question(child=step.child, lost=lost, manifest=step.manifest), memory
+    holder = drift.describe_manager(
+        step.child.resource, ManagerQuery(child=step.child, lost=lost, manifest=step.manifest), memory
     )
     message = (
         f"{step.child.resource} ({step.child.ref}): {step.repairs}, {holder} again and again while the Stack is suspended; "
         f"it is suspended again more and more slowly: end this"
     )
-    remark = Remark(type="Contested", reason="FieldsTakenAgain", message=message)
-    return contest.next_answer, dataclasses.replace(standing, remarks=(remark,))
+    remark = ResourceCondition(type="Contested", reason="FieldsTakenAgain", message=message)
+    return contest.next_repair, dataclasses.replace(standing, conditions=(remark,))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hearth.plan.state.resource_status import Standing
+from hearth.plan.state.resource_status import ResourceStatus
 
 
 @dataclass(slots=True)
-class Users:
+class UsageIndex:
     """By place (`name/incarnation`) the resources whose object was made of what is there, and that may change yet.
 
     A resource that is ready was evaluated against the objects as they are now, whatever its record says.
@@ -16,7 +16,7 @@ class Users:
 
     _resources: dict[str, set[str]] = field(default_factory=dict)
 
-    def note(self, name: str, before: Standing | None, after: Standing) -> set[str]:
+    def update(self, name: str, before: ResourceStatus | None, after: ResourceStatus) -> set[str]:
         """Take in how a resource stands; the result: the places that nobody uses any more since."""
         old, new = _uses(before), _uses(after)
         if old == new:
@@ -33,12 +33,12 @@ class Users:
             left.discard(place)
         return left
 
-    def has(self, place: str) -> bool:
+    def is_used(self, place: str) -> bool:
         """Whether somebody still uses what is there."""
         return place in self._resources
 
 
-def _uses(standing: Standing | None) -> tuple[str, ...]:
+def _uses(standing: ResourceStatus | None) -> tuple[str, ...]:
     if standing is None or standing.is_ready or standing.child is None:
         return ()
     return standing.child.requires

@@ -15,9 +15,9 @@ from typing import Any
 
 from hearth.model import names
 from hearth.model.child import Child, Object
-from hearth.model.field_paths import Place
+from hearth.model.field_paths import ElementPath
 from hearth.plan.ownership import field_ownership
-from hearth.plan.ownership.field_ownership import Lost
+from hearth.plan.ownership.field_ownership import LostField
 
 NOTE = "under the operator's own field manager name"
 """To be read after the name of a field, before «changed»."""
@@ -32,12 +32,12 @@ class Altered:
 
     hash: str
     """Of the definition that it was compared with."""
-    fields: tuple[Lost, ...]
+    fields: tuple[LostField, ...]
 
 
-def find_candidates(manifest: Object, live: Mapping[str, Any]) -> list[Place]:
+def find_candidates(manifest: Object, live: Mapping[str, Any]) -> list[ElementPath]:
     """The fields that the manifest states and the live object shows otherwise, our own labels and annotations excepted."""
-    found: list[Place] = []
+    found: list[ElementPath] = []
     for key, stated in manifest.items():
         if key == "metadata":
             metadata = live.get("metadata") or {}
@@ -52,7 +52,7 @@ def find_candidates(manifest: Object, live: Mapping[str, Any]) -> list[Place]:
     return found
 
 
-def find_different(stated: Any, live: Any, *, place: Place) -> Iterator[Place]:
+def find_different(stated: Any, live: Any, *, place: ElementPath) -> Iterator[ElementPath]:
     """The fields at and below a place whose value is not the stated one. What states nothing is never different."""
     if isinstance(stated, dict):
         below = live if isinstance(live, dict) else {}
@@ -79,12 +79,12 @@ def trim(raw: Mapping[str, Any]) -> Object:
     return {**kept, "metadata": metadata}
 
 
-def describe(places: Sequence[Place]) -> tuple[Lost, ...]:
+def describe(places: Sequence[ElementPath]) -> tuple[LostField, ...]:
     """The fields as drift."""
-    return tuple(Lost(place=place, text=f"{write_path(place)}, {NOTE}") for place in places)
+    return tuple(LostField(path=place, text=f"{write_path(place)}, {NOTE}") for place in places)
 
 
-def write_path(place: Place) -> str:
+def write_path(place: ElementPath) -> str:
     """`spec.template.spec.containers[0].image`."""
     text = ""
     for key in place:

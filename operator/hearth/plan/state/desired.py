@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import orjson
 
@@ -12,32 +11,14 @@ from hearth.model import names, packing, sharding, signatures
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signer
-from hearth.plan.environment.inherited_rules import Inheritance
-from hearth.plan.ownership.applied_fields import Statement
+from hearth.plan.environment.inherited_rules import InheritedRules
+from hearth.plan.ownership.applied_fields import AppliedFields
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.template.blueprint import StackIdentity
 
 
-class Hashes(Protocol):
-    """A keyed hash of any JSON value, and signatures with the same key."""
-
-    def hash(self, value: object) -> str:
-        """The same text for the same value and key."""
-
-    def is_comparable(self, text: str) -> bool:
-        """Whether `text` was made by this key and algorithm; if not it says nothing."""
-
-    def of_stack(self, uid: str) -> Hashes:
-        """The same for one Stack, whose hashes are unlike those of any other."""
-
-    def sign(self, purpose: str, value: object) -> str:
-        """The signature of `value` for that purpose."""
-
-    def is_signed(self, purpose: str, value: object, signature: str) -> bool:
-        """Whether `signature` was made by this key for that purpose and value."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standpoint:
+class ChildOwner:
     """Whose child something is, as its labels and annotations tell."""
 
     stack: StackIdentity
@@ -48,10 +29,10 @@ class Standpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desired:
+class DesiredObject:
     """What one resource's child is to be, as one of its incarnations."""
 
-    wanted: Wanted = field(repr=False)
+    resource: DesiredResource = field(repr=False)
     ref: ObjectRef
     incarnation: int
     is_adopted: bool = False
@@ -60,36 +41,36 @@ class Desired:
     @property
     def manifest(self) -> Object:
         """Complete; made anew at every call, as nobody asks for it while nothing changes."""
-        return complete(self)
+        return build_manifest(self)
 
     @property
     def kind(self) -> Kind:
         """Of the child."""
-        return self.wanted.kind
+        return self.resource.kind
 
     @property
     def hash(self) -> str:
         """Of the definition."""
-        return self.wanted.hash
+        return self.resource.hash
 
     @property
-    def statement(self) -> Statement | None:
+    def applied_fields(self) -> AppliedFields | None:
         """What others may keep of it; None where nothing."""
-        return self.wanted.statement
+        return self.resource.applied_fields
 
     @property
-    def inherited(self) -> Inheritance | None:
+    def inherited_rules(self) -> InheritedRules | None:
         """What of the manifest comes from the parent's environment; None where nothing."""
-        return self.wanted.inherited
+        return self.resource.inherited_rules
 
     @property
     def record(self) -> str:
         """What the object is to remember of what is stated; "" where that is nothing."""
-        return self.statement.record if self.statement is not None else ""
+        return self.applied_fields.record if self.applied_fields is not None else ""
 
 
 @dataclass(slots=True, kw_only=True)
-class Wanted:
+class DesiredResource:
     """An evaluated definition, whichever incarnation comes to carry it; made by `want`, and not changed since."""
 
     kind: Kind
@@ -101,12 +82,12 @@ class Wanted:
     """Where the child is to be; "" for cluster scope."""
     hash: str
     """Of the manifest: our labels and a name of ours name the wish, and a change of theirs alone is no reason to write."""
-    whose: Standpoint
-    statement: Statement | None = None
+    owner: ChildOwner
+    applied_fields: AppliedFields | None = None
     """What others may keep of the manifest; None where nothing."""
     is_retained: bool = False
     """Whether the object is to say that it outlives its wish."""
-    inherited: Inheritance | None = None
+    inherited_rules: InheritedRules | None = None
     """What the object is given of the parent's environment besides; None where that is nothing."""
     inputs: object = None
     """What it was made of: while that stays the same, so does this."""
@@ -126,9 +107,11 @@ class Wanted:
         """Whether every incarnation has the same name."""
         return bool(self.name)
 
-    def at(self, incarnation: int, *, is_adopted: bool = False) -> Desired:
+    def at(self, incarnation: int, *, is_adopted: bool = False) -> DesiredObject:
         """That incarnation. is_adopted: it was somebody else's before, and goes on to say so."""
-        return Desired(wanted=self, ref=self.ref_at(incarnation), incarnation=incarnation, is_adopted=is_adopted)
+        return DesiredObject(
+            resource=self, ref=self.ref_at(incarnation), incarnation=incarnation, is_adopted=is_adopted
+        )
 
     def ref_at(self, incarnation: int) -> ObjectRef:
         """Where that incarnation is to be."""
@@ -139,36 +122,36 @@ class Wanted:
         return self._ref
 
 
-def want(  # noqa: PLR0913 -- each is something else that the object is to show
+def make_desired(  # noqa: PLR0913 -- each is something else that the object is to show
     manifest: Object,
     *,
     kind: Kind,
     hash_: str,
-    whose: Standpoint,
+    whose: ChildOwner,
     packed: bytes | None = None,
-    statement: Statement | None = None,
+    statement: AppliedFields | None = None,
     is_retained: bool = False,
-    inherited: Inheritance | None = None,
+    inherited: InheritedRules | None = None,
     inputs: object = None,
-) -> Wanted:
+) -> DesiredResource:
     """What is wanted by an evaluated manifest. packed: the same as `Wanted.packed` has it, where somebody keeps that anyway."""
     metadata = manifest.get("metadata") or {}
-    return Wanted(
+    return DesiredResource(
         kind=kind,
         packed=packing.pack([manifest]) if packed is None else packed,
         name=metadata.get("name"),
         namespace=metadata.get("namespace", whose.stack.namespace) if kind.namespaced else "",
         # The object has the same, so that one copy serves both.
         hash=sys.intern(hash_),
-        whose=whose,
-        statement=statement,
+        owner=whose,
+        applied_fields=statement,
         is_retained=is_retained,
-        inherited=inherited,
+        inherited_rules=inherited,
         inputs=inputs,
     )
 
 
-def hash_wish(manifest: Object, *, is_retained: bool, hashes: Hashes) -> str:
+def hash_desired(manifest: Object, *, is_retained: bool, hashes: HashFunction) -> str:
     """The hash of everything that a child is to show of its resource's definition.
 
     A policy that is not the usual one is part of it, so that its change alone is written too, once.
@@ -176,25 +159,25 @@ def hash_wish(manifest: Object, *, is_retained: bool, hashes: Hashes) -> str:
     return hashes.hash([manifest, names.RETAIN]) if is_retained else hashes.hash(manifest)
 
 
-def complete(desired: Desired) -> Object:
+def build_manifest(desired: DesiredObject) -> Object:
     """The object to apply."""
-    wanted, ref = desired.wanted, desired.ref
+    wanted, ref = desired.resource, desired.ref
     manifest = wanted.manifest
     metadata = manifest["metadata"] = manifest.get("metadata") or {}
     if wanted.kind.namespaced:
         metadata["namespace"] = ref.namespace
     metadata["name"] = ref.name
-    sign(metadata, wanted, ref=ref, incarnation=desired.incarnation)
-    if wanted.inherited is not None:
-        manifest = wanted.inherited.lay_over(manifest)
-    return adopted(manifest) if desired.is_adopted else manifest
+    add_tracking_metadata(metadata, wanted, ref=ref, incarnation=desired.incarnation)
+    if wanted.inherited_rules is not None:
+        manifest = wanted.inherited_rules.merge_into(manifest)
+    return with_adopted(manifest) if desired.is_adopted else manifest
 
 
-def make_name(wanted: Wanted, *, incarnation: int) -> str:
+def make_name(wanted: DesiredResource, *, incarnation: int) -> str:
     """The name of a child: the one that is stated, else one of ours."""
     if wanted.name is not None:
         return wanted.name
-    whose = wanted.whose
+    whose = wanted.owner
     return names.child_name(
         stack=whose.stack.name,
         stack_namespace=whose.stack.namespace,
@@ -205,9 +188,9 @@ def make_name(wanted: Wanted, *, incarnation: int) -> str:
     )
 
 
-def sign(metadata: Object, wanted: Wanted, *, ref: ObjectRef, incarnation: int) -> None:
+def add_tracking_metadata(metadata: Object, wanted: DesiredResource, *, ref: ObjectRef, incarnation: int) -> None:
     """Write into `metadata` whose child this is: all that a restarted controller must know of it."""
-    whose, stack = wanted.whose, wanted.whose.stack
+    whose, stack = wanted.owner, wanted.owner.stack
     requires = ",".join(whose.requires)
     identity = names.identity(
         stack_uid=stack.uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name
@@ -229,15 +212,15 @@ def sign(metadata: Object, wanted: Wanted, *, ref: ObjectRef, incarnation: int) 
         names.ANNOTATION_HASH: wanted.hash,
         names.ANNOTATION_REQUIRES: requires,
     }
-    if wanted.statement is not None:
-        metadata["annotations"][names.ANNOTATION_STATED] = wanted.statement.record
-    if wanted.inherited is not None:
-        metadata["annotations"][names.ANNOTATION_INHERITED] = wanted.inherited.record
+    if wanted.applied_fields is not None:
+        metadata["annotations"][names.ANNOTATION_LAST_APPLIED] = wanted.applied_fields.record
+    if wanted.inherited_rules is not None:
+        metadata["annotations"][names.ANNOTATION_INHERITED_RULES] = wanted.inherited_rules.digest
     if wanted.is_retained:
         metadata["annotations"][names.ANNOTATION_DELETION_POLICY] = names.RETAIN
 
 
-def adopted(manifest: Object) -> Object:
+def with_adopted(manifest: Object) -> Object:
     """The same object, saying that it was somebody else's before; the original stays as it is."""
     metadata = manifest["metadata"]
     annotations = {**metadata["annotations"], names.ANNOTATION_ADOPTED: names.ADOPTED}

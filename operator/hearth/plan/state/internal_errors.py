@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, MAX_BACKOFF, Attempt, Trouble
+from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, MAX_BACKOFF, Attempt, StepFailure
 
 REASON = "InternalError"
 """Of a resource, and of the Stack's conditions."""
@@ -64,19 +64,19 @@ def explain(what: str) -> str:
     return f"cannot {what}: {HINT}"
 
 
-def make_trouble(what: str) -> Trouble:
+def make_trouble(what: str) -> StepFailure:
     """What came of a step that failed so. what: `apply configmap/web`."""
-    return Trouble(reason=REASON, message=explain(what))
+    return StepFailure(reason=REASON, message=explain(what))
 
 
 def make_attempt(before: Attempt | None, *, subject: str, what: str, now: float) -> Attempt:
     """The same as an attempt that is remembered."""
-    known = before is not None and before.subject == subject and before.reason == REASON
-    retry = after_failure(Retry(failures=before.failures, due=before.next_try) if before and known else None, now=now)
+    known = before is not None and before.attempt_id == subject and before.reason == REASON
+    retry = after_failure(Retry(failures=before.failures, due=before.retry_at) if before and known else None, now=now)
     return Attempt(
-        subject=subject,
+        attempt_id=subject,
         failures=retry.failures,
-        next_try=retry.due,
+        retry_at=retry.due,
         reason=REASON,
         message=explain(what),
         is_final=False,

@@ -6,38 +6,38 @@ from dataclasses import dataclass
 
 from hearth.model.child import Child
 from hearth.plan.environment import active_environment
-from hearth.plan.environment.active_environment import Gates
-from hearth.plan.health.health_rules import Rulebook
-from hearth.plan.state.desired import Wanted
-from hearth.plan.state.healing import Ward
-from hearth.plan.state.memory import Memory
+from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.health.health_rules import HealthRules
+from hearth.plan.state.desired import DesiredResource
+from hearth.plan.state.healing import UnhealthyTracker
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ResourceContext:
     """What one judgement is about."""
 
     resource: ResourceBlueprint
-    wanted: Wanted
+    desired: DesiredResource
     children: tuple[Child, ...]
     """The objects that carry the resource's label."""
     values: Values
-    memory: Memory
+    memory: InMemoryState
     now: float
     """Monotonic seconds."""
     blueprint: Blueprint
     """Of the whole Stack."""
-    ward: Ward
+    unhealthy: UnhealthyTracker
     """Which unhealthy resources may be replaced now."""
     adopts: bool
     """Whether an object that is there already and nobody's child may be taken over."""
-    rules: Rulebook
+    rules: HealthRules
     """How objects do, by kind."""
     records: SuspendRecords
     """What suspended objects remember."""
-    gates: Gates = active_environment.OPEN
+    environment: ActiveEnvironment = active_environment.UNRESTRICTED
     """What its user wants it held by."""
 
     @property

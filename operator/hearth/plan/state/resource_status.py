@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
-from hearth.plan.health.health_result import Stop
-from hearth.plan.state.resource_conditions import Remark
+from hearth.plan.health.health_result import NestedStop
+from hearth.plan.state.resource_conditions import ResourceCondition
 from hearth.plan.state.steps import Step
 
 
-class State(enum.Enum):
+class ResourceState(enum.Enum):
     """Closed: every resource of a Stack is in exactly one of these."""
 
     WAITING = "waiting"
@@ -32,14 +32,14 @@ class State(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ResourceStatus:
     """One resource at the end of a pass."""
 
-    state: State
+    state: ResourceState
     reason: str
     """One CamelCase word."""
     message: str
-    place: ObjectRef | None = None
+    planned_ref: ObjectRef | None = None
     """Where its object is to be, if that is somewhere else than `child`."""
     child: Child | None = None
     """The object that stands for it now."""
@@ -47,32 +47,32 @@ class Standing:
     """What is to be done next."""
     is_terminal: bool = False
     """Whether the child has failed so that only another object can help."""
-    wake_at: float | None = None
+    requeue_at: float | None = None
     """Monotonic seconds at which to look again though nothing happened."""
-    remarks: tuple[Remark, ...] = ()
+    conditions: tuple[ResourceCondition, ...] = ()
     """What the Stack's conditions are to say of it besides, each of another type."""
     stopped_at: str = ""
     """The hook at which it stops, "" for none."""
-    stops_within: tuple[Stop, ...] = ()
+    nested_stops: tuple[NestedStop, ...] = ()
     """Who waits within it, where it stops for that alone."""
 
-    restores: Step | None = None
+    restore_step: Step | None = None
     """What is to be done to the child meanwhile, by itself, so that it runs on as it was."""
-    is_settled: bool = False
+    is_stuck: bool = False
     """Whether it will not get its definition soon, and what it has runs on as it was."""
 
     @property
     def ref(self) -> ObjectRef | None:
         """Where its object is or is to be, None where that is not known yet."""
-        return self.place or (self.child.ref if self.child is not None else None)
+        return self.planned_ref or (self.child.ref if self.child is not None else None)
 
     @property
     def is_ready(self) -> bool:
         """Whether what requires it may go on."""
-        return self.state is State.READY
+        return self.state is ResourceState.READY
 
     @property
-    def signature(self) -> tuple[object, ...]:
+    def fingerprint(self) -> tuple[object, ...]:
         """What dependents see of it: while this stays the same they need not look again."""
         version = self.child.resource_version if self.child is not None else 0
-        return (self.is_ready, self.is_settled, self.child.uid if self.child is not None else "", version)
+        return (self.is_ready, self.is_stuck, self.child.uid if self.child is not None else "", version)

@@ -9,9 +9,9 @@ from typing import TypeAlias
 from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.environment.inherited_rules import Inheritance
-from hearth.plan.ownership.applied_fields import Statement
-from hearth.plan.ownership.field_ownership import Lost
+from hearth.plan.environment.inherited_rules import InheritedRules
+from hearth.plan.ownership.applied_fields import AppliedFields
+from hearth.plan.ownership.field_ownership import LostField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,25 +26,25 @@ class Apply:
     """Of the evaluated definition, keyed; what an attempt at it is remembered by."""
     uid: str | None
     """Of the object that is to be changed; None where none is known and one is to be created."""
-    statement: Statement | None = None
+    applied_fields: AppliedFields | None = None
     """What of the manifest others may keep; None where nothing."""
-    inherited: Inheritance | None = None
+    inherited_rules: InheritedRules | None = None
     """What of the manifest comes from the Stack's environment; None where nothing."""
-    left: tuple[Lost, ...] = ()
+    tolerated: tuple[LostField, ...] = ()
     """What of the manifest they have taken and keep, so that it is not stated."""
-    repairs: str = ""
+    repaired_fields: str = ""
     """What is taken back, in words, where that is the only reason to write."""
     takes_up: str | None = None
     """The UID of an unsigned object to be taken up, of which too little is known to name it at once; None where there is none."""
-    adopts: bool = False
+    may_adopt: bool = False
     """Whether an object that is there already and nobody's child may be taken over."""
-    hidden: frozenset[str] | None = field(default=None, repr=False)
+    sensitive_texts: frozenset[str] | None = field(default=None, repr=False)
     """Texts that no message may show; None where nothing in the manifest is sensitive."""
 
     @property
-    def stated(self) -> Object:
+    def sent_manifest(self) -> Object:
         """What is sent: the manifest less what is left to others."""
-        sent: Object = field_paths.without(self.manifest, [lost.place for lost in self.left])
+        sent: Object = field_paths.without(self.manifest, [lost.path for lost in self.tolerated])
         return sent
 
 
@@ -63,7 +63,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class WriteHealthMark:
     """Write somebody's word on the health of one object onto it."""
 
     child: Child
@@ -71,7 +71,7 @@ class Mark:
     """Why it is unhealthy; None takes an earlier word back."""
 
 
-class Purpose(enum.StrEnum):
+class SuspendPurpose(enum.StrEnum):
     """What is done to the fields that suspend an object."""
 
     SUSPEND = "suspend"
@@ -88,40 +88,40 @@ class Suspend:
     child: Child
     manifest: Object = field(repr=False)
     """What the manager of these fields states of the object; what it stated before and states no more goes."""
-    purpose: Purpose
+    purpose: SuspendPurpose
     repairs: str = ""
     """What somebody has started again, in words, where that is the only reason to write."""
 
 
-Step: TypeAlias = Apply | Delete | Release | Mark | Suspend
+Step: TypeAlias = Apply | Delete | Release | WriteHealthMark | Suspend
 
 
-def subject(step: Step) -> str:
+def attempt_id(step: Step) -> str:
     """What an attempt at the step is remembered by: a change of the wish or of the object makes it another one."""
     match step:
         case Apply():
-            given = f"/{step.inherited.record}" if step.inherited is not None else ""
-            return f"{step.hash}/{step.uid}" + ("/adopts" if step.adopts else "") + given
+            given = f"/{step.inherited_rules.digest}" if step.inherited_rules is not None else ""
+            return f"{step.hash}/{step.uid}" + ("/adopts" if step.may_adopt else "") + given
         case Delete() | Release():
             return step.child.uid
-        case Mark():
+        case WriteHealthMark():
             return f"{step.child.uid}/{step.reason}"
         case Suspend():
             return f"{step.child.uid}/{step.purpose}"
 
 
-def touches(step: Step) -> tuple[str, ...]:
+def affected_keys(step: Step) -> tuple[str, ...]:
     """What is to be looked at again once the step was taken or refused."""
     match step:
         case Apply():
             return (step.resource,)
         case Delete() | Release():
             return (step.child.uid, step.child.resource)
-        case Mark() | Suspend():
+        case WriteHealthMark() | Suspend():
             return (step.child.resource,)
 
 
-def find_required(step: Step) -> tuple[str, ...]:
+def find_inputs(step: Step) -> tuple[str, ...]:
     """The places (`name/incarnation`) that the object which the step writes is made of."""
     if not isinstance(step, Apply):
         return ()

@@ -16,12 +16,12 @@ import orjson
 from hearth.model import limits, names
 from hearth.model.child import Child, Object, Path
 from hearth.plan.health import suspend_rules
-from hearth.plan.health.health_rules import Rulebook
+from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.health.suspend_rules import SuspendRule
-from hearth.plan.state.desired import Hashes
-from hearth.plan.state.resource_conditions import Remark
+from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.state.resource_conditions import ResourceCondition
 
-AWAKE = "false"
+RESUMED = "false"
 """What the annotation says where the object's own definition has taken all back in one apply."""
 PURPOSE = "suspended"
 TYPE = "SuspendRecordInvalid"
@@ -29,48 +29,48 @@ TYPE = "SuspendRecordInvalid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class SuspendRecord:
     """How the fields that suspend an object were before."""
 
     ours: Mapping[Path, Any] = field(default_factory=dict)
     """Those that its definition held, which therefore puts them back, with their values."""
     theirs: Mapping[Path, Any] = field(default_factory=dict)
     """The others; None where they were not there."""
-    is_awake: bool = False
+    is_resumed: bool = False
     """Whether they are so again, though its definition has not put them back."""
 
 
-NONE = Record()
+NONE = SuspendRecord()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendRecords:
     """Reads and writes the records of one Stack's objects."""
 
-    hashes: Hashes
-    rules: Rulebook
-    _known: dict[str, tuple[tuple[object, ...], Record | None]] = field(default_factory=dict)
+    hashes: HashFunction
+    rules: HealthRules
+    _known: dict[str, tuple[tuple[object, ...], SuspendRecord | None]] = field(default_factory=dict)
     """By UID what was found in the annotation of an object last, and what that depends on: every look asks several times."""
 
     def is_suspended(self, child: Child) -> bool:
         """Whether it was suspended, and not let go since."""
         return self.find(child) is not None
 
-    def is_asleep(self, child: Child) -> bool:
+    def is_suspended_now(self, child: Child) -> bool:
         """Whether it was suspended, and is so yet."""
         record = self.find(child)
-        return record is not None and not record.is_awake
+        return record is not None and not record.is_resumed
 
-    def read(self, child: Child) -> Record:
+    def read(self, child: Child) -> SuspendRecord:
         """What the object remembers; nothing where it was not suspended."""
         return self.find(child) or NONE
 
-    def find(self, child: Child) -> Record | None:
+    def find(self, child: Child) -> SuspendRecord | None:
         """The trusted record; None where there is none."""
         if not child.has_own_record:
             return None
         text = find_text(child)
-        if text == AWAKE or len(text) > limits.ANNOTATION_BYTES:
+        if text == RESUMED or len(text) > limits.ANNOTATION_BYTES:
             return None
         inputs = (text, child.stack_uid, rule := self.rules.find_suspension(child.kind))
         known = self._known.get(child.uid)
@@ -78,7 +78,7 @@ class SuspendRecords:
             known = self._known[child.uid] = (inputs, self._parse(child, text, rule))
         return known[1]
 
-    def _parse(self, child: Child, text: str, rule: SuspendRule | None) -> Record | None:
+    def _parse(self, child: Child, text: str, rule: SuspendRule | None) -> SuspendRecord | None:
         """The record in an annotation, where that is ours."""
         try:
             said = orjson.loads(text)
@@ -90,9 +90,9 @@ class SuspendRecords:
         ours, theirs = (read_fields(said.get(word), rule) for word in ("ours", "theirs"))
         if ours is None or theirs is None:
             return None
-        return Record(ours=ours, theirs=theirs, is_awake=said.get("awake") is True)
+        return SuspendRecord(ours=ours, theirs=theirs, is_resumed=said.get("awake") is True)
 
-    def write(self, child: Child, record: Record) -> str:
+    def write(self, child: Child, record: SuspendRecord) -> str:
         """As the annotation says it."""
         fields = {"ours": record.ours, "theirs": record.theirs}
         said: Object = {
@@ -100,27 +100,27 @@ class SuspendRecords:
             for word, values in fields.items()
             if values
         }
-        if record.is_awake:
+        if record.is_resumed:
             said["awake"] = True
         said["signature"] = self.hashes.sign(PURPOSE, describe(child, said))
         return orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode()
 
-    def tell(self, child: Child) -> tuple[Remark, ...]:
+    def tell(self, child: Child) -> tuple[ResourceCondition, ...]:
         """What the Stack's owner is to know of a record that is not trusted."""
-        if not child.has_record or find_text(child) == AWAKE or self.find(child) is not None:
+        if not child.has_record or find_text(child) == RESUMED or self.find(child) is not None:
             return ()
         command = f"kubectl annotate {child.kind.name.lower()} {child.name} {names.ANNOTATION_SUSPENDED}-"
         message = (
             f"{child.resource} ({child.ref}): annotation {names.ANNOTATION_SUSPENDED} was not written by this operator for "
             f"this object. It is ignored; remove it: {command}"
         )
-        return (Remark(type=TYPE, reason="SignatureInvalid", message=message),)
+        return (ResourceCondition(type=TYPE, reason="SignatureInvalid", message=message),)
 
 
 def find_text(child: Child) -> str:
     """What the annotation says; as of an object that is awake where there is none."""
     annotations: Mapping[str, str] = child.fields["metadata"].get("annotations") or {}
-    return annotations.get(names.ANNOTATION_SUSPENDED, AWAKE)
+    return annotations.get(names.ANNOTATION_SUSPENDED, RESUMED)
 
 
 def describe(child: Child, said: Object) -> list[Any]:

@@ -15,11 +15,11 @@ from hearth.model import times
 from hearth.model.child import Object
 from hearth.model.phases import Phase
 from hearth.plan.resource import readiness
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.resource_conditions import ExtraCondition
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply
 from hearth.plan.status import problems
-from hearth.plan.status.conditions import Extra
 
 VERB = "check"
 """Its name in `status.handled`."""
@@ -27,29 +27,35 @@ TYPE = "Checking"
 """The condition that is true while a check is asked for and cannot be done."""
 DRIFT = ("Drifted", "Contested")
 """The conditions that tell of drift on resources that may be ready all the same."""
-UNREADY = (State.FAILED, State.RETRYING, State.PROGRESSING, State.STOPPED, State.WAITING)
+UNREADY = (
+    ResourceState.FAILED,
+    ResourceState.RETRYING,
+    ResourceState.PROGRESSING,
+    ResourceState.STOPPED,
+    ResourceState.WAITING,
+)
 """Worst first."""
 TOKEN_LENGTH = 120
 """Characters of a token that a message repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CheckResult:
     """What one check found."""
 
     at: float
     """Seconds since the epoch, whole ones."""
     objects: int
     """Children that the API server listed."""
-    found: int
+    problem_count: int
     """Problems in all."""
     problems: tuple[Object, ...] = ()
     """The first of them, as a status lists them."""
-    stands: bool = False
+    is_current: bool = False
     """Whether it is what the phase says."""
 
 
-def conclude(board: Board, *, objects: int, now: float, is_reached: bool) -> Outcome:
+def conclude(board: StackPlanner, *, objects: int, now: float, is_reached: bool) -> CheckResult:
     """What there is to report of a board that has looked at everything.
 
     now: seconds since the epoch; is_reached: whether the present wish was reached in full once, so that no action is
@@ -57,68 +63,75 @@ def conclude(board: Board, *, objects: int, now: float, is_reached: bool) -> Out
     """
     found = list(find(board))
     entries = tuple(problems.write_entry(name, standing) for name, standing in found[: problems.AT_MOST])
-    return Outcome(at=float(int(now)), objects=objects, found=len(found), problems=entries, stands=is_reached)
+    return CheckResult(
+        at=float(int(now)), objects=objects, problem_count=len(found), problems=entries, is_current=is_reached
+    )
 
 
-def find(board: Board) -> Iterator[tuple[str, Standing]]:
+def find(board: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
     """By resource everything that is not as it should be: verdicts first, then drift, then what nobody wants any more."""
     for name in itertools.chain.from_iterable(board.by_state[state] for state in UNREADY):
-        standing = board.standings[name]
+        standing = board.statuses[name]
         if standing.reason != "Waiting" or standing.child is None:
             yield name, _word(standing)
-        elif standing.child.mark is not None:
+        elif standing.child.unhealthy_reason is not None:
             # Nobody judges it before what it requires is ready; a mark holds all the same.
-            message = f"is marked unhealthy: {standing.child.mark}"
-            yield name, readiness.stand(standing.child, State.FAILED, readiness.UNHEALTHY, message)
+            message = f"is marked unhealthy: {standing.child.unhealthy_reason}"
+            yield name, readiness.make_status(standing.child, ResourceState.FAILED, readiness.UNHEALTHY, message)
     for type_ in DRIFT:
-        for name, remark in board.remarks.by_type.get(type_, {}).items():
-            child = board.standings[name].child
+        for name, remark in board.conditions.by_type.get(type_, {}).items():
+            child = board.statuses[name].child
             if child is not None:
                 message = remark.message.removeprefix(f"{name} ({child.ref}): ")
-                yield name, readiness.stand(child, State.FAILED, remark.reason, message)
+                yield name, readiness.make_status(child, ResourceState.FAILED, remark.reason, message)
     for child in board.cleanup.children.values():
-        yield child.resource, readiness.stand(child, State.FAILED, "NotWanted", "is still there, and nothing wants it")
+        yield (
+            child.resource,
+            readiness.make_status(child, ResourceState.FAILED, "NotWanted", "is still there, and nothing wants it"),
+        )
 
 
-def _word(standing: Standing) -> Standing:
+def _word(standing: ResourceStatus) -> ResourceStatus:
     """A standing as a finding: not what is about to be done, but why."""
     step = standing.step
     if not isinstance(step, Apply) or standing.reason != "Applying":
         return standing
     reason, message = "Outdated", "is not as the definition states it"
-    if step.repairs:
-        reason, message = "Drifted", f"{step.repairs}: changed by somebody else"
+    if step.repaired_fields:
+        reason, message = "Drifted", f"{step.repaired_fields}: changed by somebody else"
     elif standing.child is None:
         reason, message = "Missing", "is not there"
-    return Standing(state=standing.state, reason=reason, message=message, place=standing.place, child=standing.child)
+    return ResourceStatus(
+        state=standing.state, reason=reason, message=message, planned_ref=standing.planned_ref, child=standing.child
+    )
 
 
-def still_stands(outcome: Outcome, board: Board, *, is_complete: bool) -> bool:
+def is_still_current(outcome: CheckResult, board: StackPlanner, *, is_complete: bool) -> bool:
     """Whether the word of a check that stood until now is still true. is_complete: whether all is as it is wanted."""
-    return finds_any(board) if outcome.found else is_complete
+    return finds_any(board) if outcome.problem_count else is_complete
 
 
-def finds_any(board: Board) -> bool:
+def finds_any(board: StackPlanner) -> bool:
     """Whether anything may be found; at once."""
     is_unready = any(board.by_state[state] for state in UNREADY)
-    return is_unready or bool(board.cleanup.children) or any(board.remarks.by_type.get(type_) for type_ in DRIFT)
+    return is_unready or bool(board.cleanup.children) or any(board.conditions.by_type.get(type_) for type_ in DRIFT)
 
 
-def find_phase(outcome: Outcome | None) -> Phase | None:
+def find_phase(outcome: CheckResult | None) -> Phase | None:
     """The phase that a check gives; None where it gives none."""
-    if outcome is None or not outcome.stands:
+    if outcome is None or not outcome.is_current:
         return None
-    return Phase.CHECK_FAILED if outcome.found else Phase.CHECK_COMPLETE
+    return Phase.CHECK_FAILED if outcome.problem_count else Phase.CHECK_COMPLETE
 
 
-def tell(outcome: Outcome) -> str:
+def describe(outcome: CheckResult) -> str:
     """What was found, the first few things by name."""
     objects = f"{outcome.objects} object{'s' if outcome.objects != 1 else ''}"
-    if not outcome.found:
+    if not outcome.problem_count:
         return f"looked at {objects} and found nothing wrong"
-    count = f"{outcome.found} problem{'s' if outcome.found != 1 else ''}"
+    count = f"{outcome.problem_count} problem{'s' if outcome.problem_count != 1 else ''}"
     named = "; ".join(_call(entry) for entry in outcome.problems[: readiness.NAMED_AT_MOST])
-    more = outcome.found - readiness.NAMED_AT_MOST
+    more = outcome.problem_count - readiness.NAMED_AT_MOST
     return f"looked at {objects} and found {count}: {named}{f'; and {more} more' if more > 0 else ''}"
 
 
@@ -127,22 +140,22 @@ def _call(entry: Mapping[str, Any]) -> str:
     return f"{entry['resource']}{ref}: {entry['message']}"
 
 
-def find_condition(refusal: str) -> Iterator[Extra]:
+def find_condition(refusal: str) -> Iterator[ExtraCondition]:
     """The condition while a check cannot be done. refusal: why, "" where there is none."""
     if refusal:
-        yield Extra(type=TYPE, reason="CannotList", message=refusal)
+        yield ExtraCondition(type=TYPE, reason="CannotList", message=refusal)
 
 
-def announce(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str, str] | None:
+def make_event(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """Type, reason and message of the Event that a new outcome is worth; None where two statuses tell of the same check."""
     token = str((after.get("handled") or {}).get(VERB))
-    outcome = read(after)
+    outcome = decode(after)
     if outcome is None or token == str((before.get("handled") or {}).get(VERB)):
         return None
-    message = f"the check {token[:TOKEN_LENGTH]!r} {tell(outcome)}"
+    message = f"the check {token[:TOKEN_LENGTH]!r} {describe(outcome)}"
     if find_phase(outcome) is None:
         message += f"; meanwhile the Stack is {after.get('phase')}"
-    return ("Warning", "CheckFailed", message) if outcome.found else ("Normal", "CheckComplete", message)
+    return ("Warning", "CheckFailed", message) if outcome.problem_count else ("Normal", "CheckComplete", message)
 
 
 def is_entry(entry: Any) -> bool:
@@ -151,25 +164,29 @@ def is_entry(entry: Any) -> bool:
     return isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in keys)
 
 
-def write(outcome: Outcome | None) -> Object:
+def encode(outcome: CheckResult | None) -> Object:
     """As it stands in a status."""
     if outcome is None:
         return {}
-    said: Object = {"checkedAt": times.format_time(outcome.at), "objects": outcome.objects, "found": outcome.found}
+    said: Object = {
+        "checkedAt": times.format_time(outcome.at),
+        "objects": outcome.objects,
+        "found": outcome.problem_count,
+    }
     if outcome.problems:
         said["problems"] = list(outcome.problems)
     return {VERB: said}
 
 
-def is_told(outcome: Outcome | None, status: Mapping[str, Any]) -> bool:
+def is_reported(outcome: CheckResult | None, status: Mapping[str, Any]) -> bool:
     """Whether a status tells of that outcome, in whatever words: sensitive ones are hidden there."""
-    said = read(status)
+    said = decode(status)
     if outcome is None or said is None:
         return outcome is said
-    return (said.at, said.objects, said.found) == (outcome.at, outcome.objects, outcome.found)
+    return (said.at, said.objects, said.problem_count) == (outcome.at, outcome.objects, outcome.problem_count)
 
 
-def read(status: Mapping[str, Any]) -> Outcome | None:
+def decode(status: Mapping[str, Any]) -> CheckResult | None:
     """The outcome that a status tells of, None where it tells of none that makes sense."""
     said = status.get(VERB)
     if not said:
@@ -178,12 +195,12 @@ def read(status: Mapping[str, Any]) -> Outcome | None:
         entries = said.get("problems") or ()
         if not all(isinstance(said[key], int) for key in ("objects", "found")) or not all(map(is_entry, entries)):
             return None
-        return Outcome(
+        return CheckResult(
             at=times.parse_time(said["checkedAt"]),
             objects=said["objects"],
-            found=said["found"],
+            problem_count=said["found"],
             problems=tuple(entries),
-            stands=status.get("phase") in (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED),
+            is_current=status.get("phase") in (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         # Somebody has written into the status: the check is told by nobody then, and may be asked for again.

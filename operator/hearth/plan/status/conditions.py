@@ -5,11 +5,11 @@ then the extra ones, each of which tells of one thing that its owner should know
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hearth.model.child import Object
-from hearth.model.phases import Saying
+from hearth.model.phases import PhaseConditions
+from hearth.plan.state.resource_conditions import ExtraCondition
 
 MESSAGE_LENGTH = 32_768
 """Characters; what the API conventions allow."""
@@ -31,25 +31,14 @@ EXTRA_TYPES = (
 """The conditions that may be there besides, in the order in which they are shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extra:
-    """An extra condition that is true."""
-
-    type: str
-    """One of `EXTRA_TYPES`."""
-    reason: str
-    """One CamelCase word."""
-    message: str
-
-
-def judge(
-    says: Saying,
+def build_conditions(
+    says: PhaseConditions,
     *,
     headline: tuple[str, str],
     generation: int,
     before: Iterable[Mapping[str, Any]],
     now: str,
-    extras: Iterable[Extra] = (),
+    extras: Iterable[ExtraCondition] = (),
 ) -> list[Object]:
     """All conditions.
 
@@ -78,7 +67,7 @@ def judge(
 
 
 def _judge_extras(
-    extras: Iterable[Extra], known: Mapping[Any, Mapping[str, Any]]
+    extras: Iterable[ExtraCondition], known: Mapping[Any, Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, str, str]]:
     """Type, status, reason and message of the extra conditions.
 

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from hearth.model.child import Child
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import enforcement, readiness
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.memory import Memory
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.status import breakpoint_waits
-from hearth.plan.status.conditions import Extra
 
 TYPE = "DeletionBlocked"
 """Of the condition."""
 
 
-def find_blockage(board: Board, memory: Memory, *, beyond: str) -> Extra | None:
+def find_deletion_block(board: StackPlanner, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
     """The condition of a Stack that is being deleted; None while nothing but time is needed.
 
     beyond: what holds the deletion though nothing is known to be left, "" for nothing.
@@ -34,15 +34,15 @@ def find_blockage(board: Board, memory: Memory, *, beyond: str) -> Extra | None:
     waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in breakpoint_waits.find_waits(board))
     denied = (
         (enforcement.RESTRICTED, f"{each.child.ref}: {enforcement.explain_restriction(each.rule, Action.DELETE)}")
-        for each in board.withheld.denied
+        for each in board.deletion_guard.denied
         if each.rule is not None
     )
-    unseen = (("Forbidden", f"{kind.key}: {words}") for kind, words in board.denied.items() if kind in board.unwatched)
+    unseen = (("Forbidden", f"{kind.key}: {words}") for kind, words in board.denied.items() if kind in board.unsynced)
     found = list(itertools.islice(itertools.chain(denied, refused, waiting, held, unseen), readiness.NAMED_AT_MOST))
     if not found and not beyond:
         return None
     found = found or [("NotGone", beyond)]
-    return Extra(type=TYPE, reason=found[0][0], message="; ".join(text for _, text in found))
+    return ExtraCondition(type=TYPE, reason=found[0][0], message="; ".join(text for _, text in found))
 
 
 def describe(child: Child) -> str:

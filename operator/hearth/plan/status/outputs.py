@@ -8,8 +8,8 @@ from typing import Any
 from hearth.model import limits
 from hearth.model.child import Object
 from hearth.plan.resource import resource_planner
-from hearth.plan.stack.stack_planner import Board
-from hearth.template.blueprint import Broken, Known
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.template.blueprint import EvaluationError, Known
 from hearth.template.cel import value_sizes
 
 
@@ -32,16 +32,16 @@ class Outputs:
         self.values[name] = value
 
 
-def evaluate(board: Board) -> Outputs:
+def evaluate(board: StackPlanner) -> Outputs:
     """All outputs."""
     outputs = Outputs()
     for name, output in board.blueprint.outputs.items():
         values = {
-            read: resource_planner.see(board.standings[read].child if read in board.standings else None)
+            read: resource_planner.see(board.statuses[read].child if read in board.statuses else None)
             for read in output.reads
         }
         outcome = output.evaluate(values)
-        if isinstance(outcome, Broken):
+        if isinstance(outcome, EvaluationError):
             outputs.wrong.append(f"outputs.{name}: {outcome.message}"[: limits.MISTAKE_LENGTH])
         elif isinstance(outcome, Known) and outcome.value is not None:
             try:

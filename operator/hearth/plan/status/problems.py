@@ -8,43 +8,45 @@ from hearth.model import times
 from hearth.model.child import Object
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import enforcement
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.memory import Memory
-from hearth.plan.state.resource_status import Standing, State
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 
 AT_MOST = 20
 
 
-def find_problems(board: Board, memory: Memory) -> list[tuple[str, Standing]]:
+def find_problems(board: StackPlanner, memory: InMemoryState) -> list[tuple[str, ResourceStatus]]:
     """What hinders resources, the failed ones first, and refused deletions; as many as a status may name."""
     names = itertools.chain(
-        board.by_state[State.FAILED],
-        board.by_state[State.RETRYING],
-        (name for name in board.by_state[State.WAITING] if board.standings[name].reason != "Waiting"),
+        board.by_state[ResourceState.FAILED],
+        board.by_state[ResourceState.RETRYING],
+        (name for name in board.by_state[ResourceState.WAITING] if board.statuses[name].reason != "Waiting"),
     )
-    problems = [(name, board.standings[name]) for name in itertools.islice(names, AT_MOST)]
+    problems = [(name, board.statuses[name]) for name in itertools.islice(names, AT_MOST)]
     for child, attempt in board.find_failed_deletions(memory):
-        state = State.FAILED if attempt.is_exhausted else State.RETRYING
-        standing = Standing(state=state, reason=attempt.reason, message=attempt.message, child=child)
+        state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
+        standing = ResourceStatus(state=state, reason=attempt.reason, message=attempt.message, child=child)
         problems.append((child.resource, standing))
-    for held in board.withheld.denied if board.withheld.held else ():
+    for held in board.deletion_guard.denied if board.deletion_guard.held_deletions else ():
         if held.rule is not None:
             message = enforcement.explain_restriction(held.rule, Action.DELETE)
-            standing = Standing(state=State.FAILED, reason=enforcement.RESTRICTED, message=message, child=held.child)
+            standing = ResourceStatus(
+                state=ResourceState.FAILED, reason=enforcement.RESTRICTED, message=message, child=held.child
+            )
             problems.append((held.child.resource, standing))
     return problems[:AT_MOST]
 
 
-def list_problem(board: Board, name: str, standing: Standing, offset: float) -> Object:
+def list_problem(board: StackPlanner, name: str, standing: ResourceStatus, offset: float) -> Object:
     """One line of the list of problems. offset: what to add to monotonic seconds to get those since the epoch."""
     child, resource = standing.child, board.blueprint.resources.get(name)
     is_obsolete = child is not None and child.uid in board.cleanup.children
-    wake_at = board.wakes.get(child.uid if child is not None and is_obsolete else name)
+    wake_at = board.requeues.get(child.uid if child is not None and is_obsolete else name)
     next_try = wake_at + offset if wake_at is not None else None
     return write_entry(name, standing, kind=resource.kind if resource is not None else "", next_try=next_try)
 
 
-def write_entry(name: str, standing: Standing, *, kind: str = "", next_try: float | None = None) -> Object:
+def write_entry(name: str, standing: ResourceStatus, *, kind: str = "", next_try: float | None = None) -> Object:
     """One line of a list of problems. kind: of the resource, where no object is known; next_try: seconds since the epoch."""
     ref = standing.ref
     entry: Object = {

@@ -7,19 +7,25 @@ from typing import Any
 
 from hearth.model import phases, times
 from hearth.model.child import Object
-from hearth.plan.stack.stack_planner import Board
-from hearth.plan.state.memory import Memory
-from hearth.plan.state.resource_status import State
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.status import breakpoint_waits, check_result, conditions, outputs, problems, ready_condition
-from hearth.plan.status.ready_condition import Subject
+from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target import target_status
 
 PROGRESS = frozenset({"conditions", "resources", "summary"})
 """The fields that change while all goes on as it should."""
 
 
-def build(
-    subject: Subject, board: Board | None, *, memory: Memory, before: Mapping[str, Any], now: float, monotonic: float
+def build_status(
+    subject: StatusInput,
+    board: StackPlanner | None,
+    *,
+    memory: InMemoryState,
+    before: Mapping[str, Any],
+    now: float,
+    monotonic: float,
 ) -> Object:
     """The whole status.
 
@@ -30,12 +36,12 @@ def build(
     status: Object = {
         "observedGeneration": subject.generation,
         "phase": str(phase),
-        "conditions": conditions.judge(
-            phases.find_saying(phase, is_unasked=subject.is_unasked),
-            headline=ready_condition.find_reason(subject, board, memory),
+        "conditions": conditions.build_conditions(
+            phases.find_conditions(phase, is_unasked=subject.is_automatic_rollback),
+            headline=ready_condition.find_ready_reason(subject, board, memory),
             extras=(
-                *ready_condition.find_extras(subject, board, memory),
-                *(board.remarks.conditions() if board is not None else ()),
+                *ready_condition.find_extra_conditions(subject, board, memory),
+                *(board.conditions.conditions() if board is not None else ()),
             ),
             generation=subject.generation,
             before=before.get("conditions") or (),
@@ -44,7 +50,7 @@ def build(
     }
     is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
     status.update(_describe_wish(subject, is_failed=is_failed))
-    status.update(check_result.write(subject.check))
+    status.update(check_result.encode(subject.check))
     if board is not None:
         found_outputs = outputs.evaluate(board)
         status.update(_describe(board, memory, found_outputs.values, offset=now - monotonic))
@@ -55,36 +61,36 @@ def build(
     return status
 
 
-def build_without_details(subject: Subject, *, before: Mapping[str, Any], now: float) -> Object:
+def build_without_details(subject: StatusInput, *, before: Mapping[str, Any], now: float) -> Object:
     """What can be said of a Stack whose whole status cannot be written; all else is to stay as it is.
 
     subject: with the fault that keeps it from being written.
     """
-    phase = ready_condition.find_phase(subject, None, Memory())
+    phase = ready_condition.find_phase(subject, None, InMemoryState())
     status: Object = {
         "observedGeneration": subject.generation,
         "phase": str(phase),
-        "conditions": conditions.judge(
-            phases.find_saying(phase, is_unasked=subject.is_unasked),
-            headline=ready_condition.find_reason(subject, None, Memory()),
-            extras=ready_condition.find_extras(subject, None, Memory()),
+        "conditions": conditions.build_conditions(
+            phases.find_conditions(phase, is_unasked=subject.is_automatic_rollback),
+            headline=ready_condition.find_ready_reason(subject, None, InMemoryState()),
+            extras=ready_condition.find_extra_conditions(subject, None, InMemoryState()),
             generation=subject.generation,
             before=before.get("conditions") or (),
             now=times.format_time(now),
         ),
     }
-    return {**status, **_describe_wish(subject, is_failed=False), **check_result.write(subject.check)}
+    return {**status, **_describe_wish(subject, is_failed=False), **check_result.encode(subject.check)}
 
 
-def _describe_wish(subject: Subject, *, is_failed: bool) -> Object:
+def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
     """What is wanted, what was reached and what failed, by number."""
     said: Object = {}
-    wish, completed = subject.wish, subject.completed
+    wish, completed = subject.target, subject.completed
     if wish is not None:
-        said["wish"], said["revision"] = target_status.write(wish), wish.revision
+        said["wish"], said["revision"] = target_status.encode(wish), wish.revision
     said.update(target_status.write_completed(completed))
     failed = subject.last_failed
-    is_refused = subject.refusal is not None or subject.is_deleting or subject.is_suspended
+    is_refused = subject.rejection is not None or subject.is_deleting or subject.is_suspended
     # A rollback that fails says nothing against the revision that it goes back to.
     if is_failed and wish is not None and not wish.is_rollback and not is_refused:
         failed = wish.revision
@@ -95,18 +101,18 @@ def _describe_wish(subject: Subject, *, is_failed: bool) -> Object:
     return said
 
 
-def _describe(board: Board, memory: Memory, values: Object, *, offset: float) -> Object:
+def _describe(board: StackPlanner, memory: InMemoryState, values: Object, *, offset: float) -> Object:
     """Counts, problems and outputs. values: of the outputs; offset: what to add to monotonic seconds to get those since the epoch."""
-    ready, total = len(board.by_state[State.READY]), len(board.blueprint.resources)
-    stopped = len(board.by_state[State.STOPPED])
+    ready, total = len(board.by_state[ResourceState.READY]), len(board.blueprint.resources)
+    stopped = len(board.by_state[ResourceState.STOPPED])
     return {
         "summary": f"{ready}/{total}",
         "resources": {
             "total": total,
             "ready": ready,
-            "progressing": len(board.by_state[State.PROGRESSING]),
-            "waiting": len(board.by_state[State.WAITING]),
-            "failed": len(board.by_state[State.FAILED]) + len(board.by_state[State.RETRYING]),
+            "progressing": len(board.by_state[ResourceState.PROGRESSING]),
+            "waiting": len(board.by_state[ResourceState.WAITING]),
+            "failed": len(board.by_state[ResourceState.FAILED]) + len(board.by_state[ResourceState.RETRYING]),
             "obsolete": len(board.cleanup.children),
             **({"stopped": stopped} if stopped else {}),
         },
@@ -131,13 +137,13 @@ def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
     return patch
 
 
-def is_progress(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+def is_progress_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether one status only counts on from the other: no phase, no condition and no problem is another one."""
     changed = find_changes(before, after).keys()
     return changed <= PROGRESS and _outline(before) == _outline(after)
 
 
-def is_setback(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+def is_repair_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether a Stack that was complete is merely at work again for what it wanted already, with nothing wrong."""
     then, now = str(before.get("phase", "")), str(after["phase"])
     if not (then.endswith("Complete") and now.endswith("InProgress")):

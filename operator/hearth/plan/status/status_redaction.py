@@ -13,7 +13,7 @@ from hearth.model import redaction
 from hearth.model.child import Object
 
 
-def cover(status: Object, hidden: Collection[str]) -> Object:
+def redact_status(status: Object, hidden: Collection[str]) -> Object:
     """The status without any of the texts `hidden`; itself where there are none."""
     if not hidden:
         return status
@@ -22,13 +22,13 @@ def cover(status: Object, hidden: Collection[str]) -> Object:
         if part in status:
             covered[part] = [cover_message(entry, hidden) for entry in status[part]]
     if "warnings" in status:
-        covered["warnings"] = [redaction.hide(warning, hidden) for warning in status["warnings"]]
+        covered["warnings"] = [redaction.redact(warning, hidden) for warning in status["warnings"]]
     if "outputs" in status:
-        covered["outputs"] = redaction.hide_within(status["outputs"], hidden)
+        covered["outputs"] = redaction.redact_within(status["outputs"], hidden)
     return covered
 
 
 def cover_message(entry: Object, hidden: Collection[str]) -> Object:
     """One condition or problem."""
     message: Any = entry.get("message")
-    return {**entry, "message": redaction.hide(message, hidden)} if isinstance(message, str) else entry
+    return {**entry, "message": redaction.redact(message, hidden)} if isinstance(message, str) else entry

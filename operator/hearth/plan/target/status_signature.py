@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hearth.model.child import Object
-from hearth.plan.state.desired import Hashes
+from hearth.plan.ownership.keyed_hash import HashFunction
 
 FIELD = "signature"
 MEMORY = (
@@ -27,12 +27,12 @@ UNWRITTEN = frozenset({"observedGeneration"})
 PURPOSE = "status"
 
 
-def sign(status: Object, *, uid: str, hashes: Hashes) -> Object:
+def sign(status: Object, *, uid: str, hashes: HashFunction) -> Object:
     """The status with the signature over its memory. uid: of the Stack."""
     return {**status, FIELD: hashes.sign(PURPOSE, _describe(status, uid))}
 
 
-def read_memory(status: Mapping[str, Any], *, uid: str, hashes: Hashes) -> Mapping[str, Any] | None:
+def read_memory(status: Mapping[str, Any], *, uid: str, hashes: HashFunction) -> Mapping[str, Any] | None:
     """The memory that this operator wrote into the status of that Stack; None where it wrote none."""
     signature = status.get(FIELD)
     if not isinstance(signature, str):

@@ -11,19 +11,19 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hearth.model.errors import ImpossibleOrder
+from hearth.model.errors import RollbackRevisionNotFound
 from hearth.plan.environment import cleared_breakpoints
-from hearth.plan.environment.cleared_breakpoints import Passages
+from hearth.plan.environment.cleared_breakpoints import ClearedBreakpoints
 
-NOTHING = 0
+EMPTY_REVISION = 0
 """The number of the revision that wants no object at all: where a first create that failed is rolled back to."""
-KEPT_AT_MOST = 16
+MAX_PROTECTED_REVISIONS = 16
 """Revisions whose objects are held back at the same time: one, and one more for each restart in the midst of a change."""
 FAILURE_LENGTH = 1_024
 """Characters of what is remembered of a failure."""
 
 
-class Motive(enum.StrEnum):
+class TargetCause(enum.StrEnum):
     """Why a revision is wanted; a status calls it the cause."""
 
     SPEC = "Spec"
@@ -35,19 +35,19 @@ class Motive(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RollbackRequest:
     """A user's order to go back. It counts for the definition beside which it was written, and for no later one."""
 
-    stated: int
+    to_revision: int
     """What `toRevision` says."""
-    beside: str
+    spec_hash: str
     """Hash of the definition in the spec at that time; "" while that is not known."""
     revision: int
     """What is meant by it, settled once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completed:
+class CompletedRevisions:
     """Which revisions were reached in full."""
 
     last: int | None = None
@@ -61,9 +61,11 @@ class Completed:
         """Whether there is anything to go back to: never nothing at all where something may have been reached."""
         return self.last is not None or self.is_known
 
-    def note(self, revision: int) -> Completed:
+    def note(self, revision: int) -> CompletedRevisions:
         """With one more reached; nothing at all is no revision, and nobody who orders the last one means it."""
-        return self if revision in (self.last, NOTHING) else Completed(last=revision, previous=self.last)
+        return (
+            self if revision in (self.last, EMPTY_REVISION) else CompletedRevisions(last=revision, previous=self.last)
+        )
 
     def find_other(self, revision: int | None) -> int | None:
         """The last that was reached besides that one."""
@@ -71,59 +73,59 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class SuspendTransition:
     """The last change of `spec.suspended`."""
 
     is_suspended: bool
     """Whether workloads are to be at nothing, or are being brought back."""
     since: float
     """Seconds since the epoch, whole ones."""
-    is_reached: bool = False
+    is_completed: bool = False
     """Whether that came to its end once: what happens since then is repair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Target:
     """What is wanted now. Equal wishes are the same one."""
 
     revision: int
-    motive: Motive
+    cause: TargetCause
     since: float
     """Seconds since the epoch, whole ones."""
     is_first: bool = False
     """Whether nothing was ever wanted before: its action is called Create."""
     is_completed: bool = False
     """Whether it was reached in full once: what happens since then is repair."""
-    is_waived: bool = False
+    is_cleanup_waived: bool = False
     """Whether obsolete objects are not to be held back any longer."""
-    keeps: tuple[int, ...] = ()
+    protected_revisions: tuple[int, ...] = ()
     """The revisions that were reached before, and whose objects therefore are held back until this one is."""
-    order: Order | None = None
+    rollback: RollbackRequest | None = None
     """The order that was last obeyed, also while a later definition overrides it."""
     failed_hash: str = ""
     """Of the definition in the spec that failed; only of an automatic rollback."""
     failure: str = ""
     """What had failed, in words."""
-    passages: Passages = cleared_breakpoints.NONE
+    cleared: ClearedBreakpoints = cleared_breakpoints.NONE
     """What was passed of the breakpoints since it is wanted."""
-    turn: Turn | None = None
+    suspend: SuspendTransition | None = None
     """The last change of `spec.suspended`, as far as it tells what is being done for this wish."""
 
     @property
-    def begun(self) -> float | None:
+    def started_at(self) -> float | None:
         """When what is being done now was begun, in seconds since the epoch; None where it came to its end."""
-        if self.turn is not None and not (self.turn.is_reached and not self.turn.is_suspended):
-            return None if self.turn.is_reached else self.turn.since
+        if self.suspend is not None and not (self.suspend.is_completed and not self.suspend.is_suspended):
+            return None if self.suspend.is_completed else self.suspend.since
         return None if self.is_completed else self.since
 
     @property
     def is_rollback(self) -> bool:
         """Whether the spec wants something else."""
-        return self.motive is not Motive.SPEC
+        return self.cause is not TargetCause.SPEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TargetRequest:
     """What the Stack says at one moment."""
 
     hash: str
@@ -136,18 +138,20 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class TargetChoice:
     """What is to be wanted."""
 
-    motive: Motive
+    cause: TargetCause
     revision: int | None = None
     """None: the definition in the spec, whatever number it gets."""
-    order: Order | None = None
+    order: RollbackRequest | None = None
     failed_hash: str = ""
     failure: str = ""
 
 
-def choose(asked: Asked, *, before: Wish | None, hashes: Mapping[int, str], completed: Completed) -> Aim:
+def choose_target(
+    asked: TargetRequest, *, before: Target | None, hashes: Mapping[int, str], completed: CompletedRevisions
+) -> TargetChoice:
     """What is to be wanted now. Raises ImpossibleOrder.
 
     before: the wish so far; hashes: of the definitions of all revisions that are kept, by number.
@@ -155,58 +159,65 @@ def choose(asked: Asked, *, before: Wish | None, hashes: Mapping[int, str], comp
     order = None
     if asked.to_revision is not None:
         order = _settle(asked, asked.to_revision, before=before, hashes=hashes, completed=completed)
-        if order.beside == asked.hash or not asked.hash:
-            return Aim(motive=Motive.ROLLBACK, revision=order.revision, order=order)
+        if order.spec_hash == asked.hash or not asked.hash:
+            return TargetChoice(cause=TargetCause.ROLLBACK, revision=order.revision, order=order)
     if asked.failure and completed.has_target:
-        last = completed.last if completed.last is not None else NOTHING
-        return Aim(motive=Motive.AUTOMATIC, revision=last, order=order, failed_hash=asked.hash, failure=asked.failure)
+        last = completed.last if completed.last is not None else EMPTY_REVISION
+        return TargetChoice(
+            cause=TargetCause.AUTOMATIC, revision=last, order=order, failed_hash=asked.hash, failure=asked.failure
+        )
     if (
         before is not None
-        and before.motive is Motive.AUTOMATIC
+        and before.cause is TargetCause.AUTOMATIC
         and not asked.is_retried
         and _is_given_up(asked, before)
     ):
-        return Aim(
-            motive=Motive.AUTOMATIC,
+        return TargetChoice(
+            cause=TargetCause.AUTOMATIC,
             revision=before.revision,
             order=order,
             failed_hash=before.failed_hash or asked.hash,
             failure=before.failure,
         )
-    return Aim(motive=Motive.SPEC, order=order)
+    return TargetChoice(cause=TargetCause.SPEC, order=order)
 
 
-def _is_given_up(asked: Asked, before: Wish) -> bool:
+def _is_given_up(asked: TargetRequest, before: Target) -> bool:
     """Whether the spec still wants what has failed. A hash that is not known never says that something changed."""
     return not before.failed_hash or not asked.hash or before.failed_hash == asked.hash
 
 
 def _settle(
-    asked: Asked, stated: int, *, before: Wish | None, hashes: Mapping[int, str], completed: Completed
-) -> Order:
+    asked: TargetRequest,
+    stated: int,
+    *,
+    before: Target | None,
+    hashes: Mapping[int, str],
+    completed: CompletedRevisions,
+) -> RollbackRequest:
     """The order as it was understood before, or as it is understood at first sight."""
-    known = before.order if before is not None else None
-    if known is not None and known.stated == stated:
-        return known if known.beside else dataclasses.replace(known, beside=asked.hash)
+    known = before.rollback if before is not None else None
+    if known is not None and known.to_revision == stated:
+        return known if known.spec_hash else dataclasses.replace(known, spec_hash=asked.hash)
     kept = ", ".join(str(number) for number in sorted(hashes)) or "none"
     if stated:
         if stated not in hashes:
-            raise ImpossibleOrder(
+            raise RollbackRevisionNotFound(
                 f"spec.rollback.toRevision: there is no revision {stated}; revisions that are kept: {kept}"
             )
-        return Order(stated=stated, beside=asked.hash, revision=stated)
+        return RollbackRequest(to_revision=stated, spec_hash=asked.hash, revision=stated)
     present = next((number for number, hashed in hashes.items() if hashed == asked.hash), None)
     other = completed.find_other(present)
-    if other is None or (other != NOTHING and other not in hashes):
-        raise ImpossibleOrder(
+    if other is None or (other != EMPTY_REVISION and other not in hashes):
+        raise RollbackRevisionNotFound(
             "spec.rollback.toRevision: 0 means the last revision that completed besides the one in the spec, and there "
             f"is none; name one by its number, or take rollback.toRevision away; revisions that are kept: {kept}"
         )
-    return Order(stated=stated, beside=asked.hash, revision=other)
+    return RollbackRequest(to_revision=stated, spec_hash=asked.hash, revision=other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class TargetContext:
     """What besides the aim itself makes a wish."""
 
     now: float
@@ -219,42 +230,42 @@ class Circumstances:
     """Whether no status ever told of any wish, so that to its user the Stack is new."""
 
 
-def begin(aim: Aim, *, revision: int, before: Wish | None, given: Circumstances) -> Wish:
+def start_target(aim: TargetChoice, *, revision: int, before: Target | None, given: TargetContext) -> Target:
     """The wish that follows from an aim: the one so far where that aims at the same.
 
     revision: the number of what is aimed at.
     """
     if before is not None and _is_same(before, aim, revision):
         since = float(int(given.now)) if given.is_retried and not before.is_completed else before.since
-        return dataclasses.replace(before, order=aim.order, failed_hash=aim.failed_hash, since=since)
-    return Wish(
+        return dataclasses.replace(before, rollback=aim.order, failed_hash=aim.failed_hash, since=since)
+    return Target(
         revision=revision,
-        motive=aim.motive,
+        cause=aim.cause,
         since=float(int(given.now)),
         is_first=given.is_unseen or (before is None and revision == 1),
-        keeps=_find_kept(before, is_recalled=given.is_recalled),
-        order=aim.order,
+        protected_revisions=_find_kept(before, is_recalled=given.is_recalled),
+        rollback=aim.order,
         failed_hash=aim.failed_hash,
         failure=aim.failure[:FAILURE_LENGTH],
-        turn=_find_turn(before, aim),
+        suspend=_find_turn(before, aim),
     )
 
 
-def _find_turn(before: Wish | None, aim: Aim) -> Turn | None:
+def _find_turn(before: Target | None, aim: TargetChoice) -> SuspendTransition | None:
     """What another wish keeps of the turn: all while suspended; what is being resumed goes on as such, unless it goes back."""
-    turn = before.turn if before is not None else None
+    turn = before.suspend if before is not None else None
     if turn is None or turn.is_suspended:
         return turn
-    return None if turn.is_reached or aim.motive is not Motive.SPEC else turn
+    return None if turn.is_completed or aim.cause is not TargetCause.SPEC else turn
 
 
-def _is_same(before: Wish, aim: Aim, revision: int) -> bool:
+def _is_same(before: Target, aim: TargetChoice, revision: int) -> bool:
     """Whether an aim is what is wanted already. The same order given anew is another one."""
-    is_same_order = aim.motive is not Motive.ROLLBACK or before.order == aim.order
-    return before.revision == revision and before.motive is aim.motive and is_same_order
+    is_same_order = aim.cause is not TargetCause.ROLLBACK or before.rollback == aim.order
+    return before.revision == revision and before.cause is aim.cause and is_same_order
 
 
-def _find_kept(before: Wish | None, *, is_recalled: bool) -> tuple[int, ...]:
+def _find_kept(before: Target | None, *, is_recalled: bool) -> tuple[int, ...]:
     """The revisions that may have been reached last."""
     if before is None:
         return ()
@@ -262,11 +273,11 @@ def _find_kept(before: Wish | None, *, is_recalled: bool) -> tuple[int, ...]:
         return (before.revision,)
     # Reached perhaps a moment before its process died: then its objects are held back as well, which harms nothing.
     if not is_recalled:
-        return before.keeps
-    first, *later = dict.fromkeys((*before.keeps, before.revision))
-    return (first, *later[1 - KEPT_AT_MOST :])
+        return before.protected_revisions
+    first, *later = dict.fromkeys((*before.protected_revisions, before.revision))
+    return (first, *later[1 - MAX_PROTECTED_REVISIONS :])
 
 
-def complete(wish: Wish) -> Wish:
+def complete_target(wish: Target) -> Target:
     """The wish once it was reached in full."""
-    return dataclasses.replace(wish, is_completed=True, keeps=())
+    return dataclasses.replace(wish, is_completed=True, protected_revisions=())

@@ -8,51 +8,58 @@ from typing import Any
 from hearth.model import limits, times
 from hearth.model.child import Object
 from hearth.plan.environment import cleared_breakpoints
-from hearth.plan.target.target import KEPT_AT_MOST, Completed, Motive, Order, Turn, Wish
+from hearth.plan.target.target import (
+    MAX_PROTECTED_REVISIONS,
+    CompletedRevisions,
+    RollbackRequest,
+    SuspendTransition,
+    Target,
+    TargetCause,
+)
 
 TOO_HIGH = 10**limits.COUNT_DIGITS
 """No number of a revision has more digits."""
 
 
-def write(wish: Wish) -> Object:
+def encode(wish: Target) -> Object:
     """As it stands in a status; what is not so is left out."""
-    said: Object = {"revision": wish.revision, "cause": str(wish.motive), "since": times.format_time(wish.since)}
-    flags = {"first": wish.is_first, "completed": wish.is_completed, "cleanupWaived": wish.is_waived}
+    said: Object = {"revision": wish.revision, "cause": str(wish.cause), "since": times.format_time(wish.since)}
+    flags = {"first": wish.is_first, "completed": wish.is_completed, "cleanupWaived": wish.is_cleanup_waived}
     said.update({key: True for key, is_so in flags.items() if is_so})
-    if wish.keeps:
-        said["keeps"] = list(wish.keeps)
-    if wish.order is not None:
+    if wish.protected_revisions:
+        said["keeps"] = list(wish.protected_revisions)
+    if wish.rollback is not None:
         said["order"] = {
-            "toRevision": wish.order.stated, "besideHash": wish.order.beside, "revision": wish.order.revision
+            "toRevision": wish.rollback.to_revision, "besideHash": wish.rollback.spec_hash, "revision": wish.rollback.revision
         }  # fmt: skip
-    if wish.turn is not None:
-        said["turn"] = {"suspended": wish.turn.is_suspended, "since": times.format_time(wish.turn.since)}
-        said["turn"].update({"reached": True} if wish.turn.is_reached else {})
+    if wish.suspend is not None:
+        said["turn"] = {"suspended": wish.suspend.is_suspended, "since": times.format_time(wish.suspend.since)}
+        said["turn"].update({"reached": True} if wish.suspend.is_completed else {})
     if wish.failed_hash:
         said["failedHash"] = wish.failed_hash
     if wish.failure:
         said["failure"] = wish.failure
-    return {**said, **cleared_breakpoints.write(wish.passages)}
+    return {**said, **cleared_breakpoints.encode(wish.cleared)}
 
 
-def read(said: Mapping[str, Any] | None) -> Wish | None:
+def decode(said: Mapping[str, Any] | None) -> Target | None:
     """The wish that a status tells of, None where it tells of none that makes sense."""
     if not said:
         return None
     try:
-        return Wish(
+        return Target(
             revision=read_number(said["revision"]),
-            motive=Motive(said["cause"]),
+            cause=TargetCause(said["cause"]),
             since=times.parse_time(said["since"]),
             is_first=bool(said.get("first")),
             is_completed=bool(said.get("completed")),
-            is_waived=bool(said.get("cleanupWaived")),
-            keeps=tuple(read_number(each) for each in said.get("keeps") or ())[:KEPT_AT_MOST],
-            order=_read_order(said.get("order")),
+            is_cleanup_waived=bool(said.get("cleanupWaived")),
+            protected_revisions=tuple(read_number(each) for each in said.get("keeps") or ())[:MAX_PROTECTED_REVISIONS],
+            rollback=_read_order(said.get("order")),
             failed_hash=read_text(said.get("failedHash", "")),
             failure=read_text(said.get("failure", "")),
-            passages=cleared_breakpoints.read(said),
-            turn=_read_turn(said.get("turn")),
+            cleared=cleared_breakpoints.decode(said),
+            suspend=_read_turn(said.get("turn")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         # Somebody has written into the status: what was known is lost, and the spec counts.
@@ -73,35 +80,35 @@ def read_text(value: Any) -> str:
     return value
 
 
-def _read_order(said: Mapping[str, Any] | None) -> Order | None:
+def _read_order(said: Mapping[str, Any] | None) -> RollbackRequest | None:
     """The order that a status tells of. Raises AttributeError, KeyError, TypeError or ValueError where it makes no sense."""
     if not said:
         return None
     stated, revision = read_number(said["toRevision"]), read_number(said["revision"])
-    return Order(stated=stated, beside=read_text(said["besideHash"]), revision=revision)
+    return RollbackRequest(to_revision=stated, spec_hash=read_text(said["besideHash"]), revision=revision)
 
 
-def _read_turn(said: Mapping[str, Any] | None) -> Turn | None:
+def _read_turn(said: Mapping[str, Any] | None) -> SuspendTransition | None:
     """The turn that a status tells of. Raises AttributeError, KeyError, TypeError or ValueError where it makes no sense."""
     if not said:
         return None
     since = times.parse_time(said["since"])
-    return Turn(is_suspended=bool(said["suspended"]), since=since, is_reached=bool(said.get("reached")))
+    return SuspendTransition(is_suspended=bool(said["suspended"]), since=since, is_completed=bool(said.get("reached")))
 
 
-def write_completed(completed: Completed) -> Object:
+def write_completed(completed: CompletedRevisions) -> Object:
     """What was reached, as it stands in a status."""
     numbers = {"lastCompletedRevision": completed.last, "previousCompletedRevision": completed.previous}
     said: Object = {key: number for key, number in numbers.items() if number is not None}
     return said if completed.is_known else {**said, "historyUnknown": True}
 
 
-def read_completed(memory: Mapping[str, Any] | None) -> Completed:
+def read_completed(memory: Mapping[str, Any] | None) -> CompletedRevisions:
     """What was reached, as a status tells it. memory: None where it was lost."""
     if memory is None:
-        return Completed(is_known=False)
+        return CompletedRevisions(is_known=False)
     last, previous = (find_number(memory, key) for key in ("lastCompletedRevision", "previousCompletedRevision"))
-    return Completed(last=last, previous=previous, is_known=not memory.get("historyUnknown"))
+    return CompletedRevisions(last=last, previous=previous, is_known=not memory.get("historyUnknown"))
 
 
 def find_number(memory: Mapping[str, Any], key: str) -> int | None:

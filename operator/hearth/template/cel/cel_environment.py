@@ -72,7 +72,7 @@ _keep_none_alive()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class CelError:
     """One complaint of the compiler."""
 
     line: int
@@ -81,10 +81,10 @@ class Fault:
     message: str
 
 
-class Refusal(ValueError):
+class CelCompileError(ValueError):
     """CEL does not take an expression; carries every fault, none where all of them may be passed over."""
 
-    def __init__(self, faults: tuple[Fault, ...]) -> None:
+    def __init__(self, faults: tuple[CelError, ...]) -> None:
         self.faults = faults
         super().__init__("; ".join(fault.message for fault in faults))
 
@@ -156,26 +156,26 @@ def compile_text(environment: Any, text: str, *, is_checked: bool, look: Look = 
     try:
         return environment.compile(text, disable_check=not is_checked)
     except RuntimeError as error:
-        raise Refusal(parse_faults(str(error), text, look)) from None
+        raise CelCompileError(parse_faults(str(error), text, look)) from None
 
 
 _FAULT = re.compile(r"^(?:\w+: )?ERROR: <input>:(\d+):(\d+): (.*?)(?: \[\w+\])?$", re.MULTILINE)
 _STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 
 
-def parse_faults(output: str, text: str, look: Look) -> tuple[Fault, ...]:
+def parse_faults(output: str, text: str, look: Look) -> tuple[CelError, ...]:
     """The compiler's complaints, without those that are echoes or no mistakes to us."""
     complaints = _FAULT.findall(output)
     found = dict.fromkeys(
-        Fault(
+        CelError(
             line=int(line),
             column=int(column) + skip_dot(text, int(line), int(column)),
-            message=reword(message, look),
+            message=reword_error(message, look),
         )
         for line, column, message in complaints
         if not _ECHO.search(message) and not _CHOICE_OF_NULL.search(message)
     )
-    return tuple(found) if complaints else (Fault(line=1, column=1, message=clean(output)),)
+    return tuple(found) if complaints else (CelError(line=1, column=1, message=clean(output)),)
 
 
 def skip_dot(text: str, line: int, column: int) -> int:
@@ -201,7 +201,7 @@ _EXPECTING = re.compile(r"^(Syntax error: .*) expecting \{.*\}$")
 _TYPE_PACKAGE = re.compile(r"\bhearth_types_\d+\.")
 
 
-def reword(message: str, look: Look) -> str:
+def reword_error(message: str, look: Look) -> str:
     """A complaint of CEL's compiler, for somebody who does not know its insides."""
     if match := _FIELD.fullmatch(message):
         name, fields = look(match[2])

@@ -16,7 +16,7 @@ _EXACT = 2.0**53
 """Beyond it a double no longer tells every whole number apart, and stays a double."""
 
 
-class Unwritable(ValueError):
+class UnrepresentableValue(ValueError):
     """A value that JSON has no form for; the message says which and what to do."""
 
 
@@ -40,7 +40,7 @@ def convert(value: Any) -> Any:
             return value.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
         case datetime.timedelta():
             return write_duration(value)
-    raise Unwritable(
+    raise UnrepresentableValue(
         f"gives {type(value).__name__} {value!s}, which no manifest can hold; convert it, e.g. with string()"
     )
 
@@ -48,14 +48,14 @@ def convert(value: Any) -> Any:
 def convert_double(value: float) -> int | float:
     """`value`, as an integer where it is whole: JSON makes no difference, and a field of integers takes only that."""
     if not math.isfinite(value):
-        raise Unwritable(f"gives {value}, which is no number of JSON; guard the division or conversion")
+        raise UnrepresentableValue(f"gives {value}, which is no number of JSON; guard the division or conversion")
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
 
 
 def convert_key(key: Any) -> str:
     """`key`, where it can be the key of a map."""
     if not isinstance(key, str):
-        raise Unwritable(f"gives a map with the key {key!r}; keys must be text, convert with string()")
+        raise UnrepresentableValue(f"gives a map with the key {key!r}; keys must be text, convert with string()")
     return key
 
 

@@ -22,7 +22,7 @@ _BOOLEAN = ("BOOL", "DYN")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audience:
+class AllowedNames:
     """Who may be named at a place."""
 
     names: Collection[str]
@@ -31,7 +31,7 @@ class Audience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sound:
+class ValidExpression:
     """An expression in which no mistake was found."""
 
     parsed: Parsed
@@ -40,10 +40,10 @@ class Sound:
 
 
 @dataclass(slots=True, kw_only=True)
-class Examiner:
+class ExpressionValidator:
     """Examines the expressions of one template, and collects the mistakes."""
 
-    scope: type_checker.Scope
+    scope: type_checker.TypeScope
     """Every name that exists, with its type."""
     mistakes: list[Mistake] = field(default_factory=list)
     effort: Effort = field(default_factory=Effort)
@@ -54,7 +54,7 @@ class Examiner:
         """Remember a mistake."""
         self.mistakes.append(Mistake(path=path, message=message))
 
-    def examine(self, text: str, *, path: str, audience: Audience) -> Sound | None:
+    def examine(self, text: str, *, path: str, audience: AllowedNames) -> ValidExpression | None:
         """The expression, or None where it has mistakes. Raises InvalidDefinition where there are too many."""
         self.expressions += 1
         if self.expressions > limits.EXPRESSIONS:
@@ -62,7 +62,7 @@ class Examiner:
             raise InvalidDefinition([Mistake(path=path, message=message)])
         try:
             parsed = expressions.parse(text)
-        except cel_environment.Refusal as refusal:
+        except cel_environment.CelCompileError as refusal:
             self.note_faults(refusal.faults, text, path)
             return None
         is_sound = self.check_names(parsed, path=path, audience=audience)
@@ -72,18 +72,18 @@ class Examiner:
             return None
         if judgement.is_optional:
             return self.unwrap(text, judgement.result, path=path)
-        return Sound(parsed=parsed, result=judgement.result)
+        return ValidExpression(parsed=parsed, result=judgement.result)
 
-    def unwrap(self, text: str, result: str, *, path: str) -> Sound | None:
+    def unwrap(self, text: str, result: str, *, path: str) -> ValidExpression | None:
         """The expression whose text gives an optional, with the value taken out."""
         try:
-            return Sound(parsed=expressions.parse_optional(text), result=result)
-        except cel_environment.Refusal as refusal:
+            return ValidExpression(parsed=expressions.parse_optional(text), result=result)
+        except cel_environment.CelCompileError as refusal:
             # The last step that CEL allows was used up already.
             self.note_faults(refusal.faults, text, path)
             return None
 
-    def examine_test(self, text: str, *, path: str, audience: Audience) -> Sound | None:
+    def examine_test(self, text: str, *, path: str, audience: AllowedNames) -> ValidExpression | None:
         """The same for an expression that must be true or false."""
         sound = self.examine(text, path=path, audience=audience)
         if sound is not None and sound.result not in _BOOLEAN:
@@ -95,7 +95,7 @@ class Examiner:
             return None
         return sound
 
-    def check_names(self, parsed: Parsed, *, path: str, audience: Audience) -> bool:
+    def check_names(self, parsed: Parsed, *, path: str, audience: AllowedNames) -> bool:
         """Whether every name exists and may be named here."""
         wrong = [root for root in parsed.roots if root not in audience.names]
         for root in wrong:
@@ -105,10 +105,10 @@ class Examiner:
                 hint = self.effort.hint(root, audience.names)
                 message = f"nothing is called '{root}'{hint or '; declare it, or write $${ for a literal ${'}"
             line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
-            self.note_faults((cel_environment.Fault(line=line, column=column, message=message),), parsed.text, path)
+            self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
         return not wrong
 
-    def check_fit(self, sound: Sound, shape: Shape, *, path: str) -> None:
+    def check_fit(self, sound: ValidExpression, shape: Shape, *, path: str) -> None:
         """Whether a place of that shape takes what a whole expression gives."""
         if not type_checker.fits(sound.result, shape):
             gives, text = type_checker.describe_result(sound.result), error_hints.quote_expression(sound.parsed.text)
@@ -120,7 +120,7 @@ class Examiner:
             wanted = literal_validator.name_type(shape)
             self.note(path, f"must be {wanted}, a string with expressions in it is text; {advise(shape)}")
 
-    def note_faults(self, faults: Collection[cel_environment.Fault], text: str, path: str) -> None:
+    def note_faults(self, faults: Collection[cel_environment.CelError], text: str, path: str) -> None:
         """Remember what the compiler found in the expression `text`."""
         for fault in faults:
             place = f"column {fault.column}" if fault.line == 1 else f"line {fault.line}, column {fault.column}"

@@ -17,11 +17,11 @@ from google.protobuf.message import DecodeError
 
 from hearth.model import limits
 from hearth.model.child import Path
-from hearth.template.blueprint import Broken, Evaluating, Known, Outcome, Pending, Values
+from hearth.template.blueprint import Evaluating, EvaluationError, Known, Outcome, Pending, Values
 from hearth.template.cel import cel_environment, cel_values, cost, evaluation, field_references, syntax_tree, weight
 from hearth.template.cel.cost import Estimator
 from hearth.template.cel.evaluation import Answer, Evaluator
-from hearth.template.cel.field_references import Read
+from hearth.template.cel.field_references import FieldRead
 from hearth.template.cel.weight import Large
 from hearth.template.cel.weighted_cache import WeightedCache
 from hearth.template.text import error_hints
@@ -62,11 +62,11 @@ class Parsed:
 
     text: str
     program: Any
-    reading: field_references.Reading
+    reading: field_references.ExpressionReads
     roots: tuple[str, ...]
     """The names that it reads, sorted."""
-    required: tuple[Read, ...]
-    optional: tuple[Read, ...]
+    required: tuple[FieldRead, ...]
+    optional: tuple[FieldRead, ...]
     estimator: Estimator | None
     """None where small inputs alone keep it cheap."""
 
@@ -86,17 +86,21 @@ def parse(text: str) -> Parsed:
 def parse_new(text: str) -> tuple[Parsed, int]:
     """The expression, and its bytes as CEL writes it. Raises environment.Refusal."""
     if not text.strip():
-        raise cel_environment.Refusal((cel_environment.Fault(line=1, column=1, message="the expression is empty"),))
+        raise cel_environment.CelCompileError(
+            (cel_environment.CelError(line=1, column=1, message="the expression is empty"),)
+        )
     if len(text) > limits.EXPRESSION_LENGTH:
         message = f"the expression has {len(text)} characters, and {limits.EXPRESSION_LENGTH} are allowed; divide it"
-        raise cel_environment.Refusal((cel_environment.Fault(line=1, column=1, message=message),))
+        raise cel_environment.CelCompileError((cel_environment.CelError(line=1, column=1, message=message),))
     program = cel_environment.compile_text(_UNCHECKED, text, is_checked=False)
     try:
         serialized = program.serialize()
         tree = syntax_tree.parse_tree(serialized)
     except DecodeError:
         # The reader of messages gives up at a depth that CEL still takes.
-        raise cel_environment.Refusal((cel_environment.Fault(line=1, column=1, message=_TOO_DEEP),)) from None
+        raise cel_environment.CelCompileError(
+            (cel_environment.CelError(line=1, column=1, message=_TOO_DEEP),)
+        ) from None
     reading = field_references.find_reads(tree)
     estimator = None if cost.is_harmless(text, tree) else cost.make_estimator(tree)
     if syntax_tree.soften_has(tree):
@@ -106,7 +110,7 @@ def parse_new(text: str) -> tuple[Parsed, int]:
         program=program,
         reading=reading,
         roots=tuple(sorted({read.root for read in reading.reads})),
-        required=(*(read for read in reading.reads if read.is_required), *reading.passages),
+        required=(*(read for read in reading.reads if read.is_required), *reading.intermediate),
         optional=tuple(read for read in reading.reads if not read.is_required),
         estimator=estimator,
     )
@@ -191,7 +195,7 @@ class Expression:
             return self.judge_failure(data, found.message)
         try:
             return Known(cel_values.convert(found))
-        except cel_values.Unwritable as error:
+        except cel_values.UnrepresentableValue as error:
             return self.refuse(str(error))
 
     def is_admitted(self, data: Mapping[str, Any]) -> bool:
@@ -217,7 +221,7 @@ class Expression:
                 return self.refuse(answer.message)
             case evaluation.Excess():
                 text = error_hints.quote_expression(self.parsed.text)
-                return Broken(path=self.path, message=f"expression {answer.message}; simplify it: {text}")
+                return EvaluationError(path=self.path, message=f"expression {answer.message}; simplify it: {text}")
         assert_never(answer)
 
     def wait_for_children(self, values_: Values) -> Pending:
@@ -226,7 +230,7 @@ class Expression:
         missing = (str(read) for read in self.parsed.reading.reads if read.root in absent)
         return Pending(missing=tuple(dict.fromkeys(missing)))
 
-    def judge_failure(self, data: Mapping[str, Any], message: str) -> Pending | Broken:
+    def judge_failure(self, data: Mapping[str, Any], message: str) -> Pending | EvaluationError:
         """Whether evaluation failed since something is not there yet; told by the paths, never by the message."""
         missing = [str(read) for read in self.parsed.required if self.is_awaited(read, data)]
         missing += [str(read) for read in self.parsed.optional if read.root in self.names and is_blocked(data, read)]
@@ -234,13 +238,13 @@ class Expression:
             return Pending(missing=tuple(missing))
         return self.refuse(f"fails: {cel_environment.clean(message)}")
 
-    def refuse(self, complaint: str) -> Broken:
+    def refuse(self, complaint: str) -> EvaluationError:
         """What is wrong with it, as far as that may be said."""
         if self.is_sensitive:
             complaint = "fails; why is not shown, since it reads something sensitive"
-        return Broken(path=self.path, message=f"`{self.parsed.text}` {complaint}")
+        return EvaluationError(path=self.path, message=f"`{self.parsed.text}` {complaint}")
 
-    def is_awaited(self, read: Read, data: Mapping[str, Any]) -> bool:
+    def is_awaited(self, read: FieldRead, data: Mapping[str, Any]) -> bool:
         """Whether `read` is of a child and not there; where a key is computed nobody can tell, so it counts as awaited."""
         if read.root not in self.names:
             return False
@@ -249,7 +253,7 @@ class Expression:
         )
 
 
-def is_blocked(data: Mapping[str, Any], read: Read) -> bool:
+def is_blocked(data: Mapping[str, Any], read: FieldRead) -> bool:
     """Whether a null stands on the way of an optional read, where CEL knows no way around it."""
     value: Any = data[read.root]
     for step in read.steps:

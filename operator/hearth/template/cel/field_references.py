@@ -27,7 +27,7 @@ Step: TypeAlias = str | int | Each
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class FieldRead:
     """One path that an expression reads."""
 
     root: str
@@ -60,28 +60,28 @@ def _write_step(step: Step) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ExpressionReads:
     """All that an expression reads."""
 
-    reads: tuple[Read, ...]
-    passages: tuple[Read, ...]
+    reads: tuple[FieldRead, ...]
+    intermediate: tuple[FieldRead, ...]
     """Ways that must be there for an optional one to begin, as `web.status` in `web.status.?x`; they are not read themselves."""
     is_dynamic: bool
     """Whether a key or index is computed, so that a missing one cannot be told beforehand."""
 
 
-_Scope: TypeAlias = Mapping[str, Read | None]
+_Scope: TypeAlias = Mapping[str, FieldRead | None]
 """What the loop variables stand for; None where that is no path."""
 _ALL = (EACH,)
 
 
-def find_reads(tree: Any) -> Reading:
+def find_reads(tree: Any) -> ExpressionReads:
     """What the expression of that tree reads."""
     reader = _Reader()
     reader.use(reader.visit(tree.expr, {}))
-    return Reading(
+    return ExpressionReads(
         reads=tuple(reader.reads),
-        passages=tuple(reader.passages),
+        intermediate=tuple(reader.passages),
         is_dynamic=reader.is_dynamic,
     )
 
@@ -122,17 +122,17 @@ class _Reader:
     """One walk over one tree. A visit returns the path that a node stands for; whoever does not extend it, uses it."""
 
     def __init__(self) -> None:
-        self.reads: dict[Read, None] = {}
-        self.passages: dict[Read, None] = {}
+        self.reads: dict[FieldRead, None] = {}
+        self.passages: dict[FieldRead, None] = {}
         self.first: dict[str, Any] = {}
         self.is_dynamic = False
 
-    def use(self, read: Read | None) -> None:
+    def use(self, read: FieldRead | None) -> None:
         """Note a path that is not extended any further."""
         if read is not None:
             self.reads[read] = None
 
-    def visit(self, node: Any, scope: _Scope) -> Read | None:
+    def visit(self, node: Any, scope: _Scope) -> FieldRead | None:
         """The path that `node` stands for, if it is one."""
         match syntax_tree.alternative(node):
             case "ident_expr":
@@ -152,26 +152,26 @@ class _Reader:
         for node in nodes:
             self.use(self.visit(node, scope))
 
-    def visit_name(self, node: Any, scope: _Scope) -> Read | None:
+    def visit_name(self, node: Any, scope: _Scope) -> FieldRead | None:
         name = node.ident_expr.name.removeprefix(".")
         if name in scope:
             return scope[name]
         if name in cel_environment.TYPE_NAMES or name in cel_environment.NAMESPACES:
             return None
         self.first.setdefault(name, node)
-        return Read(name, (), is_required=True)
+        return FieldRead(name, (), is_required=True)
 
-    def visit_select(self, select: Any, scope: _Scope) -> Read | None:
+    def visit_select(self, select: Any, scope: _Scope) -> FieldRead | None:
         operand = self.visit(select.operand, scope)
         if operand is None:
             return None
         if select.test_only:
             # The whole way is optional: `syntax.soften_has` evaluates it so.
-            self.use(Read(operand.root, (*operand.steps, select.field), is_required=False))
+            self.use(FieldRead(operand.root, (*operand.steps, select.field), is_required=False))
             return None
         return _extend(operand, select.field)
 
-    def visit_call(self, call: Any, scope: _Scope) -> Read | None:
+    def visit_call(self, call: Any, scope: _Scope) -> FieldRead | None:
         if (
             call.function in (syntax_tree.INDEX, syntax_tree.INDEX_OPTIONALLY, syntax_tree.SELECT_OPTIONALLY)
             and len(call.args) == 2
@@ -182,7 +182,7 @@ class _Reader:
         self.use_all(call.args, scope)
         return None
 
-    def visit_step(self, call: Any, scope: _Scope) -> Read | None:
+    def visit_step(self, call: Any, scope: _Scope) -> FieldRead | None:
         operand = self.visit(call.args[0], scope)
         key = self.visit_key(call.args[1], scope)
         if operand is None:
@@ -192,7 +192,7 @@ class _Reader:
         # The way to here must be there, what comes behind need not.
         if operand.is_required and operand.steps:
             self.passages[operand] = None
-        return Read(operand.root, (*operand.steps, key), is_required=False)
+        return FieldRead(operand.root, (*operand.steps, key), is_required=False)
 
     def visit_key(self, node: Any, scope: _Scope) -> Step:
         constant = node.const_expr if syntax_tree.alternative(node) == "const_expr" else None
@@ -205,10 +205,10 @@ class _Reader:
         self.is_dynamic = True
         return EACH
 
-    def visit_comprehension(self, loop: Any, scope: _Scope) -> Read | None:
+    def visit_comprehension(self, loop: Any, scope: _Scope) -> FieldRead | None:
         over = self.visit(loop.iter_range, scope)
         self.use(over)
-        element = None if over is None else Read(over.root, over.steps + _ALL, over.is_required)
+        element = None if over is None else FieldRead(over.root, over.steps + _ALL, over.is_required)
         # With two variables the first is the index or key.
         first, second = (None, element) if loop.iter_var2 else (element, None)
         accumulated = self.visit(loop.accu_init, scope)
@@ -218,5 +218,5 @@ class _Reader:
         return self.visit(loop.result, {**scope, loop.accu_var: accumulated})
 
 
-def _extend(read: Read, step: Step) -> Read:
-    return Read(read.root, (*read.steps, step), read.is_required)
+def _extend(read: FieldRead, step: Step) -> FieldRead:
+    return FieldRead(read.root, (*read.steps, step), read.is_required)

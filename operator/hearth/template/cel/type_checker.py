@@ -28,16 +28,16 @@ _OPTIONAL = "optional_type<"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class TypeCheckResult:
     """What the checker says of one expression."""
 
-    faults: tuple[cel_environment.Fault, ...] = ()
+    faults: tuple[cel_environment.CelError, ...] = ()
     result: str = "DYN"
     """The type that it gives, as CEL writes it; of an optional that of its content."""
     is_optional: bool = False
 
 
-class Checker:
+class TypeChecker:
     """All that was judged so far, whoever asked: the same text over the same types is judged once."""
 
     def __init__(self) -> None:
@@ -46,14 +46,14 @@ class Checker:
     def clear(self) -> None:
         """Begin anew."""
         self.store = protobuf_messages.MessageStore()
-        self._judgements: WeightedCache[tuple[str, tuple[str, ...]], Judgement] = WeightedCache(
+        self._judgements: WeightedCache[tuple[str, tuple[str, ...]], TypeCheckResult] = WeightedCache(
             most=JUDGEMENTS_KEPT, most_weight=limits.JUDGED_BYTES
         )
         self._environments: WeightedCache[frozenset[tuple[str, str]], Any] = WeightedCache(
             most=ENVIRONMENTS_KEPT, most_weight=limits.CHECKED_NAMES
         )
 
-    def judge(self, parsed: Parsed, scope: Scope) -> Judgement:
+    def judge(self, parsed: Parsed, scope: TypeScope) -> TypeCheckResult:
         """Whether `parsed` fits the variables of `scope`; names that are not in there are dynamic."""
         types = scope.types
         key = (parsed.text, tuple([types.get(root, "") for root in parsed.roots]))
@@ -65,19 +65,19 @@ class Checker:
         size += sum(JUDGED_BYTES + len(each) for each in key[1])
         return self._judgements.keep(key, judgement, weight=size)
 
-    def _check(self, parsed: Parsed, scope: Scope) -> Judgement:
+    def _check(self, parsed: Parsed, scope: TypeScope) -> TypeCheckResult:
         is_known = all(root in scope.types for root in parsed.roots)
         checking = (
             scope.environment if is_known else self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types)
         )
         try:
             compiled = cel_environment.compile_text(checking, parsed.text, is_checked=True, look=self.store.describe)
-        except cel_environment.Refusal as refusal:
-            return Judgement(faults=refusal.faults)
+        except cel_environment.CelCompileError as refusal:
+            return TypeCheckResult(faults=refusal.faults)
         result: str = compiled.return_type().name()
         if result.startswith(_OPTIONAL):
-            return Judgement(result=result[len(_OPTIONAL) : -1], is_optional=True)
-        return Judgement(result=result)
+            return TypeCheckResult(result=result[len(_OPTIONAL) : -1], is_optional=True)
+        return TypeCheckResult(result=result)
 
     def find_environment(self, types: Mapping[str, str]) -> Any:
         """The environment with these variables; templates that differ only in texts share theirs."""
@@ -93,10 +93,10 @@ class Checker:
         return cel_environment.new_environment(variables=variables, pool=self.store.pool, quantity_type=_QUANTITY)
 
 
-_checker = Checker()
+_checker = TypeChecker()
 
 
-class Scope:
+class TypeScope:
     """The names of one template and their types, for the length of one compilation."""
 
     def __init__(self, shapes_: Mapping[str, Shape]) -> None:
@@ -113,7 +113,7 @@ class Scope:
         """Where expressions over these names are checked; made when the first one was not judged before."""
         return _checker.find_environment(self.types)
 
-    def judge(self, parsed: Parsed) -> Judgement:
+    def judge(self, parsed: Parsed) -> TypeCheckResult:
         """What the checker says of `parsed`."""
         return _checker.judge(parsed, self)
 

@@ -16,15 +16,15 @@ from hearth.model import limits, names
 from hearth.model.kinds import ObjectRef
 from hearth.template.blueprint import Blueprint, Evaluable, ResourceBlueprint, StackIdentity
 from hearth.template.cel import value_sizes
-from hearth.template.cel.expression_validator import Sound
+from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import merge_reads
-from hearth.template.chunked_work import MARKS_IN_A_PIECE, Pieces
+from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import sensitivity, sharing_scope, template_conditions
-from hearth.template.compiler.manifest_template import Document, Mark
-from hearth.template.compiler.output_analysis import OutputDraft
-from hearth.template.compiler.partial_evaluation import Binder, Test
-from hearth.template.compiler.resource_analysis import Draft
-from hearth.template.compiler.template_conditions import Decided
+from hearth.template.compiler.manifest_template import InterpolatedString, ManifestTemplate
+from hearth.template.compiler.output_analysis import AnalyzedOutput
+from hearth.template.compiler.partial_evaluation import BooleanExpression, PartialEvaluator
+from hearth.template.compiler.resource_analysis import AnalyzedResource
+from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser import object_metadata
 from hearth.template.schema.shapes import Type
 
@@ -36,13 +36,13 @@ IN_PLAIN_TEXT = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class BoundResource:
     """A present resource, with its expressions bound."""
 
-    draft: Draft
-    document: Document
-    ready_when: tuple[Test, ...]
-    failed_when: tuple[Test, ...]
+    draft: AnalyzedResource
+    document: ManifestTemplate
+    ready_when: tuple[BooleanExpression, ...]
+    failed_when: tuple[BooleanExpression, ...]
 
     def evaluables(self) -> Iterator[Evaluable]:
         """All that reads something."""
@@ -52,20 +52,20 @@ class Bound:
 
 
 def assemble(
-    resources: Sequence[Draft],
-    outputs: Sequence[OutputDraft],
+    resources: Sequence[AnalyzedResource],
+    outputs: Sequence[AnalyzedOutput],
     *,
-    binder: Binder,
+    binder: PartialEvaluator,
     edges: Mapping[str, Sequence[str]],
     stack: StackIdentity,
-) -> Pieces[Blueprint]:
+) -> ChunkedWork[Blueprint]:
     """The blueprint; what is wrong is left out of it and noted in `binder`."""
     absent = {draft.source.name for draft in resources if not is_present(draft.when, binder, draft.source.path)}
     binder.absent = absent
     binder.fields = {draft.source.name: draft.shape.fields for draft in resources if draft.shape.type is Type.OBJECT}
     yield
     yield from trace(resources, binder, edges)
-    present: dict[str, Bound] = {}
+    present: dict[str, BoundResource] = {}
     for draft in resources:
         if draft.source.name not in absent and (found := (yield from bind(draft, binder))) is not None:
             present[draft.source.name] = found
@@ -96,20 +96,22 @@ def assemble(
         outputs=documents,
         reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
         retained=frozenset(draft.source.name for draft in resources if draft.source.is_retained),
-        hidden=hidden,
+        sensitive_texts=hidden,
         reach=max(binder.reach, sharing_scope.of_names(map(find_naming, present.values()))),
     )
 
 
-def trace(resources: Sequence[Draft], binder: Binder, edges: Mapping[str, Sequence[str]]) -> Pieces[None]:
+def trace(
+    resources: Sequence[AnalyzedResource], binder: PartialEvaluator, edges: Mapping[str, Sequence[str]]
+) -> ChunkedWork[None]:
     """Find the fields of every object that hold something sensitive, from those that are required to their users."""
     by_name = {draft.source.name: draft for draft in resources}
     for index, name in enumerate((yield from order.sort_in_pieces(edges))):
         if index % MARKS_IN_A_PIECE == 0:
             yield
         draft = by_name[name]
-        for mark in draft.dissection.marks:
-            sounds = find_sounds(draft.sounds.get(mark.keys, ()))
+        for mark in draft.dissection.strings:
+            sounds = find_expressions(draft.expressions.get(mark.keys, ()))
             if any(binder.is_sensitive(sound) for sound in sounds):
                 binder.secrecy.note_field(name, mark.keys)
                 if sensitivity.is_name(mark.keys):
@@ -122,7 +124,7 @@ def trace(resources: Sequence[Draft], binder: Binder, edges: Mapping[str, Sequen
             binder.secrecy.note_secret(name)
 
 
-def refuse_names(draft: Draft, binder: Binder) -> bool:
+def refuse_names(draft: AnalyzedResource, binder: PartialEvaluator) -> bool:
     """Whether a name or another part of the metadata that is known by now cannot be what it is to be; that is noted."""
     metadata = draft.dissection.skeleton.get("metadata")
     if metadata is None:
@@ -136,12 +138,14 @@ def refuse_names(draft: Draft, binder: Binder) -> bool:
     return bool(mistakes)
 
 
-def find_sounds(pieces: Iterable[str | Sound]) -> list[Sound]:
+def find_expressions(pieces: Iterable[str | ValidExpression]) -> list[ValidExpression]:
     """The expressions among the pieces of a text."""
-    return [piece for piece in pieces if isinstance(piece, Sound)]
+    return [piece for piece in pieces if isinstance(piece, ValidExpression)]
 
 
-def refuse_place(mark: Mark, sounds: Iterable[Sound], binder: Binder, *, why: str) -> None:
+def refuse_place(
+    mark: InterpolatedString, sounds: Iterable[ValidExpression], binder: PartialEvaluator, *, why: str
+) -> None:
     """Note that a place of an object that everyone sees would show something sensitive. why: and what to do instead."""
     reads = [read for sound in sounds for read in sound.parsed.reading.reads]
     name = binder.secrecy.find_parameter(reads)
@@ -149,48 +153,48 @@ def refuse_place(mark: Mark, sounds: Iterable[Sound], binder: Binder, *, why: st
     binder.note(mark.path, f"uses {what}, and {why}")
 
 
-def is_present(when: Decided | None, binder: Binder, path: str) -> bool:
+def is_present(when: ConditionValue | None, binder: PartialEvaluator, path: str) -> bool:
     """Whether `when` is true; what cannot be decided counts as present, so that no echo of the mistake follows."""
     return when is None or template_conditions.decide(when, binder, path=f"{path}.when") is not False
 
 
-def bind(draft: Draft, binder: Binder) -> Pieces[Bound | None]:
+def bind(draft: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[BoundResource | None]:
     """The resource with its expressions bound, or None where something is wrong with it."""
     if not isinstance(draft.source.manifest.get("metadata") or {}, dict):
         # Noted already; where it is one expression, nothing else would be wrong with it.
         return None
-    if draft.dissection.mistakes or any(mark.keys not in draft.sounds for mark in draft.dissection.marks):
+    if draft.dissection.mistakes or any(mark.keys not in draft.expressions for mark in draft.dissection.strings):
         return None
-    document = yield from binder.bind_document(draft.dissection, draft.sounds)
+    document = yield from binder.bind_document(draft.dissection, draft.expressions)
     ready_when, failed_when = bind_tests(draft.ready_when, binder), bind_tests(draft.failed_when, binder)
     if document is None or refuse_names(draft, binder):
         return None
-    return Bound(draft=draft, document=document, ready_when=ready_when, failed_when=failed_when)
+    return BoundResource(draft=draft, document=document, ready_when=ready_when, failed_when=failed_when)
 
 
-def bind_tests(tests: Iterable[tuple[Sound, str]], binder: Binder) -> tuple[Test, ...]:
+def bind_tests(tests: Iterable[tuple[ValidExpression, str]], binder: PartialEvaluator) -> tuple[BooleanExpression, ...]:
     """Those of the tests in which nothing is wrong."""
     bound = (binder.bind_test(sound, path=path) for sound, path in tests)
     return tuple(test for test in bound if test is not None)
 
 
-def bind_outputs(outputs: Sequence[OutputDraft], binder: Binder) -> Pieces[dict[str, Evaluable]]:
+def bind_outputs(outputs: Sequence[AnalyzedOutput], binder: PartialEvaluator) -> ChunkedWork[dict[str, Evaluable]]:
     """By name the outputs that are there; of a sensitive one nothing is shown but that it is there."""
     found: dict[str, Evaluable] = {}
     for output in outputs:
         dissection = output.dissection
-        is_sound = not dissection.mistakes and all(mark.keys in output.sounds for mark in dissection.marks)
+        is_sound = not dissection.mistakes and all(mark.keys in output.sounds for mark in dissection.strings)
         if is_sound and is_present(output.when, binder, output.path):
             document = yield from binder.bind_document(output.dissection, output.sounds)
-            sounds = find_sounds(piece for pieces in output.sounds.values() for piece in pieces)
+            sounds = find_expressions(piece for pieces in output.sounds.values() for piece in pieces)
             if document is not None:
                 check_output(document, output, binder)
                 is_sensitive = any(binder.is_sensitive(sound) for sound in sounds)
-                found[output.name] = sensitivity.Veiled(document) if is_sensitive else document
+                found[output.name] = sensitivity.RedactedOutput(document) if is_sensitive else document
     return found
 
 
-def check_output(document: Document, output: OutputDraft, binder: Binder) -> None:
+def check_output(document: ManifestTemplate, output: AnalyzedOutput, binder: PartialEvaluator) -> None:
     """Note what would be too much for a status, as far as that is known."""
     if not document.is_constant:
         return
@@ -202,7 +206,7 @@ def check_output(document: Document, output: OutputDraft, binder: Binder) -> Non
         binder.note(f"{output.path}.value", str(error))
 
 
-def find_required(bound: Bound, present: Mapping[str, Bound]) -> list[str]:
+def find_required(bound: BoundResource, present: Mapping[str, BoundResource]) -> list[str]:
     """The present resources that it reads or depends on."""
     name = bound.draft.source.name
     found = {other for evaluable in bound.evaluables() for other in evaluable.reads}
@@ -210,7 +214,9 @@ def find_required(bound: Bound, present: Mapping[str, Bound]) -> list[str]:
     return sorted(other for other in found if other in present and other != name)
 
 
-def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependents: Sequence[str]) -> ResourceBlueprint:
+def make_resource(
+    bound: BoundResource, index: int, *, requires: Sequence[str], dependents: Sequence[str]
+) -> ResourceBlueprint:
     """The finished resource."""
     draft = bound.draft
     metadata = draft.source.manifest.get("metadata") or {}
@@ -238,7 +244,9 @@ def make_resource(bound: Bound, index: int, *, requires: Sequence[str], dependen
     )
 
 
-def refuse_duplicates(present: Iterable[Bound], binder: Binder, stack: StackIdentity) -> Pieces[None]:
+def refuse_duplicates(
+    present: Iterable[BoundResource], binder: PartialEvaluator, stack: StackIdentity
+) -> ChunkedWork[None]:
     """Note every resource whose object an earlier one names as well."""
     owners: dict[ObjectRef, str] = {}
     for index, bound in enumerate(present):
@@ -254,14 +262,14 @@ def refuse_duplicates(present: Iterable[Bound], binder: Binder, stack: StackIden
             binder.note(place, f"names {ref}, as the resource '{owner}' does; give one of them another name")
 
 
-def find_naming(bound: Bound) -> sharing_scope.Naming:
+def find_naming(bound: BoundResource) -> sharing_scope.ObjectNaming:
     """How the resource's object comes by its name."""
     stated = bound.draft.source.manifest.get("metadata") or {}
     is_placed = stated.get("namespace") is not None
-    return sharing_scope.Naming(bound.draft.group, bound.draft.kind, stated.get("name") is not None, is_placed)
+    return sharing_scope.ObjectNaming(bound.draft.group, bound.draft.kind, stated.get("name") is not None, is_placed)
 
 
-def find_object(bound: Bound, stack: StackIdentity) -> ObjectRef | None:
+def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
     """The object that stands for the resource at first, where that is known beforehand."""
     draft = bound.draft
     # What is constant was filled in when the document was made.

@@ -15,13 +15,13 @@ from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.cel import evaluation, expressions, type_checker
 from hearth.template.cel.evaluation import Evaluator
-from hearth.template.cel.expression_validator import Audience, Examiner
-from hearth.template.chunked_work import Pieces, Unevaluated
+from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator
+from hearth.template.chunked_work import ChunkedWork, Unevaluated
 from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
-from hearth.template.compiler.output_analysis import OutputDraft, examine_output
-from hearth.template.compiler.partial_evaluation import Binder
-from hearth.template.compiler.resource_analysis import Draft
-from hearth.template.compiler.sensitivity import Secrecy
+from hearth.template.compiler.output_analysis import AnalyzedOutput, analyze_output
+from hearth.template.compiler.partial_evaluation import PartialEvaluator
+from hearth.template.compiler.resource_analysis import AnalyzedResource
+from hearth.template.compiler.sensitivity import SensitivityTracker
 from hearth.template.compiler.template_conditions import Conditions
 from hearth.template.parser import template_kinds, template_parser
 from hearth.template.parser.template_parser import TemplateSource
@@ -44,7 +44,7 @@ def compile_template(
 
 def compile_in_pieces(
     definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
-) -> Pieces[Blueprint]:
+) -> ChunkedWork[Blueprint]:
     """The same, with a pause after every little piece of work, so that others need not wait for thousands of resources."""
     try:
         return (yield from compile_definition(definition, stack=stack, kinds=kinds, evaluator=evaluator))
@@ -55,22 +55,22 @@ def compile_in_pieces(
 
 def compile_definition(
     definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator
-) -> Pieces[Blueprint]:
+) -> ChunkedWork[Blueprint]:
     """The same for a template that is not nested without end."""
-    reader = template_parser.Reader(definition.template_path)
+    reader = template_parser.TemplateParser(definition.template_path)
     source = yield from reader.read(definition.template)
     refuse_many(reader.mistakes)
-    hidden = Secrecy(parameters=sensitivity.find_sensitive(definition))
+    hidden = SensitivityTracker(parameters=sensitivity.find_sensitive(definition))
     params, wrong_parameters = yield from resolve_parameters(definition, source, hidden, reader.effort)
     is_known = not wrong_parameters and not source.unsound_parameters
 
-    resources: list[Draft] = []
+    resources: list[AnalyzedResource] = []
     for resource in source.resources.values():
         resources.append(resource_analysis.identify(resource, kinds=kinds, params=params))
         yield
     yield
-    examiner = Examiner(
-        scope=type_checker.Scope(find_shapes(source, resources)),
+    examiner = ExpressionValidator(
+        scope=type_checker.TypeScope(find_shapes(source, resources)),
         mistakes=[*reader.mistakes, *wrong_parameters],
         effort=reader.effort,
     )
@@ -83,7 +83,7 @@ def compile_definition(
     truths: dict[str, bool] = {}
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
     constants = {"params": expressions.enlarge(params), "conditions": truths, "stack": identity}
-    binder = Binder(constants=constants, secrecy=hidden, mistakes=examiner.mistakes, evaluator=evaluator)
+    binder = PartialEvaluator(constants=constants, secrecy=hidden, mistakes=examiner.mistakes, evaluator=evaluator)
     blueprint = None
     is_decided = is_known and (yield from stated.decide(binder, truths))
     if is_decided and len(truths) == len(source.conditions):
@@ -95,26 +95,26 @@ def compile_definition(
     return blueprint
 
 
-def refuse_many(mistakes: list[Mistake], hidden: Secrecy | None = None) -> None:
+def refuse_many(mistakes: list[Mistake], hidden: SensitivityTracker | None = None) -> None:
     """Raises InvalidDefinition where there are more mistakes than anybody reads at once: to find all would take long."""
     if len(mistakes) > limits.MISTAKES:
         raise errors.InvalidDefinition(hide_values(mistakes, hidden))
 
 
-def hide_values(mistakes: list[Mistake], hidden: Secrecy | None) -> list[Mistake]:
+def hide_values(mistakes: list[Mistake], hidden: SensitivityTracker | None) -> list[Mistake]:
     """The mistakes without any sensitive value that one of them may quote; only of those that are shown it is looked for."""
     if hidden is None or not hidden.texts:
         return mistakes
     texts = frozenset(hidden.texts)
     shown = [
-        Mistake(path=each.path, message=redaction.hide(each.message, texts)) for each in mistakes[: limits.MISTAKES]
+        Mistake(path=each.path, message=redaction.redact(each.message, texts)) for each in mistakes[: limits.MISTAKES]
     ]
-    return shown + [Mistake(path=each.path, message=redaction.GAP) for each in mistakes[limits.MISTAKES :]]
+    return shown + [Mistake(path=each.path, message=redaction.ELLIPSIS) for each in mistakes[limits.MISTAKES :]]
 
 
 def resolve_parameters(
-    definition: Definition, source: TemplateSource, hidden: Secrecy, effort: Effort
-) -> Pieces[tuple[dict[str, Any], list[Mistake]]]:
+    definition: Definition, source: TemplateSource, hidden: SensitivityTracker, effort: Effort
+) -> ChunkedWork[tuple[dict[str, Any], list[Mistake]]]:
     """The value of every sound parameter, and what is wrong with those that were given; `hidden` learns the values."""
     # As it comes from the user: whatever the type promises.
     given: Any = definition.parameters
@@ -139,7 +139,7 @@ def resolve_parameters(
     )
 
 
-def find_shapes(source: TemplateSource, resources: list[Draft]) -> dict[str, shapes.Shape]:
+def find_shapes(source: TemplateSource, resources: list[AnalyzedResource]) -> dict[str, shapes.Shape]:
     """Every name that an expression may use, with its form."""
     rules = {**source.parameters, **{name: {} for name in sorted(source.unsound_parameters)}}
     return {
@@ -150,22 +150,24 @@ def find_shapes(source: TemplateSource, resources: list[Draft]) -> dict[str, sha
     }
 
 
-def examine_all(source: TemplateSource, resources: list[Draft], examiner: Examiner) -> Pieces[list[OutputDraft]]:
+def examine_all(
+    source: TemplateSource, resources: list[AnalyzedResource], examiner: ExpressionValidator
+) -> ChunkedWork[list[AnalyzedOutput]]:
     """Look at every resource and output; the outputs in which nothing is wrong."""
-    audience = Audience(names=examiner.scope.types, rule="cannot be used here")
+    audience = AllowedNames(names=examiner.scope.types, rule="cannot be used here")
     for draft in resources:
         yield from resource_analysis.examine(draft, examiner, audience)
         refuse_many(examiner.mistakes)
         yield
-    outputs: list[OutputDraft] = []
+    outputs: list[AnalyzedOutput] = []
     for output in source.outputs.values():
-        outputs.append((yield from examine_output(output, examiner, audience)))
+        outputs.append((yield from analyze_output(output, examiner, audience)))
         yield
     refuse_many(examiner.mistakes)
     return outputs
 
 
-def find_edges(resources: list[Draft], examiner: Examiner) -> Pieces[dict[str, list[str]]]:
+def find_edges(resources: list[AnalyzedResource], examiner: ExpressionValidator) -> ChunkedWork[dict[str, list[str]]]:
     """By resource the others that must come before it; names that do not exist and cycles are noted."""
     by_name = {draft.source.name: draft for draft in resources}
     edges: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ import orjson
 
 from hearth.model import limits, packing
 from hearth.model.mistakes import Mistake
-from hearth.template.blueprint import Broken, Known, Outcome, Pending, Values
+from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, Values
 from hearth.template.cel import cel_values, expressions, value_sizes
 from hearth.template.cel.expressions import Expression, Reads
 from hearth.template.text import error_hints, interpolation
@@ -23,22 +23,22 @@ Keys: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class InterpolatedString:
     """One string with expressions, as it stands in a template."""
 
     keys: Keys
     """The way to it in the skeleton."""
     path: str
     """The way to it in the template."""
-    parts: tuple[str | interpolation.Source, ...]
+    parts: tuple[str | interpolation.ExpressionSource, ...]
 
     @property
     def is_whole(self) -> bool:
         """Whether the string is one expression and nothing else, so that the value keeps its type."""
-        return len(self.parts) == 1 and isinstance(self.parts[0], interpolation.Source)
+        return len(self.parts) == 1 and isinstance(self.parts[0], interpolation.ExpressionSource)
 
 
-class Dissection:
+class ParsedManifest:
     """A raw value, taken apart: the skeleton without nulls, the marked strings, and mistakes of writing."""
 
     def __init__(self, raw: Any, *, path: str, opaque: Keys | None = None) -> None:
@@ -46,7 +46,7 @@ class Dissection:
 
         opaque: the way to a part that is somebody else's template and stays as it is.
         """
-        self.marks: list[Mark] = []
+        self.strings: list[InterpolatedString] = []
         self.mistakes: list[Mistake] = []
         self.path = path
         self._opaque = opaque
@@ -54,7 +54,7 @@ class Dissection:
 
     def _copy(self, value: Any, keys: Keys, path: str) -> Any:
         if isinstance(value, str):
-            return self._copy_text(value, keys, path) if interpolation.has_marks(value) else value
+            return self._copy_text(value, keys, path) if interpolation.has_expressions(value) else value
         if isinstance(value, dict):
             if keys == self._opaque:
                 return value
@@ -77,12 +77,12 @@ class Dissection:
         """The literal text, or None as a placeholder for what expressions will give."""
         try:
             parts = interpolation.parse(value)
-        except interpolation.Unterminated as error:
+        except interpolation.UnterminatedExpression as error:
             self._note(path, explain(error))
             return None
         if len(parts) == 1 and isinstance(parts[0], str):
             return parts[0]
-        self.marks.append(Mark(keys=keys, path=path, parts=parts))
+        self.strings.append(InterpolatedString(keys=keys, path=path, parts=parts))
         return None
 
     def _note(self, path: str, message: str) -> None:
@@ -93,13 +93,13 @@ class Dissection:
         if not isinstance(key, str):
             self._note(path, f"has the key {key!r}, which is no text; put it in quotes")
             return False
-        if interpolation.has_marks(key):
+        if interpolation.has_expressions(key):
             message = "keys cannot hold expressions, only values can; give the whole map as one expression"
             self._note(f"{path}{error_hints.write_key(key)}", message)
         return True
 
 
-def explain(error: interpolation.Unterminated) -> str:
+def explain(error: interpolation.UnterminatedExpression) -> str:
     """What is wrong with a text whose expressions cannot be told."""
     if error.is_crowded:
         return f"holds more than {limits.EXPRESSIONS_IN_TEXT} expressions; divide it"
@@ -128,7 +128,7 @@ class Sized(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class ManifestSlot:
     """A place in a manifest that is only known with the values of other resources."""
 
     way: Keys
@@ -151,7 +151,7 @@ class Slot:
             return first.evaluate(given)
         return self.evaluate_text(given)
 
-    def evaluate_within(self, given: Values, size: int) -> Sized | Pending | Broken:
+    def evaluate_within(self, given: Values, size: int) -> Sized | Pending | EvaluationError:
         """Its value, where that and the `size` bytes beside it are no more than one object may hold."""
         try:
             outcome = self.evaluate(given)
@@ -160,7 +160,7 @@ class Slot:
             own = value_sizes.measure(outcome.value, depth=limits.JSON_DEPTH - len(self.way))
             value_sizes.check(size + own)
         except value_sizes.TooLarge as error:
-            return Broken(path=self.path, message=str(error))
+            return EvaluationError(path=self.path, message=str(error))
         return Sized(outcome.value, own)
 
     def evaluate_text(self, given: Values) -> Outcome:
@@ -175,7 +175,7 @@ class Slot:
                 pieces.append(part)
                 continue
             outcome = part.evaluate(given)
-            if isinstance(outcome, Broken):
+            if isinstance(outcome, EvaluationError):
                 return outcome
             if isinstance(outcome, Pending):
                 missing += outcome.missing
@@ -197,12 +197,12 @@ def write_piece(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class ManifestTemplate:
     """A value of a template, ready to be evaluated."""
 
     raw: bytes = field(repr=False)
     """JSON of a list whose only entry is the value, with null in each slot."""
-    slots: tuple[Slot, ...]
+    slots: tuple[ManifestSlot, ...]
     """In the order of the document."""
     reads: Reads
 
@@ -222,7 +222,7 @@ class Document:
         dropped: list[tuple[Any, str | int]] = []
         for slot in self.slots:
             outcome = slot.evaluate_within(given, size)
-            if isinstance(outcome, Broken):
+            if isinstance(outcome, EvaluationError):
                 return outcome
             if isinstance(outcome, Pending):
                 missing += outcome.missing
@@ -243,13 +243,13 @@ class Document:
         return Known(root[0] if root else None)
 
 
-def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> Document:
+def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> ManifestTemplate:
     """A document of `skeleton`, which is used up where there are any, with what the marked places came to.
 
     parts: by place a list of pieces, or a constant as a `Constant`.
     """
     root = [skeleton]
-    slots: list[Slot] = []
+    slots: list[ManifestSlot] = []
     for keys, found in parts.items():
         way: Keys = (0, *keys[:-1]) if keys else ()
         key = keys[-1] if keys else 0
@@ -257,14 +257,14 @@ def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> Docum
         for step in way:
             holder = holder[step]
         if not isinstance(found, Constant):
-            slots.append(Slot(way, key, tuple(found)))
+            slots.append(ManifestSlot(way, key, tuple(found)))
         elif found.value is not None:
             holder[key] = found.value
         elif isinstance(holder, dict):
             del holder[key]
         else:
-            slots.append(Slot(way, key, ()))
-    document = Document(raw=packing.pack(root), slots=tuple(slots), reads=read_by(slots))
+            slots.append(ManifestSlot(way, key, ()))
+    document = ManifestTemplate(raw=packing.pack(root), slots=tuple(slots), reads=read_by(slots))
     if slots and document.is_constant:
         return settle(document)
     return document
@@ -277,13 +277,13 @@ class Constant:
     value: Any = field(repr=False)
 
 
-def settle(document: Document) -> Document:
+def settle(document: ManifestTemplate) -> ManifestTemplate:
     """The same without slots, for a document whose slots need no values."""
     outcome = document.evaluate({})
     assert isinstance(outcome, Known), "dropping places needs no values"  # noqa: S101 -- tells the type checker
-    return Document(raw=packing.pack([outcome.value]), slots=(), reads={})
+    return ManifestTemplate(raw=packing.pack([outcome.value]), slots=(), reads={})
 
 
-def read_by(slots: Sequence[Slot]) -> Reads:
+def read_by(slots: Sequence[ManifestSlot]) -> Reads:
     """All that `slots` read."""
     return expressions.merge_reads(part.reads for slot in slots for part in slot.parts if not isinstance(part, str))

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hearth.template.cel.expression_validator import Audience, Examiner, Sound
-from hearth.template.chunked_work import Pieces
+from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
+from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import resource_analysis, template_conditions
-from hearth.template.compiler.manifest_template import Dissection, Keys
-from hearth.template.compiler.template_conditions import Decided
+from hearth.template.compiler.manifest_template import Keys, ParsedManifest
+from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser.template_parser import OutputSource
 from hearth.template.schema import shapes
 
 
 @dataclass(slots=True, kw_only=True)
-class OutputDraft:
+class AnalyzedOutput:
     """An output, examined."""
 
     name: str
     path: str
-    dissection: Dissection
-    sounds: dict[Keys, list[str | Sound]] = field(default_factory=dict)
-    when: Decided | None = None
+    dissection: ParsedManifest
+    sounds: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
+    when: ConditionValue | None = None
 
 
-def examine_output(source: OutputSource, examiner: Examiner, audience: Audience) -> Pieces[OutputDraft]:
+def analyze_output(
+    source: OutputSource, examiner: ExpressionValidator, audience: AllowedNames
+) -> ChunkedWork[AnalyzedOutput]:
     """Look at one output."""
-    dissection = Dissection(source.value, path=f"{source.path}.value")
+    dissection = ParsedManifest(source.value, path=f"{source.path}.value")
     examiner.mistakes += dissection.mistakes
-    sounds = yield from resource_analysis.examine_marks(dissection, shapes.OPEN, examiner, audience)
-    draft = OutputDraft(
+    sounds = yield from resource_analysis.validate_strings(dissection, shapes.OPEN, examiner, audience)
+    draft = AnalyzedOutput(
         name=source.name,
         path=source.path,
         dissection=dissection,

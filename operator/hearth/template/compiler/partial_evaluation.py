@@ -13,15 +13,22 @@ from typing import Any
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition
 from hearth.model.mistakes import Mistake
-from hearth.template.blueprint import Broken, Known, Outcome, Pending, Reach, Values
+from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, SharingScope, Values
 from hearth.template.cel import cel_values, evaluation, expressions, value_sizes
 from hearth.template.cel.evaluation import Evaluator
-from hearth.template.cel.expression_validator import Sound
+from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Expression, Reads
-from hearth.template.chunked_work import LARGE, MARKS_IN_A_PIECE, Pieces
+from hearth.template.chunked_work import LARGE, MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import manifest_template, sharing_scope
-from hearth.template.compiler.manifest_template import Constant, Dissection, Document, Keys, Mark, Part
-from hearth.template.compiler.sensitivity import Secrecy
+from hearth.template.compiler.manifest_template import (
+    Constant,
+    InterpolatedString,
+    Keys,
+    ManifestTemplate,
+    ParsedManifest,
+    Part,
+)
+from hearth.template.compiler.sensitivity import SensitivityTracker
 from hearth.template.text import error_hints
 
 TOO_COSTLY = (
@@ -30,7 +37,7 @@ TOO_COSTLY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class BooleanExpression:
     """An expression that must be true or false."""
 
     expression: Expression
@@ -45,7 +52,7 @@ class Test:
         outcome = self.expression.evaluate(given)
         if isinstance(outcome, Known) and not isinstance(outcome.value, bool):
             message = refuse(self.expression.parsed.text, outcome.value, is_sensitive=self.expression.is_sensitive)
-            return Broken(path=self.expression.path, message=message)
+            return EvaluationError(path=self.expression.path, message=message)
         return outcome
 
 
@@ -56,12 +63,12 @@ def refuse(text: str, value: Any, *, is_sensitive: bool) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Binder:
+class PartialEvaluator:
     """Binds the expressions of one definition, and collects what cannot be evaluated."""
 
     constants: Mapping[str, Any] = field(repr=False)
     """What `params`, `conditions` and `stack` stand for."""
-    secrecy: Secrecy = field(default_factory=Secrecy)
+    secrecy: SensitivityTracker = field(default_factory=SensitivityTracker)
     """What nobody is to see."""
     absent: Collection[str] = frozenset()
     """The resources whose `when` is false."""
@@ -70,7 +77,7 @@ class Binder:
     mistakes: list[Mistake] = field(default_factory=list)
     size: int = 0
     """Bytes of all documents that were bound so far, as far as they are known."""
-    reach: Reach = Reach.ANY
+    reach: SharingScope = SharingScope.ANY
     """For which Stacks all that was bound so far holds."""
     evaluator: Evaluator = evaluation.ALONE
     """Who evaluates what may take long."""
@@ -81,7 +88,7 @@ class Binder:
         """Remember a mistake."""
         self.mistakes.append(Mistake(path=path, message=message))
 
-    def bind(self, sound: Sound, *, path: str) -> Expression | Constant | None:
+    def bind(self, sound: ValidExpression, *, path: str) -> Expression | Constant | None:
         """The expression, or its value where that is known already, or None where that was a mistake."""
         self.reach = max(self.reach, sharing_scope.of_expression(sound.parsed))
         expression = expressions.bind(
@@ -123,7 +130,7 @@ class Binder:
             return self.keep(expression, outcome.value)
         if self.must_wait(outcome):
             return None
-        message = outcome.message if isinstance(outcome, Broken) else "is not known"
+        message = outcome.message if isinstance(outcome, EvaluationError) else "is not known"
         self.note(expression.path, f"{message}; mend the expression or the parameters that it uses")
         return None
 
@@ -139,11 +146,11 @@ class Binder:
             self.secrecy.add_derived(value)
         return Constant(value)
 
-    def is_sensitive(self, sound: Sound) -> bool:
+    def is_sensitive(self, sound: ValidExpression) -> bool:
         """Whether an expression reads something that nobody is to see."""
         return self.secrecy.covers(sound.parsed.reading.reads)
 
-    def bind_test(self, sound: Sound, *, path: str) -> Test | None:
+    def bind_test(self, sound: ValidExpression, *, path: str) -> BooleanExpression | None:
         """A test that is made again and again."""
         bound = self.bind(sound, path=path)
         if bound is None:
@@ -152,15 +159,15 @@ class Binder:
             if not isinstance(bound.value, bool):
                 self.note(path, refuse(sound.parsed.text, bound.value, is_sensitive=self.is_sensitive(sound)))
                 return None
-            return Test(
+            return BooleanExpression(
                 expressions.bind(expressions.parse(cel_values.write_text(bound.value)), path=path, constants={})
             )
         if not expressions.is_bounded(sound.parsed):
             self.note(path, f"{error_hints.quote_expression(sound.parsed.text)} {TOO_COSTLY}")
         # It is judged again and again, and at once: nothing else may evaluate it.
-        return Test(dataclasses.replace(bound, evaluator=evaluation.ALONE))
+        return BooleanExpression(dataclasses.replace(bound, evaluator=evaluation.ALONE))
 
-    def decide(self, sound: Sound, *, path: str) -> bool | None:
+    def decide(self, sound: ValidExpression, *, path: str) -> bool | None:
         """Whether a test that reads no resource is true; None where that is a mistake."""
         bound = self.bind(sound, path=path)
         if not isinstance(bound, Constant):
@@ -171,12 +178,12 @@ class Binder:
         return bound.value
 
     def bind_document(
-        self, dissection: Dissection, sounds: Mapping[Keys, Sequence[str | Sound]]
-    ) -> Pieces[Document | None]:
+        self, dissection: ParsedManifest, sounds: Mapping[Keys, Sequence[str | ValidExpression]]
+    ) -> ChunkedWork[ManifestTemplate | None]:
         """The document, or None where an expression of it was a mistake. Raises InvalidDefinition where all become too large."""
         parts: dict[Keys, list[Part] | Constant] = {}
         before, size = len(self.mistakes), 0
-        for number, mark in enumerate(dissection.marks, start=1):
+        for number, mark in enumerate(dissection.strings, start=1):
             if number % MARKS_IN_A_PIECE == 0 or len(mark.parts) > MARKS_IN_A_PIECE:
                 yield
             try:
@@ -204,7 +211,9 @@ class Binder:
             message = f"and what stands before it have more than {limits.WANTED_BYTES} bytes; divide the template"
             raise InvalidDefinition([Mistake(path=path, message=message)])
 
-    def bind_mark(self, mark: Mark, sounds: Sequence[str | Sound]) -> list[Part] | Constant | None:
+    def bind_mark(
+        self, mark: InterpolatedString, sounds: Sequence[str | ValidExpression]
+    ) -> list[Part] | Constant | None:
         """What one marked string came to."""
         bound = [part if isinstance(part, str) else self.bind(part, path=mark.path) for part in sounds]
         if any(part is None for part in bound):
@@ -214,7 +223,7 @@ class Binder:
         return join([part for part in bound if part is not None])
 
 
-def weigh(found: Sequence[Part] | Constant | None, mark: Mark) -> int:
+def weigh(found: Sequence[Part] | Constant | None, mark: InterpolatedString) -> int:
     """The bytes that a marked string came to, as far as they are known. Raises TooLarge."""
     if isinstance(found, Constant):
         return value_sizes.measure(found.value, depth=limits.JSON_DEPTH - len(mark.keys))

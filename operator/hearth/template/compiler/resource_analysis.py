@@ -12,11 +12,11 @@ from typing import Any
 from hearth.model import limits, names
 from hearth.model.kinds import Kind, Kinds
 from hearth.template import chunked_work
-from hearth.template.cel.expression_validator import Audience, Examiner, Sound
-from hearth.template.chunked_work import Pieces
+from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
+from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import template_conditions
-from hearth.template.compiler.manifest_template import Dissection, Keys, Mark
-from hearth.template.compiler.template_conditions import Decided
+from hearth.template.compiler.manifest_template import InterpolatedString, Keys, ParsedManifest
+from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser import template_kinds
 from hearth.template.parser.template_parser import ResourceSource
 from hearth.template.schema import literal_validator, shapes
@@ -24,7 +24,7 @@ from hearth.template.schema.shapes import Shape
 from hearth.template.text import interpolation
 
 IDENTITY = (("apiVersion",), ("kind",))
-IDENTITY_AUDIENCE = Audience(
+IDENTITY_AUDIENCE = AllowedNames(
     names=frozenset({"params"}), rule="apiVersion and kind may use params only, since the kind must be known beforehand"
 )
 
@@ -34,7 +34,7 @@ REVISION = ("apps", "ControllerRevision")
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class AnalyzedResource:
     """A resource, examined."""
 
     source: ResourceSource
@@ -43,12 +43,12 @@ class Draft:
     kind: str
     served: Kind | None
     shape: Shape
-    dissection: Dissection
-    sounds: dict[Keys, list[str | Sound]] = field(default_factory=dict)
+    dissection: ParsedManifest
+    expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
     """By place the pieces of each marked string."""
-    ready_when: list[tuple[Sound, str]] = field(default_factory=list)
-    failed_when: list[tuple[Sound, str]] = field(default_factory=list)
-    when: Decided | None = None
+    ready_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
+    failed_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
+    when: ConditionValue | None = None
 
     @property
     def group(self) -> str:
@@ -64,9 +64,9 @@ class Draft:
         """Every name that its manifest uses, itself perhaps among them."""
         return {
             root
-            for pieces in self.sounds.values()
+            for pieces in self.expressions.values()
             for piece in pieces
-            if isinstance(piece, Sound)
+            if isinstance(piece, ValidExpression)
             for root in piece.parsed.roots
         }
 
@@ -76,7 +76,7 @@ class Draft:
         return {root for sound, _ in tests for root in sound.parsed.roots} - {self.source.name}
 
 
-def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any]) -> Draft:
+def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any]) -> AnalyzedResource:
     """A draft that knows its kind, where that can be told."""
     stated = source.manifest
     api_version, kind = (template_kinds.read_word(stated.get(word), dict(params)) for word in ("apiVersion", "kind"))
@@ -84,17 +84,17 @@ def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any])
     is_own = api_version.rpartition("/")[0] == names.GROUP
     # The template within one of our own kinds belongs to the inner stack, its expressions too.
     opaque: Keys | None = ("spec", "template") if is_own else None
-    return Draft(
+    return AnalyzedResource(
         source=source,
         api_version=api_version,
         kind=kind,
         served=served,
         shape=shapes.find_shape(kinds, served),
-        dissection=Dissection(stated, path=f"{source.path}.manifest", opaque=opaque),
+        dissection=ParsedManifest(stated, path=f"{source.path}.manifest", opaque=opaque),
     )
 
 
-def examine(draft: Draft, examiner: Examiner, audience: Audience) -> Pieces[None]:
+def examine(draft: AnalyzedResource, examiner: ExpressionValidator, audience: AllowedNames) -> ChunkedWork[None]:
     """Look at all of a resource but its dependencies on others."""
     path = f"{draft.source.path}.manifest"
     examiner.mistakes += draft.dissection.mistakes
@@ -103,7 +103,7 @@ def examine(draft: Draft, examiner: Examiner, audience: Audience) -> Pieces[None
         examiner.note(f"{path}.kind", "ControllerRevision is how revisions of Stacks are stored; take the resource out")
     if draft.served is not None and not draft.served.namespaced:
         examine_scope(draft, examiner, path)
-    draft.sounds = yield from examine_marks(draft.dissection, draft.shape, examiner, audience)
+    draft.expressions = yield from validate_strings(draft.dissection, draft.shape, examiner, audience)
     source = draft.source
     draft.ready_when = examine_tests(source.ready_when, examiner, audience)
     draft.failed_when = examine_tests(source.failed_when, examiner, audience)
@@ -111,7 +111,7 @@ def examine(draft: Draft, examiner: Examiner, audience: Audience) -> Pieces[None
         draft.when = template_conditions.examine(source.when, examiner, path=f"{source.path}.when")
 
 
-def examine_literals(draft: Draft, examiner: Examiner, path: str) -> None:
+def examine_literals(draft: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
     """Compare what is written out with what the kind takes."""
     stated = draft.source.manifest
     # These were looked at without a schema, and the message there says more.
@@ -124,7 +124,7 @@ def examine_literals(draft: Draft, examiner: Examiner, path: str) -> None:
         examiner.mistakes += [mistake for mistake in found if mistake.path not in known]
 
 
-def examine_scope(draft: Draft, examiner: Examiner, path: str) -> None:
+def examine_scope(draft: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
     """A kind of cluster scope has no namespace."""
     metadata = draft.source.manifest.get("metadata")
     if isinstance(metadata, dict) and metadata.get("namespace") is not None:
@@ -132,12 +132,12 @@ def examine_scope(draft: Draft, examiner: Examiner, path: str) -> None:
         examiner.note(f"{path}.metadata.namespace", message)
 
 
-def examine_marks(
-    dissection: Dissection, shape: Shape, examiner: Examiner, audience: Audience
-) -> Pieces[dict[Keys, list[str | Sound]]]:
+def validate_strings(
+    dissection: ParsedManifest, shape: Shape, examiner: ExpressionValidator, audience: AllowedNames
+) -> ChunkedWork[dict[Keys, list[str | ValidExpression]]]:
     """By place the pieces of every marked string in which nothing is wrong."""
-    found: dict[Keys, list[str | Sound]] = {}
-    for number, mark in enumerate(dissection.marks, start=1):
+    found: dict[Keys, list[str | ValidExpression]] = {}
+    for number, mark in enumerate(dissection.strings, start=1):
         if number % chunked_work.MARKS_IN_A_PIECE == 0 or len(mark.parts) > chunked_work.MARKS_IN_A_PIECE:
             yield
         if len(examiner.mistakes) > limits.MISTAKES:
@@ -149,28 +149,32 @@ def examine_marks(
     return found
 
 
-def examine_mark(mark: Mark, shape: Shape, examiner: Examiner, audience: Audience) -> list[str | Sound] | None:
+def examine_mark(
+    mark: InterpolatedString, shape: Shape, examiner: ExpressionValidator, audience: AllowedNames
+) -> list[str | ValidExpression] | None:
     """The pieces of one marked string, or None where one of them is a mistake."""
     place = literal_validator.find_place(shape, mark.keys)
     pieces = [
         examiner.examine(part.text, path=mark.path, audience=audience)
-        if isinstance(part, interpolation.Source)
+        if isinstance(part, interpolation.ExpressionSource)
         else part
         for part in mark.parts
     ]
     sound = [piece for piece in pieces if piece is not None]
     if len(sound) < len(pieces):
         return None
-    if mark.is_whole and isinstance(sound[0], Sound):
+    if mark.is_whole and isinstance(sound[0], ValidExpression):
         examiner.check_fit(sound[0], place, path=mark.path)
     else:
         examiner.check_text(place, path=mark.path)
     return sound
 
 
-def examine_tests(stated: Iterable[tuple[str, str]], examiner: Examiner, audience: Audience) -> list[tuple[Sound, str]]:
+def examine_tests(
+    stated: Iterable[tuple[str, str]], examiner: ExpressionValidator, audience: AllowedNames
+) -> list[tuple[ValidExpression, str]]:
     """The tests in which nothing is wrong, each with its path."""
-    found: list[tuple[Sound, str]] = []
+    found: list[tuple[ValidExpression, str]] = []
     for raw, path in stated:
         written = template_conditions.read_test(raw, examiner, path=path)
         sound = None if written is None else examiner.examine_test(written, path=path, audience=audience)

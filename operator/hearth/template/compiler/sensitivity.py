@@ -15,7 +15,7 @@ from hearth.template.blueprint import Known, Outcome
 
 if TYPE_CHECKING:
     from hearth.template.blueprint import Definition, Evaluable, Values
-    from hearth.template.cel.field_references import Read
+    from hearth.template.cel.field_references import FieldRead
     from hearth.template.compiler.manifest_template import Keys
 
 SHORTEST_DERIVED = 8
@@ -30,7 +30,7 @@ NAMES: tuple[Path, ...] = (("apiVersion",), ("kind",), ("metadata", "name"), ("m
 
 
 @dataclass(slots=True, kw_only=True)
-class Secrecy:
+class SensitivityTracker:
     """What is known to be sensitive in one definition; grows while that is compiled."""
 
     parameters: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Secrecy:
         """A value that was made of a sensitive one."""
         self.texts.update(text for text in redaction.find_texts(value) if len(text) >= SHORTEST_DERIVED)
 
-    def covers(self, reads: Iterable[Read]) -> bool:
+    def covers(self, reads: Iterable[FieldRead]) -> bool:
         """Whether anything of what is read is sensitive."""
         if not (self.parameters or self.fields):
             return False
@@ -61,7 +61,7 @@ class Secrecy:
             return path[0] in names if path else bool(names)
         return any(is_overlapping(path, known) for known in self.fields.get(root, ()))
 
-    def find_parameter(self, reads: Iterable[Read]) -> str:
+    def find_parameter(self, reads: Iterable[FieldRead]) -> str:
         """The name of a sensitive parameter that is read, "" for none."""
         for read in reads:
             if read.root == "params" and self._covers("params", read.path):
@@ -116,7 +116,7 @@ def is_parameter(keys: Keys) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Veiled:
+class RedactedOutput:
     """An output that nobody is to see."""
 
     inner: Evaluable

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from hearth.template.blueprint import Reach
+from hearth.template.blueprint import SharingScope
 from hearth.template.cel.expressions import Parsed
 
 ROOT = "stack"
 """What expressions call the Stack."""
 
 
-class Naming(NamedTuple):
+class ObjectNaming(NamedTuple):
     """How a resource's object comes by its name."""
 
     group: str
@@ -26,15 +26,15 @@ class Naming(NamedTuple):
     """The same of the namespace."""
 
 
-def of_expression(parsed: Parsed) -> Reach:
+def of_expression(parsed: Parsed) -> SharingScope:
     """For which Stacks an expression means the same."""
     if ROOT not in parsed.roots:
-        return Reach.ANY
+        return SharingScope.ANY
     paths = (read.path for read in parsed.reading.reads if read.root == ROOT)
-    return Reach.NAMESPACE if all(path[:1] == ("namespace",) for path in paths) else Reach.ONE
+    return SharingScope.NAMESPACE if all(path[:1] == ("namespace",) for path in paths) else SharingScope.ONE
 
 
-def of_names(namings: Iterable[Naming]) -> Reach:
+def of_names(namings: Iterable[ObjectNaming]) -> SharingScope:
     """For which Stacks it is the same resources, if any, that name one object.
 
     A name that is stated may be one that is made of a certain Stack's; and so may a namespace.
@@ -42,7 +42,7 @@ def of_names(namings: Iterable[Naming]) -> Reach:
     found = set(namings)
     named, placed = {each[:2] for each in found if each.has_name}, {each[:2] for each in found if each.has_namespace}
     if any(each[:2] in named and not each.has_name for each in found):
-        return Reach.ONE
+        return SharingScope.ONE
     if any(each[:2] in placed and not each.has_namespace for each in found):
-        return Reach.NAMESPACE
-    return Reach.ANY
+        return SharingScope.NAMESPACE
+    return SharingScope.ANY

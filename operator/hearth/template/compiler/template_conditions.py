@@ -12,14 +12,14 @@ from typing import Any
 
 from hearth.graph import order
 from hearth.model import limits
-from hearth.template.cel.expression_validator import Audience, Examiner, Sound
-from hearth.template.chunked_work import Pieces
-from hearth.template.compiler.partial_evaluation import Binder
+from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
+from hearth.template.chunked_work import ChunkedWork
+from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.schema import shapes
 from hearth.template.schema.shapes import Shape
 from hearth.template.text import error_hints, interpolation
 
-AUDIENCE = Audience(
+AUDIENCE = AllowedNames(
     names=frozenset({"params", "conditions"}),
     rule="only params and conditions can be used here, since it is decided beforehand",
 )
@@ -27,11 +27,11 @@ ROOT = "conditions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class ConditionValue:
     """What is decided beforehand: a literal truth, or a sound test."""
 
     literal: bool | None = None
-    sound: Sound | None = None
+    sound: ValidExpression | None = None
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -40,7 +40,7 @@ def find_shape(names: tuple[str, ...]) -> Shape:
     return shapes.make_closed({name: {"type": "boolean"} for name in names}, name="conditions")
 
 
-def read_test(raw: Any, examiner: Examiner, *, path: str) -> str | None:
+def read_test(raw: Any, examiner: ExpressionValidator, *, path: str) -> str | None:
     """The text of a test, written bare or within `${…}`; None where it is no text."""
     if not isinstance(raw, str):
         examiner.note(
@@ -51,28 +51,28 @@ def read_test(raw: Any, examiner: Examiner, *, path: str) -> str | None:
         message = f"has {len(raw)} characters, and an expression at most {limits.EXPRESSION_LENGTH}; divide it"
         examiner.note(path, message)
         return None
-    if not interpolation.has_marks(raw):
+    if not interpolation.has_expressions(raw):
         return raw.strip()
     try:
         parts = interpolation.parse(raw.strip())
-    except interpolation.Unterminated:
+    except interpolation.UnterminatedExpression:
         parts = ()
-    if len(parts) != 1 or not isinstance(parts[0], interpolation.Source):
+    if len(parts) != 1 or not isinstance(parts[0], interpolation.ExpressionSource):
         examiner.note(path, f"must be one expression, found {error_hints.quote(raw)}; write it bare, without ${{…}}")
         return None
     return parts[0].text
 
 
-def examine(raw: Any, examiner: Examiner, *, path: str) -> Decided | None:
+def examine(raw: Any, examiner: ExpressionValidator, *, path: str) -> ConditionValue | None:
     """A condition or `when`, or None where it is a mistake."""
     if isinstance(raw, bool):
-        return Decided(literal=raw)
+        return ConditionValue(literal=raw)
     written = read_test(raw, examiner, path=path)
     sound = None if written is None else examiner.examine_test(written, path=path, audience=AUDIENCE)
-    return None if sound is None else Decided(sound=sound)
+    return None if sound is None else ConditionValue(sound=sound)
 
 
-def decide(decided: Decided, binder: Binder, *, path: str) -> bool | None:
+def decide(decided: ConditionValue, binder: PartialEvaluator, *, path: str) -> bool | None:
     """Whether it is true; None where that is a mistake."""
     if decided.sound is None:
         return decided.literal
@@ -84,9 +84,9 @@ class Conditions:
     """The conditions of one template."""
 
     path: str
-    decided: dict[str, Decided] = field(default_factory=dict)
+    decided: dict[str, ConditionValue] = field(default_factory=dict)
 
-    def examine(self, raw: Mapping[str, Any], examiner: Examiner) -> Pieces[None]:
+    def examine(self, raw: Mapping[str, Any], examiner: ExpressionValidator) -> ChunkedWork[None]:
         """Look at all of them, cycles among them included."""
         for name, stated in raw.items():
             yield
@@ -102,7 +102,7 @@ class Conditions:
         """By condition the others that it uses."""
         return {name: sorted(used(decided, self.decided)) for name, decided in self.decided.items()}
 
-    def decide(self, binder: Binder, truths: dict[str, bool]) -> Pieces[bool]:
+    def decide(self, binder: PartialEvaluator, truths: dict[str, bool]) -> ChunkedWork[bool]:
         """Fill `truths`, which the binder knows as `conditions`; whether all could be decided."""
         for name in order.sort(self.edges()):
             yield
@@ -116,7 +116,7 @@ class Conditions:
         return len(truths) == len(self.decided)
 
 
-def used(decided: Decided, known: Mapping[str, Decided]) -> set[str]:
+def used(decided: ConditionValue, known: Mapping[str, ConditionValue]) -> set[str]:
     """The conditions that a test uses; all of them where it takes them as a whole."""
     found: set[str] = set()
     reads = decided.sound.parsed.reading.reads if decided.sound is not None else ()

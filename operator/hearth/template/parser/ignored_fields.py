@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from hearth.model import field_paths, names
-from hearth.model.field_paths import Item, Pattern
+from hearth.model.field_paths import ListItem, PathPattern
 from hearth.template.blueprint import DriftPolicy
 from hearth.template.text import error_hints
 
@@ -31,9 +31,9 @@ def read_policy(stated: Any, *, path: str, note: Note) -> DriftPolicy:
     return known[stated]
 
 
-def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note) -> tuple[Pattern, ...]:
+def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note) -> tuple[PathPattern, ...]:
     """The fields that are left to others. stated: texts, each with its path; manifest: as the template states it."""
-    found: list[Pattern] = []
+    found: list[PathPattern] = []
     for text, path in stated:
         pattern = field_paths.parse(text)
         if pattern is None:
@@ -46,7 +46,7 @@ def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note
     return tuple(found)
 
 
-def find_wrong(pattern: Pattern, manifest: Any) -> str:
+def find_wrong(pattern: PathPattern, manifest: Any) -> str:
     """Why a field cannot be left to others, "" where it can."""
     if pattern[0] in IDENTITY or (pattern[0] == "metadata" and len(pattern) > 1 and pattern[1] in OWN_METADATA):
         return "says which object it is, which nobody else can change; take it out"
@@ -57,17 +57,17 @@ def find_wrong(pattern: Pattern, manifest: Any) -> str:
     return ""
 
 
-def is_stated(pattern: Pattern, value: Any) -> bool:
+def is_stated(pattern: PathPattern, value: Any) -> bool:
     """Whether a manifest states the field, as far as that can be told before its expressions have values."""
     if not pattern or (isinstance(value, str) and "${" in value):
         return True
     wanted, rest = pattern[0], pattern[1:]
-    if isinstance(wanted, Item):
+    if isinstance(wanted, ListItem):
         return isinstance(value, list) and any(fits(wanted, item) and is_stated(rest, item) for item in value)
     return isinstance(value, dict) and value.get(wanted) is not None and is_stated(rest, value[wanted])
 
 
-def fits(wanted: Item, item: Any) -> bool:
+def fits(wanted: ListItem, item: Any) -> bool:
     """Whether a list's item is the one that is meant, or may turn out to be."""
     if not isinstance(item, dict):
         return isinstance(item, str) and "${" in item

@@ -12,7 +12,7 @@ from hearth.model.child import Object
 from hearth.template import chunked_work
 from hearth.template.blueprint import Definition, Known
 from hearth.template.cel import cel_environment, cel_values, expressions
-from hearth.template.chunked_work import Pieces
+from hearth.template.chunked_work import ChunkedWork
 from hearth.template.text import interpolation
 
 
@@ -21,7 +21,7 @@ def find_kinds(definition: Definition) -> tuple[tuple[str, str], ...]:
     return chunked_work.finish(find_kinds_in_pieces(definition))
 
 
-def find_kinds_in_pieces(definition: Definition) -> Pieces[tuple[tuple[str, str], ...]]:
+def find_kinds_in_pieces(definition: Definition) -> ChunkedWork[tuple[tuple[str, str], ...]]:
     """The same, with a pause after each manifest."""
     # As it comes from the user: whatever the type promises.
     stated: Any = definition.template
@@ -52,13 +52,13 @@ def find_manifests(resources: Any) -> list[Mapping[str, Any]]:
 
 def read_word(stated: Any, parameters: Object) -> str:
     """An `apiVersion` or `kind`, or "" where it cannot be told."""
-    if not isinstance(stated, str) or not interpolation.has_marks(stated):
+    if not isinstance(stated, str) or not interpolation.has_expressions(stated):
         return stated if isinstance(stated, str) else ""
     try:
         pieces = [
             part if isinstance(part, str) else evaluate(part.text, parameters) for part in interpolation.parse(stated)
         ]
-    except (interpolation.Unterminated, cel_environment.Refusal):
+    except (interpolation.UnterminatedExpression, cel_environment.CelCompileError):
         return ""
     return "" if None in pieces else "".join(piece for piece in pieces if piece is not None)
 

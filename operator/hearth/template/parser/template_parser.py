@@ -11,11 +11,11 @@ from typing import Any
 
 from hearth.model import limits, names
 from hearth.model.child import Object, Path
-from hearth.model.field_paths import Pattern
+from hearth.model.field_paths import PathPattern
 from hearth.model.mistakes import Mistake
 from hearth.template.blueprint import DriftPolicy, Replacement
 from hearth.template.cel import cel_environment
-from hearth.template.chunked_work import Pieces
+from hearth.template.chunked_work import ChunkedWork
 from hearth.template.parser import ignored_fields, policies
 from hearth.template.schema import parameters
 from hearth.template.schema.effort import Effort
@@ -28,7 +28,7 @@ RESOURCE_WORDS = (
 )
 UPDATE_WORDS = ("replace", "replaceOn")
 OUTPUT_WORDS = ("value", "when")
-OWN_WORDS = frozenset({"params", "conditions", "stack", "index", "item"})
+RESERVED_NAMES = frozenset({"params", "conditions", "stack", "index", "item"})
 SERVER_FIELDS = (
     "managedFields",
     "resourceVersion",
@@ -40,7 +40,7 @@ SERVER_FIELDS = (
     "selfLink",
 )
 """Fields of the metadata that only the API server writes."""
-HEARTH_MARKS = frozenset(
+TRACKING_METADATA = frozenset(
     {
         names.LABEL_STACK_UID,
         names.LABEL_STACK,
@@ -51,8 +51,8 @@ HEARTH_MARKS = frozenset(
         names.ANNOTATION_INCARNATION,
         names.ANNOTATION_HASH,
         names.ANNOTATION_REQUIRES,
-        names.ANNOTATION_STATED,
-        names.ANNOTATION_INHERITED,
+        names.ANNOTATION_LAST_APPLIED,
+        names.ANNOTATION_INHERITED_RULES,
         names.ANNOTATION_DELETION_POLICY,
         names.ANNOTATION_ADOPTED,
         names.ANNOTATION_UNHEALTHY,
@@ -78,7 +78,7 @@ class ResourceSource:
     replacement: Replacement | None
     replace_on: tuple[Path, ...]
     drift_policy: DriftPolicy
-    ignore_fields: tuple[Pattern, ...]
+    ignore_fields: tuple[PathPattern, ...]
     is_retained: bool
     adopts: bool | None
     """None where nothing is stated."""
@@ -107,7 +107,7 @@ class TemplateSource:
     outputs: dict[str, OutputSource] = field(default_factory=dict)
 
 
-class Reader:
+class TemplateParser:
     """One reading of one template; collects every mistake."""
 
     def __init__(self, path: str) -> None:
@@ -120,7 +120,7 @@ class Reader:
         if len(self.mistakes) <= limits.MISTAKES:
             self.mistakes.append(Mistake(path=path, message=message))
 
-    def read(self, template: Any) -> Pieces[TemplateSource]:
+    def read(self, template: Any) -> ChunkedWork[TemplateSource]:
         """The parts of `template`; what comes after more mistakes than anybody reads at once is left out."""
         source = TemplateSource(path=self.path)
         if not isinstance(template, dict):
@@ -154,10 +154,12 @@ class Reader:
         if len(raw) > limit:
             self.note(path, f"has {len(raw)} entries, and at most {limit} are taken; divide the template")
             return []
-        reserved = OWN_WORDS | cel_environment.LITERALS
+        reserved = RESERVED_NAMES | cel_environment.LITERALS
         if word == "resources":
             # Only these stand bare in an expression.
-            reserved = OWN_WORDS | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
+            reserved = (
+                RESERVED_NAMES | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
+            )
         for name in raw:
             self.check_name(name, path=path, reserved=reserved, what=word[:-1])
         return [(name, value) for name, value in raw.items() if isinstance(name, str)]
@@ -181,7 +183,7 @@ class Reader:
                     f"'{error_hints.shorten(str(word))}' is not known{hint or has}",
                 )
 
-    def read_parameter(self, source: TemplateSource, name: str, rules: Any) -> Pieces[None]:
+    def read_parameter(self, source: TemplateSource, name: str, rules: Any) -> ChunkedWork[None]:
         """Take in one parameter."""
         yield
         place = f"{self.path}.parameters{error_hints.write_key(name)}"
@@ -332,5 +334,5 @@ class Reader:
                 self.note(f"{path}.{word}", "is written by the API server only; take it out")
         for word in ("labels", "annotations"):
             stated = metadata.get(word)
-            for key in HEARTH_MARKS.intersection(stated) if isinstance(stated, dict) else ():
+            for key in TRACKING_METADATA.intersection(stated) if isinstance(stated, dict) else ():
                 self.note(f"{path}.{word}[{key}]", "is written by Hearth itself; take it out")

@@ -34,7 +34,7 @@ def check(value: Any, shape: Shape, *, path: str, effort: Effort) -> Iterator[Mi
 
 def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]]:
     """What is wrong with `value`: where below it, and what. Paths are only written where something is."""
-    if shape.type is Type.OPEN or value is None or (isinstance(value, str) and interpolation.has_marks(value)):
+    if shape.type is Type.OPEN or value is None or (isinstance(value, str) and interpolation.has_expressions(value)):
         return []
     if not is_of(value, shape.type):
         return [("", f"must be {name_type(shape)}, found {error_hints.describe(value)}{suggest(value, shape)}")]

@@ -17,7 +17,7 @@ import yaml
 from hearth.model import limits
 from hearth.model.mistakes import Mistake
 from hearth.template.blueprint import Origin
-from hearth.template.chunked_work import Pieces
+from hearth.template.chunked_work import ChunkedWork
 from hearth.template.schema import json_schema, json_schema_check, shapes
 from hearth.template.schema.effort import Effort
 from hearth.template.schema.json_schema import Budget, Fault
@@ -38,7 +38,7 @@ SHAPE_LENGTH_KEPT = 16_384
 EXHAUSTED = "takes too long to check together with all other parameters; make rules or values simpler"
 
 
-def check_rules(name: str, rules: Any, *, path: str, effort: Effort) -> Pieces[list[Mistake]]:
+def check_rules(name: str, rules: Any, *, path: str, effort: Effort) -> ChunkedWork[list[Mistake]]:
     """What is wrong with the rules of one parameter, which stand at `path`."""
     if not isinstance(rules, dict):
         found = error_hints.describe(rules)
@@ -72,7 +72,7 @@ def write(rules: Rules | Mapping[str, Rules]) -> str:
     return orjson.dumps(rules, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def judge_rules(rules: Rules, effort: Effort) -> Pieces[tuple[tuple[str, str], ...]]:
+def judge_rules(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, str], ...]]:
     """What is wrong with rules: where below them, and what; more than anybody reads at once is not looked for."""
     found: list[tuple[str, str]] = []
     try:
@@ -92,7 +92,7 @@ def judge_rules(rules: Rules, effort: Effort) -> Pieces[tuple[tuple[str, str], .
     return tuple(found)
 
 
-def find_faults(rules: Rules, value: Any, budget: Budget) -> Pieces[list[Fault]]:
+def find_faults(rules: Rules, value: Any, budget: Budget) -> ChunkedWork[list[Fault]]:
     """What of a value breaks its rules; more than anybody reads at once is not looked for."""
     faults: list[Fault] = []
     try:
@@ -119,7 +119,7 @@ def check_sensitive(rules: Rules) -> list[tuple[str, str]]:
     return []
 
 
-def parse_text(rules: Any, text: str) -> Pieces[Any]:
+def parse_text(rules: Any, text: str) -> ChunkedWork[Any]:
     """The value that a text from elsewhere stands for: read as YAML, unless the rules take text.
 
     What cannot be read stays text, and is told of where values are checked. Raises plain_yaml.Excess.
@@ -151,7 +151,7 @@ def resolve(  # noqa: PLR0913 -- each is something else that a value or its mist
     origins: Mapping[str, Origin] = MappingProxyType({}),
     sensitive: Collection[str] = (),
     effort: Effort | None = None,
-) -> Pieces[tuple[dict[str, Any], list[Mistake]]]:
+) -> ChunkedWork[tuple[dict[str, Any], list[Mistake]]]:
     """The value of every parameter, and what is wrong with those that were given, at `path` where they have no origin.
 
     sensitive: the names of those whose values no message may hold.
@@ -183,7 +183,7 @@ def resolve(  # noqa: PLR0913 -- each is something else that a value or its mist
 
 def find_undeclared(
     stated: Mapping[str, Rules], given: Mapping[str, Any], effort: Effort, *, path: str, template_path: str
-) -> Pieces[list[Mistake]]:
+) -> ChunkedWork[list[Mistake]]:
     """The values of parameters that there are not."""
     mistakes: list[Mistake] = []
     for name in given:
@@ -206,7 +206,7 @@ class Place(NamedTuple):
     """Whether no message may hold it."""
 
 
-def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> Pieces[list[Mistake]]:
+def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[list[Mistake]]:
     """What is wrong with one value."""
     if bounds.has_large_integer(value):
         is_shown = isinstance(value, int) and not place.is_sensitive

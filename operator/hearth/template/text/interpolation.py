@@ -26,13 +26,13 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ExpressionSource:
     """The text of one expression, without the braces and the white space around it."""
 
     text: str
 
 
-class Unterminated(ValueError):
+class UnterminatedExpression(ValueError):
     """A `${` whose `}` is missing, or too far away; or one of too many."""
 
     def __init__(self, rest: str, *, is_crowded: bool = False) -> None:
@@ -43,17 +43,17 @@ class Unterminated(ValueError):
         super().__init__(f"no closing brace after {self.rest!r}")
 
 
-def has_marks(string: str) -> bool:
+def has_expressions(string: str) -> bool:
     """Whether `string` holds anything that `parse` would not give back as it is."""
     return OPENING in string
 
 
-def parse(string: str) -> tuple[str | Source, ...]:
+def parse(string: str) -> tuple[str | ExpressionSource, ...]:
     """The literal parts and the expressions of `string`, in order; no literal part is empty, no two stand side by side.
 
     Raises Unterminated.
     """
-    parts: list[str | Source] = []
+    parts: list[str | ExpressionSource] = []
     literal = ""
     at = 0
     while (mark := string.find(OPENING, at)) >= 0:
@@ -65,9 +65,9 @@ def parse(string: str) -> tuple[str | Source, ...]:
         end = find_end(string, mark + len(OPENING))
         if literal:
             parts.append(literal)
-        parts.append(Source(string[mark + len(OPENING) : end].strip()))
+        parts.append(ExpressionSource(string[mark + len(OPENING) : end].strip()))
         if len(parts) > 2 * limits.EXPRESSIONS_IN_TEXT:
-            raise Unterminated("", is_crowded=True)
+            raise UnterminatedExpression("", is_crowded=True)
         literal, at = "", end + 1
     literal += string[at:]
     if literal:
@@ -103,7 +103,7 @@ def find_end(string: str, start: int) -> int:
             if depth == 0:
                 return token.start()
             depth -= 1
-    raise Unterminated(string[start - len(OPENING) : stop + 1])
+    raise UnterminatedExpression(string[start - len(OPENING) : stop + 1])
 
 
 def find_end_of_string(string: str, start: int, stop: int, *, quote: str, is_raw: bool) -> int:

@@ -11,10 +11,10 @@ from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition
 from hearth.model.mistakes import Mistake
 from hearth.template import chunked_work
-from hearth.template.chunked_work import Pieces
+from hearth.template.chunked_work import ChunkedWork
 from hearth.template.text import kubectl_yaml
 
-KEPT = 16
+CACHE_SIZE = 16
 """Templates that are read only once however many Stacks name them: reading one takes nearly as long as compiling it."""
 KEPT_CHARACTERS = 2 * 1024**2
 """Of all that are kept: their values take some ten times as many bytes."""
@@ -27,19 +27,19 @@ def parse_template(text: str, *, place: str) -> Object:
     return chunked_work.finish(parse_in_pieces(text, place=place))
 
 
-def parse_in_pieces(text: str, *, place: str) -> Pieces[Object]:
+def parse_in_pieces(text: str, *, place: str) -> ChunkedWork[Object]:
     """The same, with a pause after every little piece of work."""
     key = (text, place)
     found = _known.get(key)
     if found is None:
         found = yield from _parse(text, place)
         _known[key] = found
-        while len(_known) > KEPT or sum(len(each) for each, _ in _known) > KEPT_CHARACTERS:
+        while len(_known) > CACHE_SIZE or sum(len(each) for each, _ in _known) > KEPT_CHARACTERS:
             _known.popitem(last=False)
     return found
 
 
-def _parse(text: str, place: str) -> Pieces[Object]:
+def _parse(text: str, place: str) -> ChunkedWork[Object]:
     values: list[Any] = []
     try:
         for document in kubectl_yaml.read(text):

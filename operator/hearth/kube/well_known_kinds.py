@@ -1,0 +1,13 @@
+"""The kinds that the operator itself stores and watches. Must not know clients or caches."""
+
+from __future__ import annotations
+
+from hearth.model import names
+from hearth.model.kinds import Kind
+
+STACK = Kind(group=names.GROUP, version=names.VERSION, name="Stack", plural="stacks", namespaced=True)
+HEALTH_MARK = Kind(group=names.GROUP, version=names.VERSION, name="HealthMark", plural="healthmarks", namespaced=True)
+CONTROLLER_REVISION = Kind(
+    group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
+)
+LEASE = Kind(group="coordination.k8s.io", version="v1", name="Lease", plural="leases", namespaced=True)
