@@ -9,7 +9,6 @@ import pytest
 
 from support.threats.world import ThreatWorld, make_config_map, make_stack
 
-UNTYPED = {"parameters": {"p": {}}}
 CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
 
 
@@ -26,16 +25,25 @@ def test_a_name_that_leads_elsewhere_is_a_mistake(threats: ThreatWorld, metadata
     """Told with its path before anything is written; forty of them leave the canary as it is."""
     tenant = threats.tenant()
     author = tenant.author()
-    count = 40 if value == 500 else 1
-    bad = {f"r{number}": {"manifest": {**CONFIG, "metadata": metadata}} for number in range(count)}
-    author.create(make_stack(tenant.namespace, "bad", bad, template=UNTYPED, parameters={"p": value}))
-    canary = threats.canary()
+    # Forty names that differ: resources of one and the same name are refused before any of them is written.
+    values = {f"p{number}": 500 + number for number in range(40)} if value == 500 else {"p": value}
+    bad = {
+        f"r{number}": {"manifest": {**CONFIG, "metadata": point(metadata, each)}} for number, each in enumerate(values)
+    }
+    template = {"parameters": {each: {} for each in values}}
+    author.create(make_stack(tenant.namespace, "bad", bad, template=template, parameters=values))
     stack = threats.wait_phase(tenant.namespace, "bad", "CreateFailed")
     said = json.dumps(stack["status"]["conditions"])
     assert "InvalidTemplate" in said
     assert "spec.template.resources.r0.manifest.metadata.name" in said
     assert threats.operator.read_metric("hearth_requests_total", code="403") == 0
+    canary = threats.canary()
     print(f"the canary is made after {canary.made:.2f} s")
+
+
+def point(metadata: Any, parameter: str) -> Any:
+    """The metadata, made of that parameter."""
+    return {key: text.replace("params.p", f"params.{parameter}") for key, text in metadata.items()}
 
 
 def test_a_name_from_another_object_is_looked_at_before_it_is_used(threats: ThreatWorld) -> None:
