@@ -1,1 +1,1 @@
-"""The adapter to a real Kubernetes API server: the only package that speaks HTTP."""
+"""Adapter to a Kubernetes API server: the only package that sends HTTP requests."""

@@ -1,4 +1,4 @@
-"""`hearth.engine.ports.Marks` on a real API server: the HealthMarks of the home cluster, and their statuses."""
+"""`hearth.engine.ports.HealthMarkClient` on a real API server: HealthMarks and their statuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class KubeHealthMarkClient:
-    """What is known of HealthMarks by a cache that watches, and what is written of them."""
+    """Reader of cached HealthMarks and writer of their statuses."""
 
     def __init__(
         self, connection: Connection, *, cache: HealthMarkCache, observer: RequestObserver | None = None
@@ -27,15 +27,15 @@ class KubeHealthMarkClient:
         self._cache = cache
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
-        """The HealthMark, or None once it is gone."""
+        """Return the HealthMark, or None if it does not exist."""
         return self._cache.find_mark(uid)
 
     def marks(self) -> Collection[str]:
-        """The UIDs of all HealthMarks."""
+        """Return the UIDs of all HealthMarks."""
         return self._cache.marks()
 
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
-        """Merge-patch the status of a HealthMark; one that is gone is fine."""
+        """Merge-patch the status of a HealthMark; ignore a deleted one."""
         path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + "/status"
         body = {"metadata": {"resourceVersion": str(mark.resource_version)}, "status": status}
         try:

@@ -1,6 +1,6 @@
-"""`hearth.engine.ports.Home` on a real API server: what Hearth reads and writes of Stacks themselves.
+"""`hearth.engine.ports.ManagementCluster` on a real API server: reads and writes of Stacks.
 
-Knows the requests; must not judge an answer. What is read again and again comes from caches that watch.
+Knows the requests; must not interpret a response. Data that is read often comes from watch caches.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONFLICT = 409
 
 
 class KubeManagementCluster:
-    """The cluster that Stacks live in."""
+    """The cluster that stores the Stacks."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class KubeManagementCluster:
         observer: RequestObserver | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """now: seconds since the epoch."""
+        """Create the adapter. now: seconds since the epoch."""
         self._sender = api_client.ApiClient(connection, observer)
         self._stacks = stacks
         self._revisions = revisions
@@ -52,32 +52,32 @@ class KubeManagementCluster:
         self._events = event_recorder.EventRecorder(self._sender, now=now)
 
     def find_stack(self, uid: str) -> StackObject | None:
-        """The Stack, or None once it is gone."""
+        """Return the Stack, or None if it does not exist."""
         return self._stacks.find_stack(uid)
 
     def stacks(self) -> Collection[str]:
-        """The UIDs of all Stacks that this process works on."""
+        """Return the UIDs of all Stacks in the shard of this process."""
         return self._stacks.stacks()
 
     @property
     def tree(self) -> StackTree:
-        """Which Stack is nested in which, of all that are known."""
+        """Return the nesting of all known Stacks."""
         return self._stacks.tree
 
     def is_other_shard_uid(self, uid: str) -> bool:
-        """Whether another process works on a Stack of this UID."""
+        """Return whether another process manages a Stack with this UID."""
         return self._stacks.is_other_shard_uid(uid)
 
     def is_other_shard_name(self, namespace: str, name: str) -> bool:
-        """Whether another process works on a Stack of this name."""
+        """Return whether another process manages a Stack with this name."""
         return self._stacks.is_other_shard_name(namespace, name)
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
-        """Of that Stack, by rising number."""
+        """Return the revisions of this Stack in ascending order of their numbers."""
         return self._revisions.revisions(stack_uid)
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
-        """Store it; one that exists already under that name stays as it is, and is the result."""
+        """Store the revision; if the name exists already, leave that object unchanged and return it."""
         body = controller_revision.make_revision(stack, revision, definition)
         try:
             path = api_requests.collection_path(CONTROLLER_REVISION, stack.namespace)
@@ -90,12 +90,12 @@ class KubeManagementCluster:
         return self._revisions.put(answer)
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
-        """`{"template": …, "parameters": …}` as stored, and `sensitive`, where there is any."""
+        """Return the stored `{"template": …, "parameters": …}`, with `sensitive` if present."""
         path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
         return controller_revision.parse_definition(await self._sender.send("get", CONTROLLER_REVISION, path))
 
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
-        """Forget it; one that is gone is fine."""
+        """Delete the revision; ignore one that does not exist."""
         path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
         try:
             await self._sender.send("delete", CONTROLLER_REVISION, path)
@@ -105,12 +105,12 @@ class KubeManagementCluster:
         self._revisions.forget(stack.uid, revision.name)
 
     async def add_finalizer(self, stack: StackObject) -> None:
-        """Add ours; sends nothing where it is there."""
+        """Add Hearth's finalizer; send nothing if it is present."""
         if names.FINALIZER not in stack.finalizers:
             await self._write_finalizers(stack, [*stack.finalizers, names.FINALIZER])
 
     async def remove_finalizer(self, stack: StackObject) -> None:
-        """Take ours away; a Stack that is gone is fine."""
+        """Remove Hearth's finalizer; ignore a deleted Stack."""
         seen: StackObject | None = stack
         for is_last in (False, False, True):
             if seen is None or names.FINALIZER not in seen.finalizers:
@@ -124,20 +124,21 @@ class KubeManagementCluster:
                     raise
             else:
                 return
-            # A status was written meanwhile, or somebody changed the Stack: what is to be taken away is still ours.
+            # Another client changed the Stack or its status. The finalizer still belongs to Hearth.
             seen = await self._get_stack(stack)
 
     async def _write_finalizers(self, stack: StackObject, finalizers: list[str]) -> None:
-        # A merge patch replaces the whole list, so it must be the list that was read, or somebody's entry is lost.
+        # A merge patch replaces the whole list. Patching any other list than the one read would drop finalizers of
+        # others.
         answer = await self._patch(stack, {"metadata": {"finalizers": finalizers}}, version=stack.resource_version)
         if "deletionTimestamp" in answer["metadata"] and not finalizers:
-            # With its last finalizer the Stack went.
+            # Removing the last finalizer deletes the Stack.
             self._stacks.forget(stack.uid)
         else:
             self._stacks.put(answer)
 
     async def write_status(self, stack: StackObject, status: Object) -> None:
-        """Merge-patch the status; a Stack that is gone is fine."""
+        """Merge-patch the status; ignore a deleted Stack."""
         version = stack.resource_version
         for is_last in (False, False, True):
             try:
@@ -150,15 +151,16 @@ class KubeManagementCluster:
             else:
                 self._stacks.put(answer)
                 return
-            # The version is stated since a status knows no other guard against the next Stack of that name. Where this
-            # one lives on, somebody changed the rest of it: no reason not to write what is ours alone.
+            # Only resourceVersion protects a status write from reaching the next Stack of the same name. If this Stack
+            # still exists, another client changed another part of it. Hearth can then still write the fields that it
+            # owns.
             live = await self._get_stack(stack)
             if live is None:
                 return
             version = live.resource_version
 
     async def _get_stack(self, stack: StackObject) -> StackObject | None:
-        """That very Stack as it is on the server now, or None where it is gone."""
+        """Return the live Stack with the same UID, or None if it does not exist."""
         try:
             live = await self._sender.send("get", STACK, api_requests.object_path(STACK, stack.namespace, stack.name))
         except errors.ApiStatusError as refused:
@@ -168,32 +170,32 @@ class KubeManagementCluster:
         return self._stacks.put(live) if live["metadata"]["uid"] == stack.uid else None
 
     async def _patch(self, stack: StackObject, body: Object, subresource: str = "", *, version: int) -> Object:
-        """The Stack after a merge patch, which is refused unless it still has that version."""
+        """Send a merge patch and return the Stack; the API server rejects it unless the version matches."""
         metadata = {**body.get("metadata", {}), "resourceVersion": str(version)}
         path = api_requests.object_path(STACK, stack.namespace, stack.name) + subresource
         return await self._sender.send("patch", STACK, path, body={**body, "metadata": metadata})
 
     async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
-        """The data of a ConfigMap or Secret, which is watched from then on where somebody follows it."""
+        """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it."""
         return await self._sources.get_source(ref)
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
-        """These are all the sources that a Stack reads."""
+        """Set the complete list of sources that a Stack reads."""
         self._sources.follow_sources(stack_uid, refs)
 
     def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
-        """Of these the ones whose changes are noticed late."""
+        """Return the sources of this Stack that are polled, so their changes are noticed late."""
         return self._sources.find_polled(stack_uid)
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
-        """Post an Event about the Stack; never raises."""
+        """Post an Event about the Stack; never raise."""
         await self._events.emit(stack, event_recorder.EventContent(type_=type_, reason=reason, message=message))
 
     async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
-        """The same about a source that is followed."""
+        """Post an Event about a followed source; never raise."""
         said = event_recorder.EventContent(type_=type_, reason=reason, message=message)
         await self._events.emit_about_source(ref, uid=self._sources.find_uid(ref), occurrence=said)
 
     async def get_hash_key(self, namespace: str) -> bytes:
-        """The key of all hashes, made where there is none; `namespace` is the operator's."""
+        """Return the key of all hashes; create it if missing. `namespace` is the operator's."""
         return await hash_key.get_hash_key(self._sender, namespace, entropy=os.urandom)

@@ -1,4 +1,4 @@
-"""The kinds that the operator itself stores and watches. Must not know clients or caches."""
+"""Kinds that the operator itself stores and watches. Must not know clients or caches."""
 
 from __future__ import annotations
 

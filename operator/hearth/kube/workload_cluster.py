@@ -1,6 +1,6 @@
-"""`hearth.engine.ports.Cluster` on a real API server.
+"""`hearth.engine.ports.WorkloadCluster` on a real API server.
 
-Knows what the engine's verbs are as requests; must not judge an answer: refusals pass through as they came.
+Knows the request for each engine operation. Must not interpret a response: API errors pass through unchanged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ACCESS_REVIEW = Kind(
 
 
 class KubeWorkloadCluster:
-    """One cluster that children live in, under one set of credentials."""
+    """One cluster that contains children, accessed with one set of credentials."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class KubeWorkloadCluster:
         observer: Observer | None = None,
         rules: WatchOptions | None = None,
     ) -> None:
-        """Prepare; nothing is sent before `open`.
+        """Prepare; send nothing before `open`.
 
-        namespace: the only one that children may be in; "" for all, and for those of cluster scope;
-        share: of the Stacks whose children are watched.
+        namespace: the only one that children may be in; "" for all namespaces and cluster-scoped children;
+        share: the shard of Stacks whose children are watched.
         """
         self._sender = api_client.ApiClient(connection, observer)
         self._listener = listener
@@ -71,16 +71,16 @@ class KubeWorkloadCluster:
         self._signatures: Signatures | None = None
 
     def trust(self, signatures: Signatures) -> None:
-        """Tell children by these signatures; to be said before anything is followed or listed."""
+        """Identify children by these signatures; call before following or listing anything."""
         self._signatures = signatures
         self.caches.trust(signatures)
 
     async def open(self) -> None:
-        """Learn what the server serves; nothing works before. Raises `Refused` or `Unreachable`."""
+        """Discover the served kinds; no other method works before. Raises `ApiStatusError` or `Unreachable`."""
         await self._discovery.refresh()
 
     async def close(self) -> None:
-        """End all watches; the connection stays."""
+        """Stop all watches; leave the connection open."""
         await self._causes.close()
         await self.caches.close()
 
@@ -90,35 +90,35 @@ class KubeWorkloadCluster:
 
     @property
     def kinds(self) -> Kinds:
-        """What it serves."""
+        """Return the served kinds."""
         return self._discovery
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
-        """Let `kinds.find_schema` know these kinds' schemas; cached; a schema that cannot be had is left out."""
+        """Load these kinds' schemas into a cache for `kinds.find_schema`; skip a schema that is unavailable."""
         await self._schemas.load(kinds)
 
     async def refresh_kinds(self) -> None:
-        """Ask the server once more which kinds it serves; callers at the same time share one question."""
+        """Discover the served kinds again; concurrent callers share one request."""
         await self._discovery.refresh()
 
     def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
-        """Keep a cache of all labelled objects of this kind; True once it is synced."""
+        """Cache all labeled objects of this kind; return True once it is synced."""
         return self.caches.follow(kind, paths)
 
     def find_denial(self, kind: Kind) -> str:
-        """In the server's words why a kind that is followed may not be watched; "" where nothing is known of that."""
+        """Return the API server's message if it denies the watch of a followed kind; "" if no denial is known."""
         return self.caches.find_denial(kind)
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
-        """By resource name every cached object with this Stack's label."""
+        """Return all cached objects with this Stack's label, by resource name."""
         return self.caches.children(stack_uid)
 
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
-        """The same for one resource."""
+        """Return all cached objects of one resource."""
         return self.caches.children_of(stack_uid, resource)
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
-        """Server-side apply; the answer, already in the cache."""
+        """Apply the manifest server-side and return the response, which is already in the cache."""
         metadata = manifest["metadata"]
         path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
         query = api_requests.apply_query(manager=manager, force=force)
@@ -126,29 +126,29 @@ class KubeWorkloadCluster:
         return self.caches.put(answer, kind)
 
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
-        """What the object would be after a server-side apply by force; nothing is written."""
+        """Return the result of a forced server-side apply; write nothing."""
         metadata = manifest["metadata"]
         path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
         query = api_requests.apply_dry_run_query(manager)
         return await self._sender.send("apply", kind, path, query=query, body=manifest)
 
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
-        """A strict dry-run create under a generated name: returns where the definition is acceptable."""
+        """Send a strict dry-run create with a generated name; return if the API server accepts the definition."""
         path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
         body = api_requests.generated(manifest)
         await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
-        """A dry-run merge patch of the live object: returns where the server would take it."""
+        """Send a dry-run merge patch of the live object; return if the API server accepts it."""
         path = api_requests.object_path(kind, ref.namespace, ref.name)
         await self._sender.send("patch", kind, path, query=api_requests.DRY_RUN_QUERY, body=patch)
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
-        """The live object, whole."""
+        """Return the complete live object."""
         return await self._sender.send("get", kind, api_requests.object_path(kind, ref.namespace, ref.name))
 
     async def delete(self, child: Child) -> bool:
-        """Delete that very object; whether it is gone now."""
+        """Delete exactly this object; return whether it is gone."""
         try:
             return await self._delete(child)
         except errors.ApiStatusError as refused:
@@ -158,7 +158,7 @@ class KubeWorkloadCluster:
             if live is None:
                 return True
             if live.must_not_delete and not child.must_not_delete:
-                # Since it was decided to delete it; whoever decided must look again.
+                # The object changed after the decision to delete it. The caller must observe it again.
                 raise
         return await self._delete(live)
 
@@ -171,7 +171,7 @@ class KubeWorkloadCluster:
             if refused.code != 404:
                 raise
             answer = {"kind": "Status"}
-        # Some kinds (ServiceAccount, Service) are answered with the object as it was, although it is gone.
+        # For some kinds (ServiceAccount, Service) the response is the object as it was, although it is gone.
         metadata = answer.get("metadata")
         if answer.get("kind") != "Status" and isinstance(metadata, dict) and "deletionTimestamp" in metadata:
             self.caches.put(answer, child.kind)
@@ -180,13 +180,13 @@ class KubeWorkloadCluster:
         return True
 
     async def release(self, child: Child) -> None:
-        """Take all labels and annotations of ours off that very object."""
+        """Remove all labels and annotations of Hearth from exactly this object."""
         try:
             await self._release(child)
         except errors.ApiStatusError as refused:
             if refused.code not in (404, 409):
                 raise
-            # Where it changed a moment ago, that may have brought another annotation of ours, or made it somebody else's.
+            # A recent change may have added another annotation of Hearth or given the object another owner.
             live = await self._find_child(child)
             if live is not None:
                 await self._release(live)
@@ -197,7 +197,7 @@ class KubeWorkloadCluster:
         self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
 
     async def mark(self, child: Child, reason: str | None) -> Child | None:
-        """Write onto that very object why it is unhealthy, or take that away."""
+        """Write to exactly this object why it is unhealthy, or remove the reason."""
         try:
             return await self._mark(child, reason)
         except errors.ApiStatusError as refused:
@@ -212,7 +212,7 @@ class KubeWorkloadCluster:
         return self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
 
     async def _find_child(self, child: Child) -> Child | None:
-        """That very object as it is on the server now, or None where it is gone or that Stack's no longer."""
+        """Return the live object with the same UID, or None if it is gone or no longer belongs to the Stack."""
         try:
             live = await self.get(child.ref, kind=child.kind)
         except errors.ApiStatusError as refused:
@@ -226,7 +226,7 @@ class KubeWorkloadCluster:
         return found if found.stack_uid == child.stack_uid else None
 
     async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
-        """A live list from the server; the cache follows. A kind that is no longer served has none."""
+        """List the children live from the API server and update the cache. An unserved kind has none."""
         path = api_requests.collection_path(kind, self._namespace)
         found: list[Object] = []
         continued, size = "", api_requests.PAGE_SIZE
@@ -244,7 +244,7 @@ class KubeWorkloadCluster:
                     return []
                 if refused.code != 410 or not continued:
                     raise
-                # The pages that are left have been forgotten by the server: from the beginning.
+                # The continue token expired: the API server no longer stores the remaining pages. Start again.
                 found, continued = [], ""
                 continue
             found += page.get("items") or ()
@@ -260,7 +260,7 @@ class KubeWorkloadCluster:
         ]
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
-        """Whether our account may do that."""
+        """Return whether the operator's account has this permission."""
         review = api_requests.access_review(verb, kind=kind, namespace=namespace)
         answer = await self._sender.send(
             "create", ACCESS_REVIEW, api_requests.collection_path(ACCESS_REVIEW), body=review
@@ -268,9 +268,9 @@ class KubeWorkloadCluster:
         return bool((answer.get("status") or {}).get("allowed"))
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
-        """From now on tell the listener of its changes."""
+        """Start to report changes of this trigger to the listener."""
         self._causes.watch(cause)
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
-        """End the watches that only others needed."""
+        """Stop the watches that none of these triggers needs."""
         self._causes.retain(causes)

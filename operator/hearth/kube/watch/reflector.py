@@ -1,7 +1,7 @@
-"""One list-and-watch that never gives up: whatever the server does, its handler ends up knowing what the server knows.
+"""Reflector: one list and watch that retries forever and keeps its handler consistent with the API server.
 
-Knows versions, bookmarks, pages and faults; must not know what the objects mean or who keeps them. Time is that of the
-event loop that it runs in.
+Knows versions, bookmarks, pages and errors. Must not know what the objects mean or which component stores them. Uses
+the clock of the running event loop.
 """
 
 from __future__ import annotations
@@ -30,96 +30,96 @@ JSON = "application/json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 SETTLED_AFTER = 10.0
-"""Seconds that a stream must have lasted for its end to count as the first failure again."""
+"""Minimum seconds of a stream after which its end counts as a first failure."""
 NOT_FOUND = 404
 UNKNOWN_PARAMETERS = frozenset({400, 422})
-"""How a server answers that cannot send the initial set as events."""
+"""Status codes of a server that cannot send the initial set as events."""
 ABSENCES_TO_BELIEVE = 2
-"""A kind that was just made answers 404 for some 30 ms; twice in a row means that it is not there."""
+"""404 responses in a row before a kind counts as absent. A new kind returns 404 for some 30 ms."""
 
 
 class WatchConnection(Protocol):
-    """What a watch needs of a connection; it raises `Refused` and `Unreachable`."""
+    """The methods of a connection that a watch needs; they raise `ApiStatusError` and `Unreachable`."""
 
     async def request(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON
     ) -> Object:
-        """The parsed answer."""
+        """Send a request and return the parsed response."""
 
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The body of a GET in pieces of any size, as they come."""
+        """Stream the body of a GET in chunks of any size."""
 
 
 class WatchHandler(Protocol):
-    """Whom a watch tells what it sees."""
+    """The receiver of what a watch observes."""
 
     def on_list_started(self) -> None:
-        """A fresh full set begins; what was begun before and not completed is void."""
+        """Start a new full set; discard an earlier set that was not completed."""
 
     def on_object(self, raw: Object) -> None:
-        """An object that is there, in this state."""
+        """Handle an object that exists, in this state."""
 
     def on_deleted(self, raw: Object) -> None:
-        """An object that is gone, or no longer selected; its state may be an old one."""
+        """Handle an object that is deleted or no longer selected; its state may be old."""
 
     def on_synced(self, version: int | None) -> None:
-        """The full set is complete as of `version`: what it did not show is gone.
+        """Complete the full set as of `version`: objects not shown are gone.
 
-        None: versions known so far mean nothing any more (the server's store was restored, or the kind went).
+        None: earlier versions are invalid, because the server's store was restored or the kind was removed.
         """
 
 
 class WatchObserver(Protocol):
-    """Who counts."""
+    """The metrics of a watch."""
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """A watch begins anew."""
+        """Count a restart of a watch."""
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """An object that was sent is not taken in."""
+        """Count an object that was received and not stored."""
 
     def on_limit(self, limit: str) -> None:
-        """A limit was reached."""
+        """Count a reached limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """How patient watches are, and their source of chance."""
+    """Timeouts and page size of watches, and their random source."""
 
     stall_after: float = 75.0
-    """Seconds without a single byte; bookmarks come every 60."""
+    """Seconds without a single byte; bookmarks arrive every 60."""
     stream_seconds: float = 300.0
-    """How long a stream is asked to last, about."""
+    """Approximate stream duration that a watch requests, in seconds."""
     page_size: int = 500
     widen_after: float = 0.05
-    """Seconds in which wishes for more fields are gathered, since each widening is a fresh list."""
+    """Seconds in which requests for more fields are collected, because each one requires a new list."""
     uniform: Callable[[float, float], float] = random.uniform
 
 
 @dataclass(slots=True, kw_only=True)
 class WatchContext:
-    """What all watches on one connection share."""
+    """State that all watches on one connection share."""
 
     connection: WatchConnection
     rules: WatchOptions = field(default_factory=WatchOptions)
     has_watch_list: bool = True
-    """Whether it can send the initial set as events; learnt from its first refusal."""
+    """Whether the server can send the initial set as events; False after its first rejection."""
     observer: WatchObserver | None = None
     on_return: Callable[[], None] = lambda: None
-    """Called when a watch that had failed is heard again."""
+    """Called when a watch that had failed receives data again."""
 
 
 class Reflector:
-    """A list and watch of one collection, running from `start` to `close`."""
+    """A list and watch of one collection, active from `start` to `close`."""
 
     denial = ""
-    """In the server's words why it may not be watched; "" where it may, as far as is known."""
+    """The API server's message if it denies the watch; "" if no denial is known."""
     is_answered = False
-    """Whether the server has said anything to an attempt, if only that it refuses."""
+    """Whether the server has answered an attempt, including with a rejection."""
     on_denied: Callable[[], None] | None = None
-    """Called when the server begins to deny it."""
+    """Called when the server starts to deny the watch."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Reflector:
         selector: Mapping[str, str] | None = None,
         metadata_only: bool = False,
     ) -> None:
-        """Prepare; nothing is asked before `start`.
+        """Prepare; send nothing before `start`.
 
         path: of the collection; name: of the kind, for logs and metrics; selector: `labelSelector` or `fieldSelector`
         as query parameters.
@@ -140,11 +140,11 @@ class Reflector:
         self.name = name
         self.metadata_only = metadata_only
         self.restarts: Counter[str] = Counter()
-        """How often it had to begin again, by reason."""
+        """Number of restarts by reason."""
         self.line_bytes = 0
-        """Of the event that is being delivered, which is more than any record of it takes; 0 where that is not known."""
+        """Bytes of the event under delivery, an upper limit for any record of it; 0 if unknown."""
         self.last_activity: float | None = None
-        """The loop's time when anything last came from the server, or an attempt to reach it ended."""
+        """The loop's time of the last data from the server, or of the end of the last attempt to reach it."""
         self._server = server
         self._handler = handler
         self._skips = skips.Skips(name, server.observer)
@@ -154,36 +154,36 @@ class Reflector:
         self._opened: float | None = None
         self._failures = 0
         self._stalls = 0
-        """Streams in a row that nothing came from until they were given up."""
+        """Consecutive streams that timed out without a single byte."""
         self._absences = 0
         self._lists_in_pages = False
         self._page_size = server.rules.page_size
-        """Objects that are asked for at once."""
+        """Number of objects requested per page."""
         self._synced = asyncio.Event()
         self._nudged = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and not closed."""
+        """Return whether the watch was started and not closed."""
         return self._task is not None
 
     @property
     def is_synced(self) -> bool:
-        """Whether a full set was delivered since the start."""
+        """Return whether a full set was delivered since the start."""
         return self._synced.is_set()
 
     @property
     def version(self) -> int:
-        """Everything up to this resourceVersion was delivered; 0 while that cannot be said."""
+        """Return the resourceVersion up to which everything was delivered; 0 if unknown."""
         return self._version or 0
 
     async def wait_synced(self) -> None:
-        """Until a full set was delivered."""
+        """Wait until a full set was delivered."""
         await self._synced.wait()
 
     def start(self) -> None:
-        """Begin, or begin anew with a fresh list."""
+        """Start, or start again with a new list."""
         self._forget_version()
         self._failures = 0
         if self._task is not None:
@@ -191,39 +191,40 @@ class Reflector:
         self._task = supervision.spawn_forever("watch", self._run, name=f"watch {self.path}")
 
     def restart(self, *, path: str, metadata_only: bool) -> None:
-        """Begin anew elsewhere or with other contents; the handler keeps what it has until the fresh list is there."""
+        """Start again with another path or contents; the handler retains its data until the new list is complete."""
         self.path = path
         self.metadata_only = metadata_only
         self._lists_in_pages = False
         self.start()
 
     async def close(self) -> None:
-        """End; the handler hears nothing more."""
+        """Stop; the handler receives no more calls."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
 
     def retry_now(self) -> None:
-        """Try at once if it is pausing after a failure."""
+        """Retry immediately if the watch pauses after a failure."""
         if self._failures:
             self._failures = 0
             self._nudged.set()
 
     async def _run(self) -> None:
-        # Never two at once, even if somebody below swallowed a cancellation: the handler would see two orders of events.
+        # Never run two loops, even if a lower layer swallowed a cancellation. The handler would see two orders of
+        # events.
         while self._task is asyncio.current_task():
             self._opened = None
             try:
                 await self._attempt()
-            # Whatever goes wrong, the one thing that must not happen is a cache that hears nothing more.
-            except Exception as error:  # noqa: BLE001 -- see above; it is judged, counted and logged
+            # No error may stop the loop: its cache would receive no more changes.
+            except Exception as error:  # noqa: BLE001 -- see above; it is classified, counted and logged
                 await self._recover(watch_errors.classify(error), error)
             else:
                 await self._recover(WatchFailure(reason=WatchEndReason.ENDED), None)
 
     async def _attempt(self) -> None:
-        """List where nothing is known, then follow the stream to its end."""
+        """List if no version is known, then read the stream to its end."""
         streams_list = self._server.has_watch_list and not self._lists_in_pages
         try:
             if self._version is None and not streams_list:
@@ -237,7 +238,7 @@ class Reflector:
             raise
 
     def _note_absence(self) -> None:
-        """The kind is not served: believe it at the second answer in a row, and then there are no objects of it."""
+        """Record that the kind is not served; after two such responses in a row, report that it has no objects."""
         self._absences += 1
         if self._absences >= ABSENCES_TO_BELIEVE:
             self._handler.on_list_started()
@@ -260,7 +261,7 @@ class Reflector:
         self._complete(version)
 
     async def _get_page(self, token: str) -> Object:
-        """A page of the list; a smaller one where it would be too large to be read."""
+        """Return a page of the list; use a smaller page if a larger one exceeds the size limit."""
         while True:
             try:
                 return await self._ask_for_page(token)
@@ -281,7 +282,7 @@ class Reflector:
         return page
 
     async def _stream(self) -> None:
-        """Deliver events until the stream ends; the full set first where nothing is known."""
+        """Deliver events until the stream ends; deliver the full set first if no version is known."""
         if self._version is None:
             self._handler.on_list_started()
         loop = asyncio.get_running_loop()
@@ -299,7 +300,7 @@ class Reflector:
             async for chunk in chunks:
                 now = self.last_activity = loop.time()
                 if now >= extend_at:
-                    # Moving the limit costs as much as an event; a thirtieth of it is exact enough.
+                    # Moving the timeout costs as much as an event. A precision of one thirtieth is sufficient.
                     extend_at = now + patience / 30
                     self._stalls = 0
                     limit.reschedule(now + patience)
@@ -319,7 +320,7 @@ class Reflector:
         return query
 
     async def _take_lines(self, lines: Sequence[bytes]) -> None:
-        """Deliver the events in `lines`; one that cannot be read keeps none of the others from being heard."""
+        """Deliver the events in `lines`; an unreadable event does not block the others."""
         for line in lines:
             if not line:
                 continue
@@ -333,7 +334,7 @@ class Reflector:
                 self.line_bytes = 0
 
     def _take(self, frame: watch_events.WatchEvent) -> None:
-        """Deliver one event. The hot path: a few microseconds besides parsing."""
+        """Deliver one event. This is the hot path: a few microseconds besides parsing."""
         event_type, raw, version = frame
         if event_type == "ERROR":
             interruption = watch_errors.judge_status(raw, code=raw.get("code", 0), default=WatchEndReason.ERROR)
@@ -352,7 +353,7 @@ class Reflector:
             self._deliver(self._handler.on_object, raw)
 
     def _deliver(self, deliver: Callable[[Object], None], raw: Object) -> None:
-        """Hand `raw` over; an object that the handler cannot take must not keep the others from it."""
+        """Pass `raw` to the handler; an object that the handler rejects must not block the others."""
         if not salvage.has_identity(raw):
             self._skips.note({}, reason="nameless")
             return
@@ -364,25 +365,25 @@ class Reflector:
             self._deliver_stripped(deliver, raw, error)
 
     def _deliver_stripped(self, deliver: Callable[[Object], None], raw: Any, error: Exception) -> None:
-        """Let the handler know at least which object it is that it cannot take."""
+        """Pass only the identity of an object that the handler rejects."""
         stripped = salvage.strip(raw)
         metadata = stripped["metadata"] if stripped is not None else {}
         name, namespace = metadata.get("name"), metadata.get("namespace")
         supervision.report("watch", error, kind=self.name, name=name, namespace=namespace)
         self._skips.note(metadata, reason="internal_error")
         if stripped is not None:
-            # The same mistake once more is no news.
+            # The same error again is not worth a report.
             with contextlib.suppress(Exception):
                 deliver(stripped)
 
     def note_omission(self, raw: Object) -> None:
-        """Say that parts of an object could not be read, if there are such."""
+        """Report parts of an object that could not be read, if any."""
         omission = salvage.find_omission(raw)
         if omission is not None:
             self._skips.note(raw.get("metadata") or {}, reason=omission.reason, detail=str(omission))
 
     def _complete(self, version: int) -> None:
-        """The full set was delivered, as of `version`."""
+        """Record that the full set was delivered as of `version`."""
         is_restored = self._highest is not None and version < self._highest
         self._handler.on_synced(None if is_restored else version)
         self._version = self._highest = version
@@ -390,13 +391,13 @@ class Reflector:
         self._synced.set()
 
     def _forget_version(self) -> None:
-        """Let the next attempt begin with a full set."""
+        """Start the next attempt with a full set."""
         if self._version is not None:
             self._highest = self._version
             self._version = None
 
     async def _recover(self, interruption: WatchFailure, error: Exception | None) -> None:
-        """Draw the consequences of the end of an attempt, and pause as long as is decent."""
+        """Handle the end of an attempt, then wait for the delay of this error."""
         reason = interruption.reason
         self.last_activity = asyncio.get_running_loop().time()
         self.restarts[reason.value] += 1
@@ -415,7 +416,7 @@ class Reflector:
         await self._pause(seconds)
 
     def _note_denial(self, interruption: WatchFailure) -> None:
-        """Remember whether the server lets us look at all."""
+        """Record whether the server denies access."""
         if interruption.reason not in watch_errors.UNANSWERED:
             self.is_answered = True
         if interruption.reason is WatchEndReason.FORBIDDEN:
@@ -424,11 +425,11 @@ class Reflector:
                 supervision.guard("watch", self.on_denied)()
 
     def _learn(self, reason: WatchEndReason) -> None:
-        """Remember what the end of an attempt says about the server."""
+        """Update the known server capabilities from the reason of the failure."""
         if reason is WatchEndReason.NO_WATCH_LIST:
             self._server.has_watch_list = False
         elif reason in (WatchEndReason.UNENDED_LIST, WatchEndReason.STALLED) and self._version is None:
-            # Some extension servers take the parameters and ignore them.
+            # Some extension API servers accept the parameters and ignore them.
             self._lists_in_pages = True
         if reason is not WatchEndReason.NOT_SERVED:
             self._absences = 0
@@ -438,7 +439,7 @@ class Reflector:
         reason = interruption.reason
         if reason is WatchEndReason.UNEXPECTED and error is not None:
             supervision.report("watch", error, kind=self.name)
-        # Where it goes on after a silence, most likely a bookmark was left out, and nothing is lost.
+        # If the watch resumes after a stall, the server most likely skipped a bookmark, and nothing is lost.
         is_ordinary = reason in watch_errors.ORDINARY or (
             reason is WatchEndReason.STALLED and self._version is not None
         )
@@ -454,7 +455,7 @@ class Reflector:
         )
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, unless somebody nudges."""
+        """Wait for the delay, or until `retry_now` is called."""
         try:
             async with asyncio.timeout(seconds):
                 await self._nudged.wait()
@@ -464,7 +465,7 @@ class Reflector:
 
 
 async def _salvage(line: bytes) -> watch_events.WatchEvent:
-    """The event in a line that cannot be read as a whole, read apart where that takes time."""
+    """Parse the recoverable parts of an unreadable line, in a thread if that takes long."""
     if len(line) <= limits.INLINE_BYTES:
         return watch_events.salvage_event(line)
     return await asyncio.to_thread(watch_events.salvage_event, line)

@@ -1,6 +1,7 @@
-"""Watches over what refusals hang on: begun while somebody waits for it, metadata alone, without any selector of ours.
+"""Watches of retry triggers, active while a step waits for them.
 
-Keeps no objects: that something changed is all that is told. Must not know who waits, nor what is tried then.
+They request metadata only, without a selector of Hearth. They store no objects and report only that something changed.
+Must not know which step waits or what it retries.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerSource
 log = structlog.get_logger(__name__)
 
 INTERVAL = 1.0
-"""Seconds between two notices of one cause: a quota in a busy namespace changes many times a second."""
+"""Minimum seconds between two reports of one trigger: a quota in a busy namespace changes many times a second."""
 ASK_AGAIN = 600.0
-"""Seconds after which a watch that our account may not have is asked for once more."""
+"""Seconds before a watch that the API server denied is requested again."""
 
 
 class TriggerListener(Protocol):
-    """The part of the engine's listener that hears of causes."""
+    """The part of the engine's listener that receives retry triggers."""
 
     def on_retry_trigger(self, cause: RetryTrigger) -> None:
-        """It changed, or may have."""
+        """Handle an actual or possible change of the trigger."""
 
 
 class RateLimitedNotifier:
-    """Tells of each cause at once, then at most once an interval."""
+    """Reports each trigger immediately, then at most once per interval."""
 
     def __init__(self, tell: Callable[[RetryTrigger], None]) -> None:
         self._tell = tell
         self._told: dict[RetryTrigger, float] = {}
-        """When, by the loop's clock."""
+        """Time of the last report, by the loop's clock."""
         self._planned: dict[RetryTrigger, Callable[[], None]] = {}
-        """What cancels the notice."""
+        """Functions that cancel the planned reports."""
 
     def post(self, cause: RetryTrigger) -> None:
-        """It changed."""
+        """Record that the trigger changed."""
         if cause in self._planned:
             return
         loop = asyncio.get_running_loop()
@@ -60,7 +61,7 @@ class RateLimitedNotifier:
             self._send(cause)
 
     def forget(self, cause: RetryTrigger) -> None:
-        """Nobody waits for it."""
+        """Drop a trigger that no step waits for."""
         self._told.pop(cause, None)
         planned = self._planned.pop(cause, None)
         if planned is not None:
@@ -73,7 +74,7 @@ class RateLimitedNotifier:
 
 
 class TriggerSourceWatch:
-    """One source, watched for one or more causes; the handler of its watch, and its observer."""
+    """Watch of one source for one or more triggers; also the handler and observer of that watch."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class TriggerSourceWatch:
         self._watch: Reflector | None = None
 
     def start(self, kind: Kind) -> None:
-        """Begin."""
+        """Start the watch."""
         selector = {"fieldSelector": f"metadata.name={self.source.name}"} if self.source.name else {}
         if self.source.labels:
             selector["labelSelector"] = self.source.labels
@@ -104,75 +105,79 @@ class TriggerSourceWatch:
         self._watch.start()
 
     async def close(self) -> None:
-        """End."""
+        """Stop the watch."""
         if self._watch is not None:
             await self._watch.close()
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """As the observer of the watch."""
+        """Implement the observer of the watch."""
         if self._observer is not None:
             self._observer.on_watch_restart(kind=kind, reason=reason)
         if reason == WatchEndReason.FORBIDDEN:
             self._on_forbidden()
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """As the observer of the watch."""
+        """Implement the observer of the watch."""
         if self._observer is not None:
             self._observer.on_skipped_object(kind=kind, reason=reason)
 
     def on_limit(self, limit: str) -> None:
-        """As the observer of the watch."""
+        """Implement the observer of the watch."""
         if self._observer is not None:
             self._observer.on_limit(limit)
 
     def on_list_started(self) -> None:
-        """What is shown now was there before."""
+        """Start a list: the objects that follow existed before."""
         self._is_listing = True
 
-    def on_object(self, raw: Object) -> None:  # noqa: ARG002 -- that it came is all that is told
-        """It came or changed."""
+    def on_object(self, raw: Object) -> None:  # noqa: ARG002 -- only the fact of a change is reported
+        """Report that the object was created or changed."""
         if not self._is_listing:
             self._on_change()
 
     def on_deleted(self, raw: Object) -> None:  # noqa: ARG002 -- likewise
-        """It went."""
+        """Report that the object was deleted."""
         self._on_change()
 
     def on_synced(self, version: int | None) -> None:  # noqa: ARG002 -- likewise
-        """What changed before this moment, nobody saw."""
+        """Complete the list; the watch did not observe changes before this moment."""
         self._is_listing = False
         self._on_change()
 
 
 class TriggerWatches:
-    """The watches for all causes that are waited for. To be used in one event loop."""
+    """The watches of all awaited triggers. Use in one event loop."""
 
     def __init__(self, server: WatchContext, kinds: Kinds, listener: TriggerListener) -> None:
-        """Nothing is asked before `watch`. server: shared with other watches, whose return tells of the server's."""
+        """Create the set without requests.
+
+        server: shared with other watches, whose recovery signals the server's return.
+        """
         self._server = server
         self._kinds = kinds
         self._notices = RateLimitedNotifier(listener.on_retry_trigger)
         self._causes: set[RetryTrigger] = set()
         self._watches: dict[TriggerSource, TriggerSourceWatch] = {}
         self._denied: dict[TriggerSource, float] = {}
-        """What our account may not watch: until when nobody asks again, by the loop's time."""
+        """Sources that the account may not watch, with the loop's time of the next request."""
         self._said: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._finding: asyncio.Task[None] | None = None
         server.on_return = self._on_return
 
     def watch(self, cause: RetryTrigger) -> None:
-        """Tell of its changes from now on."""
+        """Start to report changes of this trigger."""
         is_new = cause not in self._causes
         self._causes.add(cause)
-        # What could not be watched before may be by now: one that was too many, a right that was missing.
+        # A source that could not be watched before may be available now: a limit or a missing permission may have
+        # changed.
         for source in retry_triggers.find_sources(cause):
             self._attach(source, cause)
         if is_new and cause == retry_triggers.WEBHOOKS:
             self._finding = self._run(self._attach_services, name="find the Services of webhooks")
 
     def retain(self, wanted: Collection[RetryTrigger]) -> None:
-        """End what none of these needs."""
+        """Stop the watches that none of these triggers needs."""
         for cause in [cause for cause in self._causes if cause not in wanted]:
             self._causes.discard(cause)
             self._notices.forget(cause)
@@ -184,20 +189,20 @@ class TriggerWatches:
                 self._end(source)
 
     async def close(self) -> None:
-        """End all of them; the listener hears nothing more."""
+        """Stop all watches; the listener receives no more calls."""
         self.retain(())
         if self._finding is not None:
             self._finding.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def _attach(self, source: TriggerSource, cause: RetryTrigger) -> None:
-        """Let changes there be told as changes of the cause."""
+        """Report changes of the source as changes of the trigger."""
         each = self._watches.get(source) or self._begin(source)
         if each is not None:
             each.causes.add(cause)
 
     async def _attach_services(self) -> None:
-        """Without the right to look, or without the server, webhooks are told of by their configuration alone."""
+        """Watch the Services of webhooks; on an error, only the webhook configurations trigger retries."""
         with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
             source = await webhook_services.get_source(self._server.connection, self._kinds)
             if source is not None and retry_triggers.WEBHOOKS in self._causes:
@@ -233,7 +238,7 @@ class TriggerWatches:
             self._run(each.close, name=f"end of the watch of {source.kind}")
 
     def _give_up(self, source: TriggerSource) -> None:
-        """Without the right to watch nobody is told, and retries come by themselves."""
+        """Stop the watch of a denied source; retries then depend on time alone."""
         self._denied[source] = asyncio.get_running_loop().time() + ASK_AGAIN
         if source.kind not in self._said:
             self._said.add(source.kind)

@@ -1,6 +1,6 @@
-"""Why a watch ended, and what that calls for: going on where it was or listing everything anew, and after what pause.
+"""Reasons for the end of a watch, and the recovery: resume or list again, and after what delay.
 
-Pure rules without any I/O; must not know what is watched.
+Pure rules without I/O; must not know what is watched.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from typing import Any
 from hearth.model import errors
 
 FIRST_PAUSE = 0.1
-"""Seconds; a restarted API server is back within a few, and one request in 0.1 s harms nobody."""
+"""Seconds. A restarted API server is back within a few, and one request per 0.1 s is harmless."""
 LONGEST_PAUSE = 30.0
 LONGEST_OBEYED_PAUSE = 60.0
-"""Seconds: a server that wants to be left alone for longer is asked all the same, or the cache would be deaf."""
+"""Maximum Retry-After in seconds that a watch respects; a longer delay would leave the cache without changes."""
 SUSPICIOUS_FAILURES = 3
-"""In a row at one version: then the version itself may be what the server cannot answer to."""
+"""Consecutive failures at one version after which the version itself may be the cause."""
 SUSPICIOUS_STALLS = 2
-"""In a row, without a byte in between. A server restored from a backup is silent about versions that it has not reached yet;
-but any server leaves out a bookmark now and then, the first one after a list above all (one in ten, seen with 1.36)."""
+"""Consecutive streams without a single byte after which a new list is required.
+
+A server restored from a backup sends nothing for versions that it has not reached. But any server sometimes omits a
+bookmark, most often the first one after a list (one in ten, seen with 1.36).
+"""
 
 
 class WatchEndReason(enum.StrEnum):
-    """Why a watch ended; the value is the label in metrics and logs."""
+    """Reason for the end of a watch; the value is the label in metrics and logs."""
 
     ENDED = "ended"
     UNENDED_LIST = "unended-list"
@@ -66,7 +69,7 @@ UNANSWERED = frozenset(
         WatchEndReason.UNENDED_LIST,
     }
 )
-"""The ends of attempts that say nothing of what is watched: the next one may."""
+"""Failures that reveal nothing about what is watched; the next attempt may."""
 ORDINARY = frozenset({WatchEndReason.ENDED, WatchEndReason.NO_WATCH_LIST})
 REASONS_BY_CODE = {
     401: WatchEndReason.UNAUTHORIZED,
@@ -83,13 +86,13 @@ class WatchFailure:
 
     reason: WatchEndReason
     detail: str = ""
-    """For the log; holds nothing of any object."""
+    """Text for the log; contains no object data."""
     retry_after: float | None = None
-    """Seconds, where the server gave them."""
+    """Seconds, if the server sent them."""
 
 
 class WatchInterrupted(Exception):
-    """A watch cannot go on; caught by its loop alone."""
+    """Failure of a watch, caught only by its loop."""
 
     def __init__(self, interruption: WatchFailure) -> None:
         self.interruption = interruption
@@ -97,12 +100,12 @@ class WatchInterrupted(Exception):
 
 
 def interrupt(reason: WatchEndReason, detail: str = "") -> WatchInterrupted:
-    """The exception for `reason`, to be raised."""
+    """Create the exception for `reason`."""
     return WatchInterrupted(WatchFailure(reason=reason, detail=detail))
 
 
 def classify(error: Exception) -> WatchFailure:
-    """What `error` means for a watch."""
+    """Classify `error` as a failure of a watch."""
     match error:
         case WatchInterrupted():
             return error.interruption
@@ -124,7 +127,7 @@ def judge_status(
     retry_after: float | None = None,
     default: WatchEndReason = WatchEndReason.REFUSED,
 ) -> WatchFailure:
-    """What a `Status` means, whether it came as an answer or within a stream."""
+    """Classify a `Status`, received as a response or within a stream."""
     details = status.get("details") or {}
     causes = details.get("causes") or ()
     if any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes):
@@ -137,15 +140,15 @@ def judge_status(
 
 
 def needs_list(reason: WatchEndReason, *, failures: int, stalls: int) -> bool:
-    """Whether only a fresh list helps, after so many failures in a row, and so many streams in a row that fell silent."""
+    """Return whether a new list is required after these numbers of consecutive failures and stalled streams."""
     if reason is WatchEndReason.STALLED:
         return stalls >= SUSPICIOUS_STALLS
     return reason in NEEDS_LIST or (reason in SUSPECTS_VERSION and failures >= SUSPICIOUS_FAILURES)
 
 
 def find_delay(interruption: WatchFailure, *, failures: int, uniform: Callable[[float, float], float]) -> float:
-    """Seconds to wait before the next attempt; drawn, so that a thousand watches do not come back in one instant."""
-    # The exponent is bounded, since the number of failures in a row is not.
+    """Return the seconds before the next attempt, randomized so that a thousand watches do not reconnect at once."""
+    # The exponent is limited because the number of consecutive failures is not.
     longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 16))
     asked = min(interruption.retry_after or 0.0, LONGEST_OBEYED_PAUSE)
     return max(uniform(longest / 2, longest), asked)

@@ -1,6 +1,6 @@
-"""The events of a watch stream, read off its bytes.
+"""Parser of the events in a watch stream.
 
-Pure: bytes in, events out; must not know where they come from or what becomes of them.
+Pure: bytes in, events out; must not know where they come from or how they are used.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Nameless(Exception):
-    """An event whose object has no name or version that can be read; its line can only be skipped."""
+    """Error for an event whose object has no readable name or version; its line can only be skipped."""
 
 
 class LineSplitter:
-    """Cuts chunks of any size into lines; of one that is too long only the beginning is kept."""
+    """Splitter of chunks of any size into lines; it retains only the beginning of a line that is too long."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
         self._length = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes."""
+        """Return the lines that `chunk` completes."""
         if b"\n" not in chunk:
             self._keep(chunk)
             return []
@@ -51,16 +51,16 @@ class LineSplitter:
         return lines
 
     def _keep(self, piece: bytes) -> None:
-        """Keep a piece of a line that goes on."""
+        """Store a piece of an incomplete line."""
         if self._length <= limits.LINE_BYTES < self._length + len(piece):
-            # Cut as short as what is looked for in it, which makes it no JSON.
+            # Truncate to the length that the salvage reads. The rest is not valid JSON.
             self._rest = [b"".join([*self._rest, piece])[: limits.LINE_HEAD_BYTES]]
         elif self._length <= limits.LINE_BYTES:
             self._rest.append(piece)
         self._length += len(piece)
 
     def finish(self) -> None:
-        """Nothing may be left at the end of a stream: half a line is a stream that was cut."""
+        """Check that nothing is left at the end of a stream: a partial line means a truncated stream."""
         if any(piece.strip() for piece in self._rest):
             raise watch_errors.interrupt(
                 WatchEndReason.BROKEN, f"the stream ended within a line, after {self._length} bytes"
@@ -68,7 +68,10 @@ class LineSplitter:
 
 
 def parse(line: bytes) -> WatchEvent | None:
-    """The event in one line; None where it is no JSON that can be read as a whole. Raises `Interrupted` or `Nameless`."""
+    """Parse the event in one line; return None if it is not JSON that can be read as a whole.
+
+    Raises `WatchInterrupted` or `Nameless`.
+    """
     try:
         frame = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -77,7 +80,7 @@ def parse(line: bytes) -> WatchEvent | None:
 
 
 def salvage_event(line: bytes) -> WatchEvent:
-    """The event in a line that cannot be read as a whole. Raises `Interrupted` or `Nameless`."""
+    """Parse the event in a line that cannot be read as a whole. Raises `WatchInterrupted` or `Nameless`."""
     try:
         return check(salvage.read_event(line), line)
     except ValueError as error:
@@ -85,7 +88,7 @@ def salvage_event(line: bytes) -> WatchEvent:
 
 
 def check(frame: Any, line: bytes) -> WatchEvent:
-    """The parts of an event that was read."""
+    """Validate and return the parts of a parsed event."""
     try:
         event_type = frame["type"]
         raw = frame["object"]
@@ -103,12 +106,12 @@ def check(frame: Any, line: bytes) -> WatchEvent:
 
 
 def not_an_event(line: bytes) -> watch_errors.WatchInterrupted:
-    """The end of a stream that does not speak as a watch does."""
-    # What the line says is not repeated: it may be half a Secret.
+    """Create the exception for a stream that violates the watch protocol."""
+    # The message does not repeat the line, which may be half a Secret.
     return watch_errors.interrupt(WatchEndReason.BROKEN, f"a line of {len(line)} bytes that is no event")
 
 
 def is_list_end(raw: Object) -> bool:
-    """Whether a bookmark says that the initial set is complete."""
+    """Return whether a bookmark marks the end of the initial set."""
     annotations = raw["metadata"].get("annotations")
     return isinstance(annotations, dict) and annotations.get(INITIAL_EVENTS_END) == "true"

@@ -1,6 +1,6 @@
-"""Which Services answer the webhooks that can refuse a write: whoever waits for one of them is told by its endpoints.
+"""Services of webhooks that can reject a write; changes of their endpoints trigger retries.
 
-Must not know who waits.
+Must not know which step waits.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from hearth.plan.retry.retry_triggers import TriggerSource
 API_VERSION = "admissionregistration.k8s.io/v1"
 CONFIGURATIONS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 LABEL_SERVICE = "kubernetes.io/service-name"
-"""What every EndpointSlice says of whom it belongs to."""
+"""The label of every EndpointSlice that names its Service."""
 
 
 async def get_source(connection: WatchConnection, kinds: Kinds) -> TriggerSource | None:
-    """The endpoints of all these Services; None where there is none. Raises `Refused` or `Unreachable`."""
+    """Return the endpoints of all these Services; None if there is none. Raises `ApiStatusError` or `Unreachable`."""
     names: set[str] = set()
     for name in CONFIGURATIONS:
         kind = kinds.find(API_VERSION, name)
@@ -29,13 +29,13 @@ async def get_source(connection: WatchConnection, kinds: Kinds) -> TriggerSource
             names.update(find_services(listed.get("items") or ()))
     if not names:
         return None
-    # One watch for all: a Service of the same name in another namespace is worth one try too many.
+    # One watch for all: a Service of the same name in another namespace costs one unnecessary retry.
     selector = f"{LABEL_SERVICE} in ({','.join(sorted(names))})"
     return TriggerSource(api_version="discovery.k8s.io/v1", kind="EndpointSlice", labels=selector)
 
 
 def find_services(configurations: list[Object] | tuple[()]) -> Iterator[str]:
-    """The names of the Services whose silence refuses a write."""
+    """Yield the names of the Services whose failure rejects a write."""
     for configuration in configurations:
         for webhook in configuration.get("webhooks") or ():
             service = (webhook.get("clientConfig") or {}).get("service")
