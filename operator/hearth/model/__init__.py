@@ -1,1 +1,1 @@
-"""Values and words that every layer shares; nothing in here decides or talks to anyone."""
+"""Values and names that every layer shares. Must not know decisions, and performs no I/O."""

@@ -1,6 +1,6 @@
-"""The slim view of one real object that the watch cache keeps, and how it is read off the object.
+"""The reduced view of one real object that the watch cache stores, and how it is parsed from the object.
 
-Knows the shape of objects and of `managedFields`; must not know where they come from, nor judge them.
+Knows the shape of objects and of `managedFields`. Must not know where they come from, and does not assess them.
 """
 
 from __future__ import annotations
@@ -20,29 +20,30 @@ from hearth.model.signatures import Facts, Signatures
 
 Object: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str, ...]
-"""A way into an object: `("spec", "replicas")`."""
+"""A path into an object: `("spec", "replicas")`."""
 
 METADATA_KEPT = ("name", "namespace", "uid", "generation", "labels", "annotations", "creationTimestamp")
 MEMBER = frozenset({"."})
-"""The key with which `fieldsV1` marks a level that is itself owned, besides what is below it."""
+"""The key with which `fieldsV1` marks a level that is itself owned, in addition to what is below it."""
 UNPROVEN = "?"
-"""Stands for the resource of all objects that carry a Stack's label without its signature: no resource has such a name."""
+"""The resource name for all objects that carry a Stack's label without its signature. No real resource can have this
+name."""
 UNHEALTHY_WITHOUT_REASON = f"marked by the annotation {names.ANNOTATION_UNHEALTHY}, which gives no reason"
-"""The reason of a mark that has none."""
+"""The reason of an unhealthy mark that has no reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOwnership:
-    """Our entry in `managedFields`, and what judging it will need (kept small; see `hearth.plan.ownership.field_ownership`)."""
+    """Hearth's entry in `managedFields`, reduced to what `hearth.plan.ownership.field_ownership` needs."""
 
     fields: bytes
     """The entry's `fieldsV1` as JSON."""
     collapsed: tuple[Path, ...] = ()
-    """The leaves of the entry that only look as if they were owned whole, as ways into `fields`: free-form maps (and
-    keyed lists in them) of which every key that we stated was taken or removed by others."""
+    """The leaves of the entry that only appear to be owned whole, as paths into `fields`. These are free-form maps (and
+    keyed lists in them) of which other field managers took or removed every key that Hearth applied."""
     is_scaled: bool = False
-    """Whether `spec.replicas` is somebody's who set it through the scale subresource: an autoscaler, `kubectl scale`; or
-    was put back for them after it was suspended."""
+    """Whether another field manager owns `spec.replicas`. It either set it through the scale subresource (an
+    autoscaler, `kubectl scale`), or the value was restored for it after a suspend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,52 +64,52 @@ class Child:
     requires: tuple[str, ...]
     """`name/incarnation` of each resource that it was evaluated against."""
     is_identified: bool
-    """Whether our signature proves that this very object is a child, now or in an earlier state that this process has seen;
-    labels that were copied or forged make no child. Without it, whatever is said here of a resource, an incarnation or a
-    Stack is a claim and nothing more."""
+    """Whether Hearth's signature proves that this object is a child, now or in an earlier state that this process has
+    seen. Copied or forged labels make no child. Without proof, all data here about a resource, an incarnation or a
+    Stack is only a claim."""
     is_signed: bool
     """Whether the signature is valid now."""
     is_labelled_by_us: bool
-    """Whether an apply of ours owns the label with the Stack's UID; only looked at where nothing is signed."""
+    """Whether an apply by Hearth owns the label with the Stack's UID. Only checked on objects that are not signed."""
     is_retained: bool
-    """Whether it says itself that it is to be kept when nothing wants it any more."""
+    """Whether the object's own annotation says to retain it when it is obsolete."""
     is_adopted: bool
-    """Whether it was somebody else's before."""
+    """Whether the object existed before Hearth adopted it."""
     is_held_down: bool
-    """Whether the field manager of suspending states fields of its spec."""
+    """Whether the field manager for suspend owns fields of its spec."""
     has_record: bool
-    """Whether it carries the annotation `hearth.dev/suspended` at all, whoever wrote that."""
+    """Whether it carries the annotation `hearth.dev/suspended`, no matter who wrote it."""
     has_own_record: bool
-    """Whether the field manager of suspending owns the annotation `hearth.dev/suspended`."""
+    """Whether the field manager for suspend owns the annotation `hearth.dev/suspended`."""
     fields: Mapping[str, Any]
-    """The object cut down to what expressions and health rules read; always holds apiVersion, kind, metadata."""
+    """The object reduced to what expressions and health rules read. Always contains apiVersion, kind and metadata."""
     ownership: FieldOwnership | None
-    """None where no entry of a Hearth manager is left."""
+    """None if the object has no entry of a Hearth field manager."""
     defect: str = ""
-    """Why parts of the object cannot be read, which are missing in `fields`; "" where all of it is there."""
+    """Why parts of the object cannot be read and are missing in `fields`; "" if the object is complete."""
     omitted: tuple[Path, ...] = ()
-    """What of the fields that somebody reads is not in `fields`, since it is too large."""
+    """The required fields that are not in `fields` because they are too large."""
     size: int = 0
-    """KiB that `fields` takes as JSON, where somebody counts them: a number that is small takes no memory itself."""
+    """KiB that `fields` takes as JSON, if counted. A small integer takes no extra memory."""
 
     @property
     def signature(self) -> str:
-        """As its annotation says, valid or not."""
+        """Return the signature annotation, valid or not."""
         return str((self.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, ""))
 
     @property
     def index_key(self) -> str:
-        """The resource that it is known under."""
+        """Return the name of the resource under which the object is indexed."""
         return self.resource if self.is_identified else UNPROVEN
 
     @property
     def must_not_delete(self) -> bool:
-        """Whether it says itself that it must not be deleted."""
+        """Return whether the object's own annotation says that it must not be deleted."""
         return self.is_retained or self.is_adopted
 
     @property
     def unhealthy_reason(self) -> str | None:
-        """Why somebody calls it unhealthy; None where nobody does."""
+        """Return why the object is marked unhealthy; None if it is not marked."""
         annotations = self.fields["metadata"].get("annotations") or {}
         if names.ANNOTATION_UNHEALTHY not in annotations:
             return None
@@ -116,7 +117,7 @@ class Child:
 
     @property
     def ref(self) -> ObjectRef:
-        """Where it is."""
+        """Return the reference to the object."""
         return ObjectRef(group=self.kind.group, kind=self.kind.name, namespace=self.namespace, name=self.name)
 
 
@@ -128,9 +129,9 @@ def parse_child(
     signatures: Signatures | None = None,
     known: Child | None = None,
 ) -> Child:
-    """The slim view of `raw`, keeping the fields under `paths` besides the metadata.
+    """Parse the reduced view of `raw`, with the fields under `paths` besides the metadata.
 
-    signatures: tells ours from others; without it none is believed. known: an earlier state of the same object.
+    signatures: verifies Hearth's signatures; without it, none is trusted. known: an earlier state of the same object.
     """
     metadata = raw["metadata"]
     labels = metadata.get("labels") or {}
@@ -170,12 +171,12 @@ def parse_child(
 def find_facts(
     metadata: Mapping[str, Any], *, kind: Kind, stack_uid: str, signatures: Signatures | None, known: Child | None
 ) -> Facts | None:
-    """What our signature on the object proves of it; None where that is nothing."""
+    """Return what Hearth's signature on the object proves; None if it proves nothing."""
     text = (metadata.get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, "")
     if not text or signatures is None:
         return None
     if known is not None and known.is_signed and known.stack_uid == stack_uid and known.signature == text:
-        # Proven before. Most events change something else, and the proof costs more than all the rest of them.
+        # Proven before. Most events change something else, and verification costs more than all other parsing.
         return signatures_module.parse(text.rpartition("/")[0])
     identity = names.identity(
         stack_uid=stack_uid,
@@ -188,9 +189,9 @@ def find_facts(
 
 
 def recall_facts(known: Child | None, *, stack_uid: str) -> Facts | None:
-    """What was proven of an earlier state of the same object, while its label names the same Stack.
+    """Return what was proven of an earlier state of the same object, while its label names the same Stack.
 
-    So nobody sets an object free by taking the signature off while its Stack is deleted or suspended, and signs nothing.
+    Removing the signature therefore cannot free an object while its Stack is deleted or suspended and signs nothing.
     """
     if known is None or not known.is_identified or known.stack_uid != stack_uid:
         return None
@@ -199,7 +200,7 @@ def recall_facts(known: Child | None, *, stack_uid: str) -> Facts | None:
 
 
 def read_requires(annotations: Mapping[str, str], facts: Facts | None) -> tuple[str, ...]:
-    """What the object was evaluated against; nothing where that is not what we wrote."""
+    """Parse what the object was evaluated against; empty if the value is not in Hearth's format."""
     text = annotations.get(names.ANNOTATION_REQUIRES, "")
     if not text or facts is None or signatures_module.digest(text) != facts.requires:
         return ()
@@ -207,13 +208,13 @@ def read_requires(annotations: Mapping[str, str], facts: Facts | None) -> tuple[
 
 
 def parse_incarnation(text: str) -> int:
-    """The number that `text` states; 1 where somebody has spoilt it."""
+    """Parse the number in `text`; 1 if the value is invalid."""
     is_count = text.isascii() and text.isdigit() and len(text) <= limits.COUNT_DIGITS
     return int(text) if is_count else 1
 
 
 def project_fields(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path]) -> Object:
-    """`raw` with its identifying metadata and what lies under `paths`, nothing else."""
+    """Return `raw` reduced to its identifying metadata and the fields under `paths`."""
     metadata = raw["metadata"]
     kept: Object = {
         "apiVersion": kind.api_version,
@@ -226,19 +227,19 @@ def project_fields(raw: Mapping[str, Any], *, kind: Kind, paths: Iterable[Path])
 
 
 def find_whole(raw: Mapping[str, Any]) -> list[Path]:
-    """The paths under which all of an object is, its status and its identifying fields excepted."""
+    """Return the paths that cover a whole object, except its status and its identifying fields."""
     return [(key,) for key in raw if key not in ("apiVersion", "kind", "metadata", "status")]
 
 
 def copy_path(source: Mapping[str, Any], target: Object, path: Path) -> None:
-    """Let `target` share what `source` has under `path`; nothing where `source` has nothing there."""
+    """Share what `source` has under `path` with `target`; do nothing if `source` has nothing there."""
     for key in path[:-1]:
         inner = source.get(key)
         if not isinstance(inner, dict):
             return
         source = inner
         existing = target.get(key)
-        # A map that was shared whole already holds what this path asks for.
+        # A map that was shared whole already contains what this path needs.
         if existing is inner:
             return
         target = target.setdefault(key, {})
@@ -247,7 +248,7 @@ def copy_path(source: Mapping[str, Any], target: Object, path: Path) -> None:
 
 
 def find_ownership(raw: Mapping[str, Any]) -> FieldOwnership | None:
-    """Our entry in the object's `managedFields`, if there is one."""
+    """Return Hearth's entry in the object's `managedFields`, if there is one."""
     entries = raw["metadata"].get("managedFields") or ()
     entry = find_entry(entries)
     if entry is None:
@@ -262,16 +263,16 @@ def find_ownership(raw: Mapping[str, Any]) -> FieldOwnership | None:
 
 
 def is_scale(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of `managedFields` holds the replica count by way of the scale subresource, or in its stead."""
+    """Return whether a `managedFields` entry owns the replica count through the scale subresource, or on its behalf."""
     is_meant = entry.get("subresource") == "scale" or entry.get("manager") == names.SUSPEND_FIELD_MANAGER
     return is_meant and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
 def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The entry of the Stack that the object belongs to.
+    """Find the entry of the Stack that the object belongs to.
 
-    An object that went from one Stack to another carries an entry of both: the one that holds the label with the
-    Stack's UID is the owner's, since no two Stacks can state the same one.
+    An object that moved from one Stack to another carries an entry of both. The entry that owns the label with the
+    Stack's UID is the owner's, since no two Stacks can apply the same UID.
     """
     ours = [entry for entry in entries if is_ours(entry)]
     if len(ours) > 1:
@@ -280,7 +281,7 @@ def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None
 
 
 def is_ours(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of `managedFields` was made by an apply of Hearth to the object itself."""
+    """Return whether an apply by Hearth to the object itself made this `managedFields` entry."""
     return (
         str(entry.get("manager", "")).startswith(names.FIELD_MANAGER_PREFIX)
         and entry.get("operation") == "Apply"
@@ -289,12 +290,12 @@ def is_ours(entry: Mapping[str, Any]) -> bool:
 
 
 def is_held(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of `managedFields` is that of suspending, with a field of the spec."""
+    """Return whether a `managedFields` entry belongs to the suspend field manager and owns a field of the spec."""
     return entry.get("manager") == names.SUSPEND_FIELD_MANAGER and "f:spec" in (entry.get("fieldsV1") or {})
 
 
 def holds_record(metadata: Mapping[str, Any]) -> bool:
-    """Whether the field manager of suspending owns the annotation in which the object remembers how it was."""
+    """Return whether the suspend field manager owns the annotation that records the object's earlier fields."""
     key = f"f:{names.ANNOTATION_SUSPENDED}"
     return any(
         entry.get("manager") == names.SUSPEND_FIELD_MANAGER
@@ -304,12 +305,12 @@ def holds_record(metadata: Mapping[str, Any]) -> bool:
 
 
 def is_labelled(metadata: Mapping[str, Any]) -> bool:
-    """Whether an apply of ours owns the label with the Stack's UID, as the API server recorded it."""
+    """Return whether an apply by Hearth owns the label with the Stack's UID, as the API server recorded it."""
     return any(is_ours(entry) and holds_label(entry) for entry in metadata.get("managedFields") or ())
 
 
 def holds_label(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry owns the label with the Stack's UID."""
+    """Return whether the entry owns the label with the Stack's UID."""
     metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
     return f"f:{names.LABEL_STACK_UID}" in (metadata.get("f:labels") or {})
 
@@ -317,14 +318,14 @@ def holds_label(entry: Mapping[str, Any]) -> bool:
 def find_collapsed(
     fields: Mapping[str, Any], others: Sequence[Mapping[str, Any]], live: Any, *, path: Path
 ) -> list[Path]:
-    """The leaves of `fields` that `Ownership.collapsed` describes.
+    """Find the leaves of `fields` that `FieldOwnership.collapsed` describes.
 
-    others: the same level of every other entry; live: the same level of the object, None where it was not loaded.
-    A leaf is normally an atomic map: nobody can own a part of it, and it is not empty unless we stated it so. Where
-    others own parts, or nothing is left, it was a map with keys of ours, and they are gone.
+    others: the same level of every other entry; live: the same level of the object, None if it was not loaded. A leaf
+    is normally an atomic map. No field manager can own a part of it, and it is empty only if Hearth applied it so. If
+    others own parts, or nothing is left, it was a map with keys of Hearth, and they are gone.
     """
     found: list[Path] = []
-    # Runs for every field of every watch event: hence no generator, and no call where a look will do.
+    # Runs for every field of every watch event, so it avoids generators and function calls.
     is_map = isinstance(live, dict)
     for key, inner in fields.items():
         value = live.get(key[2:]) if is_map else find_item(live, key)
@@ -340,7 +341,7 @@ def find_collapsed(
 
 
 def find_item(live: Any, key: str) -> Any:
-    """The item of a keyed list that a key of `fieldsV1` names; None where that is nothing or not known."""
+    """Find the item of a keyed list that a key of `fieldsV1` names; None if it names none or an unknown one."""
     if not isinstance(live, list) or not key.startswith("k:"):
         return None
     wanted = parse_key(key)
@@ -352,6 +353,6 @@ def find_item(live: Any, key: str) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def parse_key(key: str) -> Mapping[str, Any]:
-    """The key fields that name a list item in `fieldsV1`: `k:{"name":"web"}`. Remembered: few differ, all recur."""
+    """Parse the key fields that name a list item in `fieldsV1`: `k:{"name":"web"}`. Cached: few values recur often."""
     parsed: Mapping[str, Any] = orjson.loads(key[2:])
     return parsed

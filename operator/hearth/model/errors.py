@@ -1,4 +1,4 @@
-"""Errors by the reaction they need, not by their cause."""
+"""Errors by the reaction that they require, not by their cause."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hearth.model.mistakes import Mistake
 
 
 class HearthError(Exception):
-    """Any error that Hearth raises on purpose."""
+    """Base class of all errors that Hearth raises on purpose."""
 
 
 class InvalidDefinition(HearthError):
-    """The user must edit the definition; carries every mistake that was found."""
+    """A definition that the user must edit; carries every mistake that was found."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
@@ -22,25 +22,25 @@ class InvalidDefinition(HearthError):
 
 
 class SourceNotFound(HearthError):
-    """Something that the definition is read from is not there (yet); try again when it changes."""
+    """A source of the definition that does not exist (yet); retry when it changes."""
 
 
 class TamperedRevision(HearthError):
-    """A stored revision is not as this operator wrote it: never use it, and name it in the status."""
+    """A stored revision that differs from what this operator wrote. Never use it, and name it in the status."""
 
 
 class RollbackRevisionNotFound(HearthError):
-    """There is no revision such as the user orders; the message says what there is."""
+    """A revision that a rollback requests but that does not exist; the message lists the available ones."""
 
 
 class ApiStatusError(HearthError):
-    """The API server answered a request with anything but 2xx; `hearth.plan.retry.api_errors` says what that means."""
+    """A response of the API server other than 2xx; `hearth.plan.retry.api_errors` classifies it."""
 
     def __init__(self, *, code: int, status: Mapping[str, Any] | None, retry_after: float | None = None) -> None:
-        """Keep the answer.
+        """Store the response.
 
-        code: the HTTP code; status: the body where it is a `Status` object, else None;
-        retry_after: seconds, where the server gave them.
+        code: the HTTP code; status: the body if it is a `Status` object, else None; retry_after: seconds, if the server
+        gave them.
         """
         self.code = code
         self.status = status
@@ -49,11 +49,11 @@ class ApiStatusError(HearthError):
 
 
 class Unreachable(HearthError):
-    """No answer came; whether the request took effect is unknown. Try again after a delay."""
+    """No response arrived, so it is unknown whether the request took effect. Retry after a delay."""
 
     retry_after: float | None = None
-    """Nobody said anything."""
+    """None, since no server gave a delay."""
 
 
 class AnswerTooLarge(Unreachable):
-    """An answer came that nobody may read; ask for less at once."""
+    """A response that is too large to read; request less immediately."""

@@ -1,6 +1,6 @@
 """Fields named as the API server names them: `spec.template.spec.containers[name="web"].image`, read and compared.
 
-Knows the notation and manifests; must not know who owns what.
+Knows the notation and manifests. Must not know who owns which field.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from hearth.model import limits
 
 @dataclass(frozen=True, slots=True)
 class ListItem:
-    """One item of a list, by some of its fields: `[name="web"]`."""
+    """One item of a list, identified by some of its fields: `[name="web"]`."""
 
     keys: tuple[tuple[str, str], ...]
-    """Names and values; a value that is no text as JSON writes it."""
+    """Names and values; a value that is not a string is written as JSON."""
 
     def fits(self, item: Any) -> bool:
-        """Whether the item has these fields."""
+        """Return whether the item has these fields."""
         return isinstance(item, dict) and all(
             name in item and write_value(item[name]) == value for name, value in self.keys
         )
 
 
 PathPattern: TypeAlias = tuple[str | ListItem, ...]
-"""A way into any manifest: keys of maps and items of lists."""
+"""A path into any manifest: keys of maps and items of lists."""
 ElementPath: TypeAlias = tuple[str | int, ...]
-"""A way into one manifest: keys of maps and positions in lists."""
+"""A path into one manifest: keys of maps and indexes of lists."""
 
 KEY = re.compile(r"[^.\[\]]+")
 BRACKETS = re.compile(r'\[((?:"(?:[^"\\]|\\.)*"|[^\]"])+)\]')
@@ -40,9 +40,9 @@ PAIR = re.compile(r'\s*([^=,\s"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^,"]+?)\s*(?:,|\Z)'
 
 
 def parse(text: str) -> PathPattern | None:
-    """The pattern that `text` writes, None where it writes none, or is too long to be looked at.
+    """Parse the pattern in `text`; None if it is invalid or too long.
 
-    Keys that are no plain words stand in brackets: `metadata.annotations[example.com/owner]`.
+    Keys that are not plain words are in brackets: `metadata.annotations[example.com/owner]`.
     """
     if len(text) > limits.FIELD_LENGTH:
         return None
@@ -70,7 +70,7 @@ def parse(text: str) -> PathPattern | None:
 
 
 def parse_brackets(text: str) -> str | ListItem | None:
-    """What stands in brackets: the fields of an item, or a key."""
+    """Parse the content of brackets: the fields of an item, or a key."""
     if "=" not in text:
         return text
     keys: list[tuple[str, str]] = []
@@ -89,12 +89,12 @@ def parse_brackets(text: str) -> str | ListItem | None:
 
 
 def write_value(value: Any) -> str:
-    """A key field's value as patterns write it, without quotes."""
+    """Format a key field's value as patterns write it, without quotes."""
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def covers(pattern: PathPattern, place: ElementPath, manifest: Any) -> bool:
-    """Whether the place is what the pattern names, or lies below it."""
+    """Return whether the path is what the pattern names, or lies below it."""
     if len(place) < len(pattern):
         return False
     for wanted, key in zip(pattern, place, strict=False):
@@ -105,14 +105,14 @@ def covers(pattern: PathPattern, place: ElementPath, manifest: Any) -> bool:
 
 
 def read(manifest: Any, place: ElementPath) -> Any:
-    """What the manifest states at the place."""
+    """Return the manifest's value at the path."""
     for key in place:
         manifest = manifest[key]
     return manifest
 
 
 def without(value: Any, places: Sequence[ElementPath]) -> Any:
-    """`value` less what lies at these places, and less every map and list that held nothing else; `value` itself stays."""
+    """Return `value` without these paths and without maps and lists that become empty; `value` itself is unchanged."""
     if not places:
         return value
     below: dict[str | int, list[ElementPath]] = {}
@@ -125,11 +125,11 @@ def without(value: Any, places: Sequence[ElementPath]) -> Any:
 
 
 GONE = object()
-"""Stands for what is to be left out."""
+"""Placeholder for what is removed."""
 
 
 def less(value: Any, places: Sequence[ElementPath]) -> Any:
-    """`value` less what lies at the places below it, or GONE where nothing is left."""
+    """Return `value` without the paths below it, or GONE if nothing is left."""
     if not places:
         return value
     return GONE if () in places else without(value, places) or GONE

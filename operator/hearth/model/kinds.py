@@ -20,18 +20,18 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """The `apiVersion` of manifests of this kind."""
+        """Return the `apiVersion` of manifests of this kind."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def key(self) -> str:
-        """`Kind.group`, as kubectl writes a kind without its version; the core group leaves the dot out."""
+        """Return `Kind.group`, as kubectl writes a kind without its version; the core group has no dot."""
         return f"{self.name}.{self.group}" if self.group else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectRef:
-    """Where one object is: its kind without a version, its namespace ("" for cluster scope) and name."""
+    """The identity of one object: its kind without a version, its namespace ("" for cluster scope) and name."""
 
     group: str
     kind: str
@@ -39,26 +39,26 @@ class ObjectRef:
     name: str
 
     def __str__(self) -> str:
-        """`deployment/web`, with the group where it is not built in: `certificate.cert-manager.io/web`."""
+        """Return `deployment/web`, with the group if it is not built in: `certificate.cert-manager.io/web`."""
         group = f".{self.group}" if "." in self.group and not self.group.endswith(".k8s.io") else ""
         return f"{self.kind.lower()}{group}/{self.name}"
 
 
 class Kinds(Protocol):
-    """What the cluster is known to serve, at this moment, from memory."""
+    """The kinds that the cluster is known to serve now, from memory."""
 
     @property
     def generation(self) -> int:
-        """Rises whenever a kind came, went or changed its schema."""
+        """Return a number that increases whenever a kind appears, disappears or changes its schema."""
 
     def find(self, api_version: str, kind: str) -> Kind | None:
-        """The kind, or None while the cluster does not serve it."""
+        """Find the kind; None while the cluster does not serve it."""
 
     def all(self) -> Collection[Kind]:
-        """Every kind whose objects can be listed, watched, written and deleted."""
+        """Return every kind whose objects can be listed, watched, written and deleted."""
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """Its OpenAPI v3 schema with `$ref` resolved by `find_definition`, or None where none was loaded."""
+        """Find its OpenAPI v3 schema with `$ref` resolved by `find_definition`; None if no schema was loaded."""
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
-        """What a `$ref` within a schema of `find_schema` points to."""
+        """Find the target of a `$ref` within a schema of `find_schema`."""

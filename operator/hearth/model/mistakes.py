@@ -1,4 +1,4 @@
-"""Mistakes and troubles as values: what, where, found, next step."""
+"""Mistakes and problems as values: object, location, fault, next step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """Something in a definition that only its author can mend."""
+    """A fault in a definition that only its author can fix."""
 
     path: str
-    """As kubectl writes it, from the root of the Stack: `spec.template.resources.web.manifest.spec.replicas`."""
+    """The path as kubectl writes it, from the root of the Stack: `spec.template.resources.web.manifest.spec.replicas`.
+    """
     message: str
-    """What is wrong, what was found, and the next step; no path in it, no full stop at its end."""
+    """The fault, the value found, and the next step; without a path and without a final period."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
@@ -20,11 +21,11 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A trouble of one resource, for the list in status."""
+    """A problem of one resource, for the list in status."""
 
     resource: str
     object: str
-    """As kubectl names it: `deployment/web`."""
+    """The object as kubectl names it: `deployment/web`."""
     reason: str
     """One CamelCase word."""
     message: str

@@ -16,32 +16,34 @@ LABEL_STACK_UID = "hearth.dev/stack-uid"
 LABEL_STACK = "hearth.dev/stack"
 LABEL_RESOURCE = "hearth.dev/resource"
 LABEL_BUCKET = "hearth.dev/bucket"
-"""Of the Stack, see `hearth.model.sharding`: what a process watches that works on a part of all Stacks."""
+"""The bucket of the Stack, see `hearth.model.sharding`. A process that works on one shard of all Stacks watches by it.
+"""
 
 ANNOTATION_IDENTITY = "hearth.dev/identity"
 ANNOTATION_SIGNATURE = "hearth.dev/signature"
-"""On a child: the proof that we wrote whose it is; see `hearth.model.signatures`. On a ControllerRevision: see
+"""On a child: the proof that Hearth wrote its owner, see `hearth.model.signatures`. On a ControllerRevision: see
 `hearth.engine.verified_revisions`."""
 ANNOTATION_INCARNATION = "hearth.dev/incarnation"
 ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
 ANNOTATION_LAST_APPLIED = "hearth.dev/stated"
 ANNOTATION_POST_BREAKPOINT = "hearth.dev/stop"
-"""On a child: the hook at which its resource stops once it is ready, and the revision of which that counts."""
+"""On a child: the hook at which its resource stops once it is ready, and the revision that this applies to."""
 ANNOTATION_INHERITED_RULES = "hearth.dev/inherited"
-"""On a nested Stack: a hash of the rules that it was given of its parent's environment."""
+"""On a nested Stack: a hash of the rules that it inherits from its parent's environment."""
 REQUEST_RETRY = "hearth.dev/retry"
-"""On a Stack, with a token: try at once, from where it failed."""
+"""On a Stack, with a token: retry immediately from the point of failure."""
 REQUEST_CLEANUP = "hearth.dev/cleanup"
-"""On a Stack, with a token: hold obsolete children back no longer."""
+"""On a Stack, with a token: stop deferring the deletion of obsolete children."""
 REQUEST_CHECK = "hearth.dev/check"
-"""On a Stack, with a token: look at everything afresh, say what is found, and change nothing."""
+"""On a Stack, with a token: read all children again, report differences, and change nothing."""
 ANNOTATION_UNHEALTHY = "hearth.dev/unhealthy"
-"""On a child, with a reason: a mark by whoever can see that it does not do well. No apply of ours states it."""
+"""On a child, with a reason: marks it unhealthy. Any client that can detect a fault may set it. Hearth never applies
+it."""
 ANNOTATION_SUSPENDED = "hearth.dev/suspended"
-"""On a child: how the fields were that suspending it has set; see `hearth.plan.resource.suspend_object`."""
+"""On a child: the earlier values of the fields that suspend has set; see `hearth.plan.resource.suspend_object`."""
 REQUEST_CONTINUE = "hearth.dev/continue"
-"""On a Stack, `<resource>[/<hook>][@<token>]`: pass one breakpoint once."""
+"""On a Stack, `<resource>[/<hook>][@<token>]`: clear one breakpoint once."""
 
 ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
 ANNOTATION_ADOPTED = "hearth.dev/adopted"
@@ -51,15 +53,16 @@ ANNOTATION_AUTHOR = "hearth.dev/author"
 ANNOTATION_COMMIT = "hearth.dev/commit"
 
 RETAIN = "Retain"
-"""The deletion policy that a child states; without it an object goes with its wish."""
+"""The deletion policy on a child that retains it; without it, an obsolete object is deleted."""
 ADOPTED = "true"
 
 FIELD_MANAGER_PREFIX = "hearth:"
 SUSPEND_FIELD_MANAGER = "hearth-suspend"
-"""The field manager of what suspends and resumes objects, whatever Stack they belong to: it states nothing else."""
+"""The field manager that suspends and resumes the objects of all Stacks. It applies nothing else."""
 MANAGER_LENGTH = 128
 NAME_LENGTH = 63
-"""Of any child: the strictest common kinds (Service, label values, StatefulSet pods) allow no more."""
+"""Characters of any child's name: the strictest common kinds (Service, label values, StatefulSet pods) allow no more.
+"""
 LABEL_LENGTH = 63
 DIGEST_LENGTH = 8
 
@@ -68,41 +71,41 @@ _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def digest(*parts: str) -> str:
-    """A short hash of `parts`, fit for object names (8 characters of base 32, lower case)."""
+    """Return a short hash of `parts` for object names (8 characters of base 32, lower case)."""
     raw = hashlib.sha256("\0".join(parts).encode()).digest()
     alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
     return "".join(alphabet[byte % 32] for byte in raw[:DIGEST_LENGTH])
 
 
 def shorten(name: str, *, length: int) -> str:
-    """`name`, or its beginning and a hash of all of it where it is longer than `length`."""
+    """Return `name`; if it is longer than `length`, its beginning and a hash of the whole name."""
     if len(name) <= length:
         return name
     return f"{name[: length - DIGEST_LENGTH - 1].rstrip('-.')}-{digest(name)}"
 
 
 def kebab(name: str) -> str:
-    """`redisMaster` as `redis-master`."""
+    """Convert `redisMaster` to `redis-master`."""
     return _BOUNDARY.sub("-", name).lower()
 
 
 def field_manager(namespace: str, stack: str) -> str:
-    """The field manager of all applies of a Stack."""
+    """Return the field manager of all applies of a Stack."""
     return shorten(f"{FIELD_MANAGER_PREFIX}{namespace}/{stack}", length=MANAGER_LENGTH)
 
 
 def stack_label(stack: str) -> str:
-    """The value of the label that shows a child's Stack to people."""
+    """Return the value of the label that shows a child's Stack to people."""
     return shorten(stack, length=LABEL_LENGTH)
 
 
 def child_name(
     *, stack: str, stack_namespace: str, stack_uid: str, resource: str, incarnation: int, namespace: str
 ) -> str:
-    """The name of a resource's child whose manifest does not pin one.
+    """Make the name of a resource's child if the manifest does not pin one.
 
-    namespace: where the child lives, "" for cluster scope; outside the Stack's own namespace the
-    name carries a hash of the Stack's, since two namespaces may hold Stacks of one name.
+    namespace: where the child lives, "" for cluster scope. Outside the Stack's own namespace the name contains a hash
+    of the Stack's namespace, since two namespaces may contain Stacks of one name.
     """
     name = f"{stack}-{kebab(resource)}"
     if namespace != stack_namespace:
@@ -114,15 +117,15 @@ def child_name(
 
 
 def identity(*, stack_uid: str, group: str, kind: str, namespace: str, name: str) -> str:
-    """Whose child an object is and where it stands, as its annotation says and its signature proves. No version: it may change."""
+    """Make the identity of a child: its owner and location, as annotated and signed. Without version, which may change."""
     return f"{stack_uid}/{group}/{kind}/{namespace}/{name}"
 
 
 def owner_of(identity_text: str) -> str:
-    """The UID of the Stack that an identity names."""
+    """Return the UID of the Stack that an identity names."""
     return identity_text.partition("/")[0]
 
 
 def is_ours(key: str) -> bool:
-    """Whether a label or an annotation is one of Hearth's, whoever wrote it."""
+    """Return whether a label or an annotation is one of Hearth's, no matter who wrote it."""
     return key.startswith(f"{GROUP}/")

@@ -1,4 +1,4 @@
-"""JSON to be kept, in no more memory than it needs."""
+"""JSON that is stored in no more memory than it needs."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ import orjson
 
 
 def pack(value: Any) -> bytes:
-    """The JSON of `value`. For what is kept: orjson alone leaves 4 KiB behind each of its answers (seen with 3.13)."""
+    """Return the JSON of `value` for storage. orjson alone wastes 4 KiB for each of its results (seen with 3.13)."""
     return bytes(memoryview(orjson.dumps(value)))

@@ -1,7 +1,7 @@
-"""The phases of a Stack: one table of what each says of the conditions, and of which may follow it.
+"""The phases of a Stack: one table of the conditions of each phase and of the phases that may follow it.
 
-Whoever writes a phase asks this table, and `docs/phases.md` is drawn from it; a new phase is a name and a row.
-Must not know how a phase is arrived at.
+Code that writes a phase reads this table, and `docs/phases.md` is generated from it. A new phase is a name and a row.
+Must not know how a phase is derived.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Answer: TypeAlias = Literal["True", "False", "Unknown"]
 
 
 class Phase(enum.StrEnum):
-    """What is being done for a Stack, and how far it has come."""
+    """The current operation of a Stack and its progress."""
 
     CREATE_IN_PROGRESS = "CreateInProgress"
     CREATE_COMPLETE = "CreateComplete"
@@ -46,74 +46,73 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseConditions:
-    """What a phase says in the conditions, in the sense of kstatus."""
+    """The conditions of a phase, as kstatus defines them."""
 
     ready: Answer
     reconciling: bool
     stalled: bool
     reason: str | None
-    """Of the condition `Ready`; None where the first problem gives it."""
+    """The reason of the condition `Ready`; None if the first problem gives it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRow:
-    """One line of the table."""
+    """One row of the table."""
 
     meaning: str
     conditions: PhaseConditions
     next: tuple[Phase, ...]
-    """The phases that may follow. Staying is always possible, listed or not."""
+    """The phases that may follow. The same phase may always follow, listed or not."""
     conditions_if_automatic: PhaseConditions | None = None
-    """What it says where it was not the user's wish, if that is something else."""
+    """Different conditions for a phase that the user did not request, if any."""
 
 
 WORKING = PhaseConditions(ready="False", reconciling=True, stalled=False, reason="Progressing")
 DONE = PhaseConditions(ready="True", reconciling=False, stalled=False, reason="Complete")
 FAILED = PhaseConditions(ready="False", reconciling=False, stalled=True, reason=None)
 STOPPED = PhaseConditions(ready="False", reconciling=False, stalled=False, reason="Stopped")
-"""An end that is neither success nor failure: the user wanted it so, and nobody waits for anything but him."""
+"""An end that is neither success nor failure. The user requested it, and only the user can continue."""
 DELETING = PhaseConditions(ready="False", reconciling=True, stalled=False, reason="Deleting")
 ROLLED_BACK = PhaseConditions(ready="False", reconciling=False, stalled=True, reason="RolledBack")
-"""What `RollbackComplete` says where nobody ordered it: whoever waits for the new definition must not take it for a success."""
+"""The conditions of `RollbackComplete` after an automatic rollback. Clients that wait for the new definition must not
+see success."""
 FOUND = PhaseConditions(ready="False", reconciling=False, stalled=False, reason="CheckFailed")
 FOUND_ROLLED_BACK = PhaseConditions(ready="False", reconciling=False, stalled=True, reason="CheckFailed")
 SUSPENDED = PhaseConditions(ready="False", reconciling=False, stalled=False, reason="Suspended")
-"""An end as the user wanted it, and yet nobody who needs what runs may go on."""
+"""An end that the user requested. Clients that need the workload must not continue."""
 DELETED = PhaseConditions(ready="False", reconciling=False, stalled=False, reason="Deleted")
 
 CHECK = (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED)
-"""What a check says of a Stack that was as wanted once. It stands until something is done, or is no longer so; then the
-phase is again that of what is wanted. It may follow any phase, since what came in between may not have been written.
-"""
+"""The result of a check of a Stack that was once as its target requires. It stays until an operation starts or the
+result is outdated. Then the phase is again that of the target. It may follow any phase, since intermediate phases may
+be unwritten."""
 CREATION = (Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED)
 SUSPENSION = (
     *(Phase.SUSPEND_IN_PROGRESS, Phase.SUSPEND_COMPLETE, Phase.SUSPEND_FAILED),
     *(Phase.RESUME_IN_PROGRESS, Phase.RESUME_COMPLETE, Phase.RESUME_FAILED, Phase.RESUME_STOPPED),
 )
-"""Where `spec.suspended` leads from any phase but those of a deletion; that it was true may have gone unwritten."""
-FIRST = (*CREATION, *SUSPENSION, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS, *CHECK)
-"""Where a Stack begins: complete at once where all was ready before the first status could be written, even checked then,
-rolled back where that failed as quickly, deleted where that happens before it was ever seen.
+"""The phases that `spec.suspended` leads to from any phase but those of a deletion. That it was true may be unwritten.
 """
+FIRST = (*CREATION, *SUSPENSION, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS, *CHECK)
+"""The first phases of a Stack. It is complete or even checked if all was ready before the first status write. It is
+rolled back if that failed as quickly, and deleted if this happens before the operator first sees it."""
 UPDATE = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.UPDATE_STOPPED)
 DELETION = (Phase.DELETE_IN_PROGRESS, Phase.DELETE_FAILED, Phase.DELETE_STOPPED)
-"""Where a deletion leads from any other phase: the second and the third where it is refused, or stopped, before the first
-could be written.
-"""
+"""The phases that a deletion leads to from any other phase. The second and third follow directly if the deletion is
+denied or stopped before the first write."""
 ROLLBACK = (
     *(Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE),
     *(Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
 )
 NEW_TARGET = (*UPDATE, *SUSPENSION, Phase.ROLLBACK_IN_PROGRESS, *DELETION, *CHECK)
-"""Where a change of what is wanted leads from any phase but those of a deletion: `…Failed` at once if it is refused,
-`UpdateComplete` at once if nothing had to be done for it, `…Stopped` and `DeleteFailed` at once if a breakpoint or a
-denied Delete holds all that is left. A rollback always begins with `RollbackInProgress`.
-"""
+"""The phases that a change of target leads to from any phase but those of a deletion. `…Failed` follows directly if the
+definition is rejected, and `UpdateComplete` if there is nothing to do. `…Stopped` and `DeleteFailed` follow directly if
+a breakpoint or a denied Delete blocks all remaining steps. A rollback always begins with `RollbackInProgress`."""
 AFTER_REJECTION = (
     *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED),
     *(Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
 )
-"""What a refused definition may have come over: taken back, it leaves the Stack in what it was before."""
+"""The phases that a rejected definition may have interrupted. Reverting it returns the Stack to the earlier phase."""
 
 TABLE: Mapping[Phase, PhaseRow] = {
     Phase.CREATE_IN_PROGRESS: PhaseRow(
@@ -244,25 +243,25 @@ BY_NAME: Mapping[str, Phase] = {str(phase): phase for phase in Phase}
 
 
 def find(text: object) -> Phase | None:
-    """The phase that `text` names, or None where it names none."""
+    """Find the phase that `text` names; None if it names none."""
     return BY_NAME.get(text) if isinstance(text, str) else None
 
 
 def find_conditions(phase: Phase, *, is_unasked: bool = False) -> PhaseConditions:
-    """What a phase says. is_unasked: whether it came about against the user's wish."""
+    """Find the conditions of a phase. is_unasked: whether the user did not request it."""
     row = TABLE[phase]
     return row.conditions_if_automatic if is_unasked and row.conditions_if_automatic is not None else row.conditions
 
 
 def is_legal(before: Phase | None, after: Phase) -> bool:
-    """Whether `after` may be written over `before` (None: no phase was ever written)."""
+    """Return whether `after` may be written over `before` (None: no phase was ever written)."""
     if before is None:
         return after in FIRST
     return after == before or after in TABLE[before].next
 
 
 def document() -> str:
-    """`docs/phases.md`: the table, and the diagram of which phase may follow which."""
+    """Generate `docs/phases.md`: the table, and the diagram of the phase transitions."""
     rows = "\n".join(write_row(phase, row) for phase, row in TABLE.items())
     return f"""\
 # Phases of a Stack
@@ -282,7 +281,7 @@ A dash: the condition is False or not there. The message of `Ready` names what i
 
 
 def write_row(phase: Phase, row: PhaseRow) -> str:
-    """The lines of one phase in the table, in Markdown."""
+    """Format the lines of one phase in the table, in Markdown."""
     lines = [write_line(f"`{phase}`", row.meaning, row.conditions)]
     if row.conditions_if_automatic is not None:
         lines.append(write_line(f"`{phase}`, automatic", row.meaning, row.conditions_if_automatic))
@@ -290,7 +289,7 @@ def write_row(phase: Phase, row: PhaseRow) -> str:
 
 
 def write_line(phase: str, meaning: str, says: PhaseConditions) -> str:
-    """One line of the table in Markdown."""
+    """Format one line of the table in Markdown."""
     ready = says.ready if says.ready == "True" else f"{says.ready}, {says.reason or 'the first problem'}"
     return (
         f"| {phase} | {meaning} | {ready} | {'True' if says.reconciling else '–'} | {'True' if says.stalled else '–'} |"
@@ -298,7 +297,7 @@ def write_line(phase: str, meaning: str, says: PhaseConditions) -> str:
 
 
 def draw() -> str:
-    """The diagram, in the language of Mermaid."""
+    """Draw the diagram in Mermaid syntax."""
     edges = [("[*]", str(phase)) for phase in FIRST]
     edges += [(str(phase), str(after)) for phase, row in TABLE.items() for after in row.next if after is not phase]
     edges += [(str(phase), "[*]") for phase, row in TABLE.items() if not row.next]

@@ -1,4 +1,4 @@
-"""Keeps sensitive values out of texts that people read: statuses, Events, logs.
+"""Redaction of sensitive values in texts that people read: statuses, Events, logs.
 
 Must not know where a value or a text comes from.
 """
@@ -13,17 +13,17 @@ from typing import Any
 from hearth.model import limits
 
 SENSITIVE = "(sensitive)"
-"""What is shown in place of a value that nobody is to see."""
+"""The replacement for a redacted value."""
 ELLIPSIS = "…"
-"""What is left where a part of a sentence was hidden."""
+"""The replacement for a redacted part of a sentence."""
 FORMS_KEPT = 8
-"""Definitions whose values are kept as they may be quoted; they are in memory anyway."""
+"""Definitions whose values are cached in all quoted forms; the values are in memory anyway."""
 MIN_REDACTED_LENGTH = 3
-"""Characters; hiding shorter values would riddle every sentence."""
+"""Characters. Redacting shorter values would make every sentence unreadable."""
 
 
 def redact(text: str, hidden: Collection[str]) -> str:
-    """`text` without any of the values `hidden`, however they are quoted; nothing of it where these are too many."""
+    """Return `text` without any of the values `hidden` in any quoted form; nothing of it if there are too many values."""
     if not hidden:
         return text
     if len(hidden) > limits.HIDDEN_TEXTS:
@@ -36,7 +36,7 @@ def redact(text: str, hidden: Collection[str]) -> str:
 
 @functools.lru_cache(maxsize=FORMS_KEPT)
 def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
-    """Each value as it stands, and as JSON or Python quote it; the longest first, since one may be a part of another."""
+    """Return each value as is, and as JSON or Python quote it; the longest first, since one may contain another."""
     forms: dict[str, None] = {}
     for value in sorted(hidden, key=len, reverse=True):
         if len(value) >= MIN_REDACTED_LENGTH:
@@ -45,7 +45,7 @@ def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
 
 
 def redact_within(value: Any, hidden: Collection[str]) -> Any:
-    """`value`, or SENSITIVE in place of every text in it that holds one of the values `hidden`."""
+    """Return `value` with SENSITIVE in place of every text in it that contains one of the values `hidden`."""
     match value:
         case str():
             return value if redact(value, hidden) == value else SENSITIVE
@@ -59,7 +59,7 @@ def redact_within(value: Any, hidden: Collection[str]) -> Any:
 
 
 def find_texts(value: Any) -> Iterator[str]:
-    """Every text in a value, and its numbers as they are written; true, false and null say nothing."""
+    """Return every text in a value, and its numbers as written. true, false and null reveal nothing."""
     match value:
         case str():
             yield value

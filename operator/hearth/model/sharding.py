@@ -1,7 +1,7 @@
-"""How Stacks are divided among processes: by a hash of their UIDs, in buckets that stay the same however many share them.
+"""Sharding of Stacks among processes: a hash of the UID selects a bucket, for any number of processes.
 
-A child carries its bucket as a label, so that a process watches its own share on the server; another number of processes
-only asks for other buckets.
+A child carries its bucket as a label, so that a process watches only its own share on the server. A different number of
+processes only selects different buckets.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import functools
 from dataclasses import dataclass
 
 BUCKETS = 256
-"""Fixed for ever, as it is written on children: no more processes can share the work."""
+"""Never changes, since children carry it. It is the maximum number of shards."""
 OFFSET = 0xCBF29CE484222325
 PRIME = 0x100000001B3
-"""Of FNV-1a with 64 bits, the hash by which API servers divide watches themselves: our buckets are ranges of theirs."""
+"""The prime of 64-bit FNV-1a, the hash by which API servers shard watches. Hearth's buckets are ranges of theirs."""
 WORD = (1 << 64) - 1
 CACHED = 4096
 
 
 @functools.lru_cache(maxsize=CACHED)
 def bucket_of(stack_uid: str) -> int:
-    """The bucket of a Stack, from 0 on."""
+    """Return the bucket of a Stack, from 0."""
     hashed = OFFSET
     for byte in stack_uid.encode():
         hashed = ((hashed ^ byte) * PRIME) & WORD
@@ -28,7 +28,7 @@ def bucket_of(stack_uid: str) -> int:
 
 
 def label_of(stack_uid: str) -> str:
-    """The value of the label with the bucket."""
+    """Return the value of the bucket label."""
     return str(bucket_of(stack_uid))
 
 
@@ -37,25 +37,25 @@ class Share:
     """The part of all Stacks that one process works on."""
 
     index: int = 0
-    """From 0 on."""
+    """From 0."""
     count: int = 1
-    """Among how many the Stacks are divided; at most `BUCKETS`."""
+    """The number of shards; at most `BUCKETS`."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of them."""
+        """Return whether it contains all Stacks."""
         return self.count == 1
 
     def has(self, uid: str) -> bool:
-        """Whether what has this UID is part of it."""
+        """Return whether it contains the Stack with this UID."""
         return self.is_whole or bucket_of(uid) * self.count // BUCKETS == self.index
 
     def list_buckets(self) -> list[int]:
-        """Those that it is made of, in a row."""
+        """Return its buckets, which are consecutive."""
         return [bucket for bucket in range(BUCKETS) if bucket * self.count // BUCKETS == self.index]
 
     def overlaps(self, other: Share) -> bool:
-        """Whether the two have a bucket in common."""
+        """Return whether the two have a bucket in common."""
         return bool(set(self.list_buckets()) & set(other.list_buckets()))
 
     def __str__(self) -> str:

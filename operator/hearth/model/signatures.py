@@ -1,8 +1,8 @@
-"""The signature on a child: what it proves, how it is written and read.
+"""The signature on a child: what it proves, how it is encoded and decoded.
 
-It is bound to the Stack's UID and to kind, namespace and name of the one object, so that a copy proves nothing on another
-object. With it stands what decides on deletions and their order: the resource, the incarnation, and a digest of what the
-object requires. Must not know the key, nor how an object is read.
+It is bound to the Stack's UID and to kind, namespace and name of the one object. A copy therefore proves nothing on
+another object. It also covers what decides on deletions and their order: the resource, the incarnation, and a digest of
+what the object requires. Must not know the key, nor how an object is read.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import NamedTuple, Protocol
 from hearth.model import limits
 
 PURPOSE = "child"
-"""What is signed for anything else passes for no child."""
+"""A signature for any other purpose is not valid for a child."""
 DIGEST_LENGTH = 20
-"""Hexadecimal digits of the digest of `requires`: 80 bits, as nobody may find a second text with the same one."""
+"""Hexadecimal digits of the digest of `requires`: 80 bits, so that a second text with the same digest is infeasible."""
 
 
 class Signatures(Protocol):
-    """Tells our signatures from others."""
+    """Verifies Hearth's signatures."""
 
     def is_signed(self, purpose: str, value: object, signature: str) -> bool:
-        """Whether `signature` was made by our key for that purpose and value."""
+        """Return whether Hearth's key made `signature` for that purpose and value."""
 
 
 class Signer(Protocol):
-    """Makes our signatures."""
+    """Creates Hearth's signatures."""
 
     def sign(self, purpose: str, value: object) -> str:
-        """The signature of `value` for that purpose; no slash is in it."""
+        """Return the signature of `value` for that purpose; it contains no slash."""
 
 
 class Facts(NamedTuple):
-    """What a valid signature says of its object."""
+    """The facts that a valid signature proves of its object."""
 
     resource: str
     incarnation: int
@@ -43,13 +43,13 @@ class Facts(NamedTuple):
 
 
 def write(identity: str, *, resource: str, incarnation: int, requires: str, signer: Signer) -> str:
-    """The text of the annotation. identity: see `names.identity`; requires: as the annotation has it."""
+    """Encode the text of the annotation. identity: see `names.identity`; requires: the value of the annotation."""
     facts = f"{resource}/{incarnation}/{digest(requires)}"
     return f"{facts}/{signer.sign(PURPOSE, f'{identity}/{facts}')}"
 
 
 def read(identity: str, text: str, *, signatures: Signatures) -> Facts | None:
-    """What the annotation proves of the object with that identity; None where that is nothing."""
+    """Return what the annotation proves of the object with that identity; None if it proves nothing."""
     if len(text) > limits.SIGNATURE_LENGTH:
         return None
     facts, _, signature = text.rpartition("/")
@@ -59,12 +59,12 @@ def read(identity: str, text: str, *, signatures: Signatures) -> Facts | None:
 
 
 def parse(facts: str) -> Facts:
-    """The facts of a text that is known to be ours."""
+    """Parse the facts of a text with a verified signature."""
     resource, incarnation, requires = facts.split("/")
     return Facts(resource=resource, incarnation=int(incarnation), requires=requires)
 
 
 @functools.lru_cache(maxsize=4096)
 def digest(requires: str) -> str:
-    """Of the annotation `hearth.dev/requires`, "" where it is empty. Remembered: objects of a resource have it in common."""
+    """Return the digest of `hearth.dev/requires`, "" if it is empty. Cached: objects of a resource share it."""
     return hashlib.sha256(requires.encode()).hexdigest()[:DIGEST_LENGTH] if requires else ""

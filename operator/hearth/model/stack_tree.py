@@ -1,6 +1,6 @@
-"""Which Stack is nested in which, of all Stacks that the process knows of, those of other processes included.
+"""The nesting of all Stacks that the process knows of, including those of other processes.
 
-A plain index, kept by the cache of Stacks; must not know what a Stack wants, nor how deep nesting may go.
+A plain index that the cache of Stacks maintains. Must not know what a Stack's target is, nor how deep nesting may be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Node:
     namespace: str
     name: str
     parent: str
-    """The UID of the Stack that its label calls its parent; "" for none."""
+    """The UID of the Stack that its label names as its parent; "" for none."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -28,16 +28,16 @@ class StackTree:
 
     def __init__(self) -> None:
         self.generation = 0
-        """Changes whenever a Stack comes, goes or gets another parent."""
+        """Changes whenever a Stack appears, disappears or gets another parent."""
         self._nodes: dict[str, Node] = {}
         self._nested: dict[str, set[str]] = {}
         self._names: dict[str, dict[str, str]] = {}
-        """By namespace and name the UID of the Stack that came last."""
+        """By namespace and name, the UID of the most recent Stack."""
         self._ordered: dict[str, list[str]] = {}
-        """By namespace the names in order, as far as somebody has asked for them since they changed."""
+        """By namespace, the names in order. Computed on demand after a change."""
 
     def put(self, node: Node) -> None:
-        """The Stack is there."""
+        """Add or update the Stack."""
         known = self._nodes.get(node.uid)
         if known == node:
             return
@@ -51,7 +51,7 @@ class StackTree:
             self._nested.setdefault(node.parent, set()).add(node.uid)
 
     def drop(self, uid: str) -> None:
-        """The Stack is gone. What is nested in it keeps naming it, in case it is only missing from a list."""
+        """Remove the Stack. Nested Stacks still name it, in case it is only missing from a list."""
         node = self._nodes.pop(uid, None)
         if node is None:
             return
@@ -64,15 +64,15 @@ class StackTree:
                 del self._nested[node.parent]
 
     def find_uid(self, namespace: str, name: str) -> str:
-        """Of the Stack of that name; "" where there is none."""
+        """Return the UID of the Stack of that name; "" if there is none."""
         return self._names.get(namespace, {}).get(name, "")
 
     def list_uids(self, namespace: str) -> Collection[str]:
-        """Of all Stacks of a namespace."""
+        """Return the UIDs of all Stacks of a namespace."""
         return self._names.get(namespace, {}).values()
 
     def list_names(self, namespace: str) -> list[str]:
-        """The same by name, in order."""
+        """Return the names of all Stacks of a namespace, in order."""
         if namespace not in self._names:
             return []
         if namespace not in self._ordered:
@@ -80,15 +80,15 @@ class StackTree:
         return self._ordered[namespace]
 
     def find(self, uid: str) -> Node | None:
-        """The Stack, None where there is none."""
+        """Find the Stack; None if there is none."""
         return self._nodes.get(uid)
 
     def find_nested(self, uid: str) -> Collection[str]:
-        """The UIDs of the Stacks whose label calls this one their parent."""
+        """Return the UIDs of the Stacks whose label names this one as their parent."""
         return self._nested.get(uid, ())
 
     def climb(self, uid: str, *, most: int) -> Iterator[Node]:
-        """The Stack and those that it is nested in, the innermost first; no more than so many, since labels may form a cycle."""
+        """Return the Stack and its ancestors, the innermost first; at most `most`, since labels may form a cycle."""
         node = self._nodes.get(uid)
         while node is not None and most > 0:
             yield node
@@ -96,7 +96,7 @@ class StackTree:
             node = self._nodes.get(node.parent) if node.parent else None
 
     def _drop_name(self, node: Node) -> None:
-        # The next Stack of that name may have been seen before the end of this one.
+        # The next Stack of that name may have been seen before the deletion of this one.
         by_name = self._names[node.namespace]
         if by_name.get(node.name) == node.uid:
             self._ordered.pop(node.namespace, None)

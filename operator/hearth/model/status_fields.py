@@ -1,7 +1,7 @@
-"""Statuses that any writer may have spoilt, cut down to fields of the expected types.
+"""Reduction of statuses that any client may have corrupted to fields of the expected types.
 
-The API server checks a status against the CRD; this is for what reaches the operator without that check, and for
-fields that the schema leaves open. Must not know what a status means.
+The API server validates a status against the CRD. This handles statuses that reach the operator without that
+validation, and fields that the schema leaves open. Must not know what a status means.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ TYPES: Mapping[str, type] = {
     "resources": dict,
     "outputs": dict,
 }
-"""The fields that are looked into."""
+"""The fields that the operator reads."""
 
 
 def keep_valid(status: Any) -> Object:
-    """The fields of a status that have the type that the CRD gives them; the status itself where all have."""
+    """Return the fields of a status with the types of the CRD; the status itself if all are valid."""
     if not isinstance(status, dict):
         return {}
-    # Runs for every event of a Stack: hence no copy where none is needed.
+    # Runs for every event of a Stack, so it copies only if needed.
     found = [key for key, type_ in TYPES.items() if key in status and not isinstance(status[key], type_)]
     kept: Object = {key: value for key, value in status.items() if key not in found} if found else status
     conditions = kept.get("conditions")
@@ -41,7 +41,7 @@ def keep_valid(status: Any) -> Object:
 
 
 def is_condition(value: Any) -> bool:
-    """Whether it is a condition with its texts."""
+    """Return whether it is a condition with valid texts."""
     if not isinstance(value, dict):
         return False
     get = value.get
@@ -54,7 +54,7 @@ def is_condition(value: Any) -> bool:
 
 
 def pack(status: Any) -> bytes:
-    """The JSON of the valid fields; without those that are nested too deeply to be written."""
+    """Return the JSON of the valid fields, without those that are nested too deeply to be written."""
     kept = keep_valid(status)
     try:
         return packing.pack(kept)
@@ -63,7 +63,7 @@ def pack(status: Any) -> bytes:
 
 
 def is_writable(value: Any) -> bool:
-    """Whether it can be written as JSON."""
+    """Return whether it can be written as JSON."""
     try:
         packing.pack(value)
     except TypeError:

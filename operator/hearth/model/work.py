@@ -1,4 +1,4 @@
-"""Work that takes long, in pieces: whoever drives it may do something else in between."""
+"""Long work in pieces, so that its driver can do other work in between."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeAlias, TypeVar
 Result = TypeVar("Result")
 
 ChunkedWork: TypeAlias = Generator[None, None, Result]
-"""Does a piece at every `next`, a millisecond or so; its return value is the result."""
+"""Does a piece at every `next`, of about a millisecond; its return value is the result."""
 
 
 def finish(pieces: ChunkedWork[Result]) -> Result:
-    """The result of all pieces, done in a row."""
+    """Run all pieces in sequence and return the result."""
     while True:
         try:
             next(pieces)
