@@ -1,1 +1,1 @@
-"""Runs passes: takes what `hearth.plan` decides to the ports. Async; knows no HTTP and no kopf."""
+"""Reconciliation of Stacks: carries the decisions of `hearth.plan` to the ports. Async. Must not know HTTP or kopf."""

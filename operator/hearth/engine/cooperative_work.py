@@ -1,4 +1,4 @@
-"""Long work in the event loop, done in turns with whatever else waits there. Must not know what the work is."""
+"""Long work that yields to the event loop between chunks. Must not know what the work is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable
 from hearth.template.chunked_work import ChunkedWork, Result
 
 CHUNKS_PER_YIELD = 32
-"""Before others get a turn: some ten milliseconds."""
+"""Chunks before the work yields, about ten milliseconds."""
 SECONDS_IN_A_ROW = 0.02
-"""After which others get a turn earlier, where pieces take longer than usual."""
+"""The work yields after this time even if fewer chunks are done."""
 
 
 async def share(pieces: ChunkedWork[Result], *, begin: Callable[[], None] = lambda: None) -> Result:
-    """The result of the work, done while others have their turns. begin: called before each piece."""
+    """Run the work to its result and yield regularly. begin: called before each chunk."""
     done, begun = 0, time.perf_counter()
     while True:
         begin()

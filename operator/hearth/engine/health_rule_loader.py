@@ -1,6 +1,6 @@
-"""Keeps the health rules that users state in a ConfigMap beside the operator, and takes up every change of them at once.
+"""Loader of the users' health rules from a ConfigMap in the operator's namespace. Every change applies at once.
 
-Must not know what rules look like; `hearth.plan.health.rule_parser` reads them.
+Must not know the format of rules; `hearth.plan.health.rule_parser` parses them.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ logger = structlog.get_logger(__name__)
 
 CONFIG_MAP = "hearth-health-rules"
 READER = "@user-rules"
-"""Not a Stack's UID: who reads the ConfigMap."""
+"""The reader ID of the ConfigMap, used in place of a Stack's UID."""
 RETRY = 30.0
-"""Seconds until it is read again after it could not be."""
+"""Seconds until the next read after a failed one."""
 NOT_FOUND = 404
 MAX_REPORTED = 10
-"""Mistakes in one Event, which holds 1024 bytes."""
+"""Errors in one Event; the message of an Event holds 1024 bytes."""
 
 
 class HealthRuleLoader:
     """The health rules of one operator's users."""
 
     def __init__(self, services: Services) -> None:
-        """Nothing is read before `start`."""
+        """Prepare the loader. It reads nothing before `start`."""
         self._services = services
         self._ref = ObjectRef(group="", kind="ConfigMap", namespace=services.own_namespace, name=CONFIG_MAP)
         self._tasks = NamedTasks(self._on_error)
         self._is_outdated = False
         self._documents: Mapping[str, str] = {}
-        """As they were read last."""
+        """The documents of the last successful read."""
         self._trouble = ""
-        """Why they could not be read, where that is so."""
+        """Why the last read failed; "" if it succeeded."""
         self._cancel_retry: Callable[[], None] | None = None
 
     async def start(self) -> None:
-        """Read them for the first time; that they cannot be read keeps nothing from beginning."""
+        """Read the rules for the first time. A failed read does not block startup."""
         if self._ref.namespace:
             self._services.management_cluster.follow_sources(READER, [self._ref])
             await self._read()
 
     def stop(self) -> None:
-        """Look at them no more."""
+        """Stop observing the ConfigMap."""
         self._tasks.cancel()
         if self._cancel_retry is not None:
             self._cancel_retry()
@@ -58,7 +58,7 @@ class HealthRuleLoader:
             self._services.management_cluster.follow_sources(READER, ())
 
     def on_broadcast(self, what: object) -> None:
-        """Something happened that no single Stack is named by."""
+        """Handle an event that names no single Stack."""
         if what == self._ref:
             self._is_outdated = True
             self._tasks.run("read health rules", self._catch_up)
@@ -82,14 +82,14 @@ class HealthRuleLoader:
             self._documents = dict(documents)
 
     def _retry_later(self, trouble: str) -> None:
-        """Keep what is known meanwhile."""
+        """Schedule the next read; the known rules stay in force until then."""
         if trouble != self._trouble:
             self._trouble = trouble
             logger.warning("health rules cannot be read; it is tried again", configmap=self._name, error=trouble)
         self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.on_broadcast(self._ref))
 
     async def _take_up(self, documents: Mapping[str, str]) -> None:
-        """Judge by these from now on, and tell what is wrong with them."""
+        """Apply the new rules and report their errors."""
         table, mistakes = rule_parser.read({key: documents[key] for key in sorted(documents)})
         self._services.queue.on_rules(self._services.health_rules.replace(table))
         logger.info("health rules taken up", configmap=self._name, mistakes=len(mistakes))
@@ -109,7 +109,7 @@ class HealthRuleLoader:
 
 
 def describe(mistakes: tuple[Mistake, ...]) -> str:
-    """The first mistakes in one message, a line each."""
+    """Describe the first errors in one message, one line each."""
     lines = [f"- {mistake}" for mistake in mistakes[:MAX_REPORTED]]
     if len(mistakes) > MAX_REPORTED:
         lines.append(f"and {len(mistakes) - MAX_REPORTED} more")

@@ -1,6 +1,6 @@
-"""What of the work for one Stack ends in errors that no code expects, and when it is tried again.
+"""Internal errors in the work for one Stack, and when that work is retried.
 
-Its status says so until the work succeeds. Must not know what the work is.
+The status reports them until the work succeeds. Must not know what the work is.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from hearth.plan.state.internal_errors import Fault
 
 PASS, ACCEPT, STATUS, PART = "pass", "accept", "status", "part"
 SHOWN_FOR = 2.0
-"""Seconds after a retry for which an error is shown that did not occur again: a status is written once a second at most."""
+"""Seconds after a retry for which the status still reports its error. The status is written at most once a second."""
 LASTING = frozenset({ACCEPT, STATUS})
-"""The work that is asked for until it succeeds."""
+"""Work that is requested until it succeeds."""
 BLOCKING = frozenset({PASS, ACCEPT, STATUS, PART, "step", "broadcast"})
-"""The work without which a Stack does not get on; the rest is told in a condition of its own alone."""
+"""Work that blocks the Stack when it fails. Failures of other work set only their own condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,17 +26,17 @@ class Failing:
 
     failures: int
     due: float
-    """Monotonic seconds at which it is tried again."""
+    """Monotonic time in seconds of the next retry."""
 
 
 class Faults:
-    """The work of one Stack that fails now."""
+    """The failing work of one Stack."""
 
     def __init__(self) -> None:
         self._failing: dict[str, Failing] = {}
 
     def note(self, work: str, *, now: float) -> float:
-        """It failed; the seconds after which it is to be tried again."""
+        """Record a failure; return the delay in seconds until the retry."""
         before = self._failing.get(work)
         failures = before.failures + 1 if before is not None else 1
         delay = supervision.current().find_backoff(failures)
@@ -44,16 +44,16 @@ class Faults:
         return delay
 
     def find_due(self, work: str) -> float:
-        """The monotonic seconds at which it is tried again; 0 where it did not fail."""
+        """Return the monotonic time in seconds of the next retry; 0 if the work did not fail."""
         failing = self._failing.get(work)
         return failing.due if failing is not None else 0.0
 
     def clear(self, work: str) -> bool:
-        """It succeeded; whether it had failed before."""
+        """Record a success; return whether the work had failed before."""
         return self._failing.pop(work, None) is not None
 
     def settle(self, running: Container[str], *, now: float) -> None:
-        """Forget what was due and that nothing asks for any more. running: the work that is under way."""
+        """Drop overdue failures of work that is no longer requested. running: the work in progress."""
         if self._failing:
             self._failing = {
                 work: each
@@ -62,6 +62,6 @@ class Faults:
             }
 
     def describe(self, *, besides: str = "") -> Fault | None:
-        """What the status says of it, besides some work."""
+        """Describe the failures for the status. besides: work to leave out."""
         works = tuple(sorted(work for work in self._failing if work != besides))
         return Fault(works=works, is_blocking=not BLOCKING.isdisjoint(works)) if works else None

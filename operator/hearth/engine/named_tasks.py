@@ -1,4 +1,4 @@
-"""Tasks of one owner, each name at most once at a time."""
+"""Tasks of one owner, at most one per name at a time."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from hearth import supervision
 
 
 class NamedTasks:
-    """Runs actions beside the passes; tells of those that raised an exception that no code expects."""
+    """Background actions beside the reconciles. Reports each unexpected exception of an action."""
 
     def __init__(
         self, on_error: Callable[[str, BaseException], None], on_success: Callable[[str], object] = lambda _name: None
     ) -> None:
-        """on_error: gets the name of the action and what it raised; on_success: the name of one that came to its end."""
+        """on_error: called with the action's name and its exception; on_success: called with its name."""
         self._on_error = on_error
         self._on_success = on_success
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def __contains__(self, name: object) -> bool:
-        """Whether that one is under way."""
+        """Return whether the action of that name is running."""
         running = self._running.get(name) if isinstance(name, str) else None
         return running is not None and not running.done()
 
     def run(self, name: str, action: supervision.Work) -> None:
-        """Begin `action` unless one of that name runs already."""
+        """Start `action` unless an action of that name is running."""
         running = self._running.get(name)
-        # One that has ended may not have been told of yet: whoever asks now must not be lost with it.
+        # A finished task may still be registered. It must not swallow this new request.
         if running is None or running.done():
             task = supervision.spawn(
                 "task",
@@ -43,7 +43,7 @@ class NamedTasks:
         self._on_success(name)
 
     def cancel(self) -> None:
-        """End them all."""
+        """Cancel all tasks."""
         for task in self._running.values():
             task.cancel()
 

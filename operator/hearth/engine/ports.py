@@ -1,8 +1,8 @@
-"""What the engine needs of the world, one protocol a role.
+"""Ports of the engine, one protocol per role.
 
-Two implementations: `hearth.kube` on a real API server, and the fake cluster of the tests. Contract tests run the same
-cases against both. Every request raises `Refused` where the server answered anything but 2xx and `Unreachable` where no
-answer came; nothing else.
+Two implementations exist: `hearth.kube` on a real API server, and the fake cluster of the tests. Contract tests run the
+same cases against both. A request raises `ApiStatusError` for any answer other than 2xx and `Unreachable` for no
+answer. It raises nothing else.
 """
 
 from __future__ import annotations
@@ -21,116 +21,123 @@ from hearth.template.cel.evaluation import Evaluator
 
 
 class CacheListener(Protocol):
-    """Whom the caches tell of changes. Called in the engine's event loop, never from another thread; must not block."""
+    """Receiver of cache changes. Called in the engine's event loop, never from another thread; must not block."""
 
     def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child with these labels came, changed or went."""
+        """Handle a child with these labels that was added, changed or deleted."""
 
     def on_stack(self, uid: str) -> None:
-        """A Stack came, changed (spec, metadata or status) or went."""
+        """Handle a Stack that was added, changed (spec, metadata or status) or deleted."""
 
     def on_kinds(self) -> None:
-        """The set of served kinds changed."""
+        """Handle a change of the set of served kinds."""
 
     def on_synced(self, kind: Kind) -> None:
-        """The cache of that kind now holds what was asked of it by `follow`, or `find_denial` says why it cannot."""
+        """Handle a cache that now holds what `follow` requested, or a denial that `find_denial` explains."""
 
     def on_source(self, ref: ObjectRef) -> None:
-        """A ConfigMap or Secret that a definition is read from came, changed or went."""
+        """Handle a definition's ConfigMap or Secret that was added, changed or deleted."""
 
     def on_health_mark(self, uid: str) -> None:
-        """A HealthMark came, changed or went."""
+        """Handle a HealthMark that was added, changed or deleted."""
 
     def on_retry_trigger(self, cause: RetryTrigger) -> None:
-        """What was handed to `watch_cause` changed, or may have before it could be watched."""
+        """Handle a trigger of `watch_trigger` that changed, or may have changed before its watch started."""
 
 
 class WorkloadCluster(Protocol):
-    """The cluster that children live in: one per credentials, never a module's state."""
+    """The cluster of the children: one instance per credentials, never module state."""
 
     @property
     def kinds(self) -> Kinds:
-        """What it serves."""
+        """The kinds that the cluster serves."""
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
-        """Let `kinds.find_schema` know these kinds' schemas; cached; a schema that cannot be had is left out."""
+        """Make the schemas of these kinds available in `kinds.find_schema`.
+
+        Schemas are cached. An unavailable schema is left out.
+        """
 
     async def refresh_kinds(self) -> None:
-        """Ask the server once more which kinds it serves (rate-limited; called on a miss)."""
+        """Query the served kinds again (rate-limited; called on a miss)."""
 
     def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
-        """Keep a cache of all labelled objects of this kind, with at least these fields of each.
+        """Cache all labeled objects of this kind, with at least these fields of each.
 
-        True once that cache holds them (synced); until then False, and `on_synced` is called later. Only widens.
+        Returns True if the cache is synced. Otherwise returns False, and `on_synced` is called later. The set of fields
+        only grows.
         """
 
     def find_denial(self, kind: Kind) -> str:
-        """In the server's words why a kind that is followed may not be watched; "" where nothing is known of that."""
+        """Return the server's reason for denying the watch of a followed kind; "" if no denial is known."""
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
-        """By resource name (the label's value) every cached object with this Stack's label, of all followed kinds."""
+        """Return all cached objects of all followed kinds with this Stack's label, by resource name (the label's value)."""
 
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
-        """The same for one resource; cheap."""
+        """Return the same for one resource; cheap."""
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
-        """Server-side apply of a complete manifest (name, namespace and labels stated); the answer, already in the cache.
+        """Apply a complete manifest (name, namespace and labels included) by server-side apply.
 
-        force: take fields that others own.
+        Returns the object in the answer, which is already in the cache. force: take fields that other field managers
+        own.
         """
 
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
-        """What the object would be after a server-side apply by force; nothing is written."""
+        """Return the result of a forced server-side apply without writing it."""
 
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
-        """A strict dry-run create under a generated name: returns where the definition is acceptable."""
+        """Create the object in a strict dry run under a generated name; return if the definition is valid."""
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
-        """A dry-run merge patch of the live object: returns where the server would take it."""
+        """Dry-run a merge patch of the live object; return if the API server accepts it."""
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
-        """The live object, whole. `Refused` with code 404 where there is none."""
+        """Return the complete live object. Raises `ApiStatusError` with code 404 if there is none."""
 
     async def delete(self, child: Child) -> bool:
-        """Delete that very object (uid and version stated), in the background policy.
+        """Delete exactly this object (preconditions: UID and version) with background propagation.
 
-        One that changed meanwhile is deleted all the same, unless it asks to stay since then: `Refused` with 409.
-        True when it is gone now (also when it already was), False while finalizers hold it. The cache follows.
+        An object that changed since is deleted too, unless the change forbids deletion: `ApiStatusError` with 409.
+        Returns True if the object is gone, also if it already was. Returns False while finalizers remain. Updates the
+        cache.
         """
 
     async def release(self, child: Child) -> None:
-        """Take all labels and annotations of ours off that very object (uid and version stated), and nothing else.
+        """Remove the operator's labels and annotations from exactly this object (preconditions: UID and version).
 
-        One that is gone, or not that Stack's child any more, is fine. The cache follows. `Refused` with 409 where it
-        keeps changing meanwhile.
+        Changes nothing else. Ignores an object that is gone or no longer a child of that Stack. Updates the cache.
+        Raises `ApiStatusError` with 409 if the object keeps changing.
         """
 
     async def mark(self, child: Child, reason: str | None) -> Child | None:
-        """Write onto that very object (uid and version stated) why it is unhealthy, or take away what is written there (None).
+        """Write the unhealthy reason to exactly this object (preconditions: UID and version); None removes the reason.
 
-        The object as it is then; None where it is gone, or not that Stack's child any more. The cache follows. `Refused`
-        with 409 where it keeps changing meanwhile.
+        Returns the written object; None if it is gone or no longer a child of that Stack. Updates the cache. Raises
+        `ApiStatusError` with 409 if the object keeps changing.
         """
 
     async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
-        """A live list from the server; the cache follows, and nobody is told. A kind that is no longer served has none.
+        """List live objects from the server; the cache is updated without a call to the listener.
 
-        whole: with all fields of each but its status, which the cache does not keep.
+        A kind that is no longer served has no objects. whole: return all fields except the status, which the cache does
+        not store.
         """
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
-        """Whether our account may do that (SelfSubjectAccessReview)."""
+        """Return whether the operator's account may do that (SelfSubjectAccessReview)."""
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
-        """From now on tell `on_cause` of its changes, as far as our account may see them; cheap where that is done already."""
+        """Report later changes to `on_retry_trigger`, as far as the account may see them; cheap if already watched."""
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
-        """Go on with these, and end the watches that only others needed."""
+        """Retain the watches of these triggers and end all other trigger watches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackObject:
-    """A Stack as the home cluster's cache holds it."""
+    """A Stack as cached from the management cluster."""
 
     name: str
     namespace: str
@@ -141,33 +148,33 @@ class StackObject:
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
     parent: str = ""
-    """The UID of the Stack that its label calls its parent; "" for none. Anyone may have written that."""
+    """The UID in the Stack's parent label; "" for none. Any user may have written it."""
     author: str = ""
-    """The field manager that wrote the spec last: `kubectl-client-side-apply`, `kustomize-controller` …"""
+    """The field manager of the last spec write: `kubectl-client-side-apply`, `kustomize-controller` …"""
     packed_spec: bytes = field(repr=False)
-    """As JSON, which takes a fifth of the memory that a template takes parsed."""
+    """JSON, which needs a fifth of the memory of a parsed template."""
     packed_status: bytes = field(repr=False)
     phase: str = ""
-    """That of the status."""
+    """The phase in the status."""
     defect: str = ""
-    """Why parts of the spec cannot be read, which are missing in `spec`; "" where all of it is there."""
+    """Why `spec` lacks unreadable parts; "" if it is complete."""
 
     @property
     def spec(self) -> Object:
-        """Parsed anew at every call, so not for what every pass does."""
+        """Parse the spec at every call; too slow for every reconcile."""
         spec: Object = orjson.loads(self.packed_spec)
         return spec
 
     @property
     def status(self) -> Object:
-        """As last seen; parsed anew at every call."""
+        """Parse the last observed status at every call."""
         status: Object = orjson.loads(self.packed_status)
         return status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthMarkObject:
-    """A HealthMark as the home cluster's cache holds it."""
+    """A HealthMark as cached from the management cluster."""
 
     name: str
     namespace: str
@@ -175,146 +182,155 @@ class HealthMarkObject:
     generation: int
     resource_version: int
     written_at: str
-    """When its spec was written last; RFC 3339, UTC, whole seconds."""
+    """Time of the last spec write; RFC 3339, UTC, whole seconds."""
     spec: Object
     status: Object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """A ControllerRevision of a Stack, as its metadata tell it."""
+    """A ControllerRevision of a Stack, as described by its metadata."""
 
     name: str
     number: int
     hash: str
-    """Of the definition, keyed."""
+    """Keyed hash of the definition."""
     kinds: frozenset[str]
-    """`apiVersion/Kind` of every kind that the Stack ever applied up to it: `v1/ConfigMap`, `apps/v1/Deployment`."""
+    """`apiVersion/Kind` of every kind applied up to this revision: `v1/ConfigMap`, `apps/v1/Deployment`."""
     namespace: str = ""
     owner: str = ""
-    """UID of the Stack that its owner reference names; "" for none."""
+    """UID of the Stack in the owner reference; "" for none."""
     signature: str = ""
     """See `hearth.engine.verified_revisions`."""
 
 
 class ManagementCluster(Protocol):
-    """The cluster that the Stacks themselves live in."""
+    """The cluster of the Stacks."""
 
     def find_stack(self, uid: str) -> StackObject | None:
-        """The Stack, or None once it is gone."""
+        """Return the Stack; None if it is gone."""
 
     def stacks(self) -> Collection[str]:
-        """The UIDs of all Stacks that this process works on; `find_stack` finds no others."""
+        """Return the UIDs of all Stacks of this process; `find_stack` finds no others."""
 
     @property
     def tree(self) -> StackTree:
-        """Which Stack is nested in which, of all that are known, other processes' too."""
+        """The nesting of all known Stacks, including those of other processes."""
 
     def is_other_shard_uid(self, uid: str) -> bool:
-        """Whether another process works on a Stack of this UID."""
+        """Return whether another process is responsible for a Stack of this UID."""
 
     def is_other_shard_name(self, namespace: str, name: str) -> bool:
-        """Whether another process works on a Stack of this name."""
+        """Return whether another process is responsible for a Stack of this name."""
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
-        """All that carry that Stack's label, by rising number, whoever wrote them; see `hearth.engine.verified_revisions`."""
+        """Return all revisions with that Stack's label by rising number, from any writer.
+
+        See `hearth.engine.verified_revisions`.
+        """
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
-        """Store it, owned by the Stack; one that exists already under that name stays as it is, and is the result."""
+        """Store a revision owned by the Stack. An existing revision of that name stays unchanged and is returned."""
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
-        """`{"template": …, "parameters": …}` as stored, and `sensitive`, where there is any."""
+        """Return `{"template": …, "parameters": …}` as stored, and `sensitive` if present."""
 
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
-        """Forget it; one that is gone is fine."""
+        """Delete the revision; ignore one that is gone."""
 
     async def add_finalizer(self, stack: StackObject) -> None:
-        """Add ours. `Refused` with 409 where the Stack changed meanwhile: look again."""
+        """Add the operator's finalizer. Raises `ApiStatusError` with 409 if the Stack changed; read it again."""
 
     async def remove_finalizer(self, stack: StackObject) -> None:
-        """Take ours away; a Stack that is gone is fine."""
+        """Remove the operator's finalizer; ignore a Stack that is gone."""
 
     async def write_status(self, stack: StackObject, status: Object) -> None:
-        """Merge-patch the status; a key with None is taken away. A Stack that is gone is fine."""
+        """Merge-patch the status; None removes a key. Ignores a Stack that is gone."""
 
     async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
-        """The `data` of a ConfigMap or Secret that a definition is read from (a Secret's as it is: in base 64).
+        """Return the `data` of a definition's ConfigMap or Secret (a Secret's still in base64).
 
-        It is watched from then on, for as long as somebody follows it.
+        The object is watched afterward while any reader follows it.
         """
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
-        """These are all the sources that a Stack reads; those that no Stack reads any longer are not watched on."""
+        """Set all sources of a Stack. Sources without a reader are no longer watched."""
 
     def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
-        """Of these the ones without a watch, whose changes are noticed late."""
+        """Return the Stack's sources without a watch; their changes are noticed late."""
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post a core/v1 Event about the Stack; never raises."""
 
     async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
-        """The same about a source that is followed."""
+        """Post a core/v1 Event about a followed source; never raises."""
 
 
 class HealthMarkClient(Protocol):
-    """The HealthMarks of the cluster that Stacks live in."""
+    """The HealthMarks of the management cluster."""
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
-        """The HealthMark, or None once it is gone."""
+        """Return the HealthMark; None if it is gone."""
 
     def marks(self) -> Collection[str]:
-        """The UIDs of all HealthMarks."""
+        """Return the UIDs of all HealthMarks."""
 
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
-        """Merge-patch the status of a HealthMark; one that is gone is fine. `Refused` with 409 where it changed meanwhile."""
+        """Merge-patch the status of a HealthMark; ignore one that is gone.
+
+        Raises `ApiStatusError` with 409 if the HealthMark changed.
+        """
 
 
 class Clock(Protocol):
     """Time as an argument."""
 
     def now(self) -> float:
-        """Seconds since the epoch (UTC)."""
+        """Return seconds since the epoch (UTC)."""
 
     def monotonic(self) -> float:
-        """Seconds that never jump."""
+        """Return seconds that never jump."""
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
-        """Run `action` in the engine's loop after `delay` seconds; the result cancels it."""
+        """Run `action` in the engine's loop after `delay` seconds; return a function that cancels it."""
 
 
 class Evaluations(Evaluator, Protocol):
-    """Evaluates expressions that may take long, for one Stack at a time: `begin` comes before whatever evaluates."""
+    """Evaluator of slow expressions, for one Stack at a time. Callers call `begin` before any evaluation."""
 
     def begin(self, stack_uid: str) -> None:
-        """What is asked from now on is that Stack's, which is told by `EVALUATED` in the inbox when it is to ask again."""
+        """Assign the following evaluations to that Stack.
+
+        When results are ready, the queue holds `EVALUATED` for the Stack, which then asks again.
+        """
 
     async def wait(self, stack_uid: str) -> None:
-        """Returns once nothing is to come for that Stack."""
+        """Wait until no evaluation of that Stack is pending."""
 
     def forget(self, stack_uid: str) -> None:
-        """The Stack is gone."""
+        """Drop the state of a deleted Stack."""
 
 
 class Observer(Protocol):
-    """Whom the layers tell what they did, for metrics; must be quick and never raises."""
+    """Receiver of metrics from all layers; must be quick and never raises."""
 
     def on_reconcile(self, *, result: str, seconds: float) -> None:
-        """A pass ended. result: one word, of a handful that there are (`idle`, `changed`, `error` …)."""
+        """Record a completed reconcile. result: one of a few words (`idle`, `changed`, `error` …)."""
 
     def on_dequeue(self, seconds: float) -> None:
-        """A write of a child was begun after so long in the queue."""
+        """Record the seconds that a write of a child waited in the queue."""
 
     def on_event_to_write(self, seconds: float) -> None:
-        """A write of a child is sent now, so long after what led to it was heard of."""
+        """Record the seconds from an event to the write of a child that it causes."""
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
-        """The API server answered a request after so long; code 0: no answer came. verb: `apply`, `delete`, `list` and so on."""
+        """Record an answered request. code: 0 for no answer; verb: `apply`, `delete`, `list` and so on."""
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """A watch begins anew. reason: one word, of a handful that there are."""
+        """Record the restart of a watch. reason: one of a few words."""
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """An object that the server sent is not taken in. reason: one word, of a handful that there are."""
+        """Record an object from the server that the cache skips. reason: one of a few words."""
 
     def on_limit(self, limit: str) -> None:
-        """A limit was reached. limit: its name in `docs/limits.md`, one of a handful."""
+        """Record a limit that was reached. limit: one of the names in `docs/limits.md`."""

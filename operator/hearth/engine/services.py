@@ -1,4 +1,4 @@
-"""What the parts of the engine share."""
+"""Dependencies shared by the parts of the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hearth.plan.retry.backoff import BackoffPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The ports, and the few settings that go with them."""
+    """The ports and their settings."""
 
     management_cluster: ManagementCluster
     health_marks: HealthMarkClient
@@ -27,18 +27,18 @@ class Services:
     queue: WorkQueue
     backoff: BackoffPolicy
     health_rules: HealthRules
-    """How objects do, by kind."""
+    """How health is assessed, by kind."""
     evaluations: Evaluations = field(default_factory=Unassisted)
-    """Of expressions that may take long."""
+    """Evaluation of slow expressions."""
     own_namespace: str = ""
-    """Where the operator's own objects are, rules of users among them; "" where nobody looks for any."""
+    """Namespace of the operator's own objects, including user rules; "" disables the lookup."""
     only_namespace: str = ""
-    """The one that is served; "" for all."""
+    """The only served namespace; "" for all."""
     share: Share = WHOLE
-    """Of all Stacks, the part that this process works on."""
+    """The share of all Stacks that this process is responsible for."""
 
     def stack_may_exist(self, stack_uid: str, namespace: str) -> bool:
-        """Whether there is a Stack of that UID. One that is not served here may always be there, for all we know."""
+        """Return whether a Stack of that UID may exist. A Stack outside the served namespace always may."""
         is_seen = self.only_namespace in ("", namespace)
         return (
             not is_seen
@@ -47,21 +47,21 @@ class Services:
         )
 
     def enqueue_after(self, delay: float, stack_uid: str, what: str) -> None:
-        """Have a Stack looked at after `delay` seconds."""
+        """Enqueue a Stack after `delay` seconds."""
         self.clock.call_later(delay, lambda: self.queue.enqueue(stack_uid, what))
 
 
 @dataclass(frozen=True, slots=True)
 class StackChildren:
-    """The observed children of one Stack, as the board asks for them."""
+    """The observed children of one Stack, as input of the planner."""
 
     cluster: WorkloadCluster
     stack_uid: str
 
     def of(self, resource: str) -> tuple[Child, ...]:
-        """Those that carry this resource's label."""
+        """Return the children with this resource's label."""
         return self.cluster.children_of(self.stack_uid, resource)
 
     def resources(self) -> Iterable[str]:
-        """The resource labels of all of them."""
+        """Return the resource labels of all children."""
         return self.cluster.children(self.stack_uid)

@@ -1,4 +1,4 @@
-"""Runs passes over the Stacks that somebody marked, one after the other, and hands their steps to the executor."""
+"""Controller of all Stacks: reconciles enqueued Stacks one at a time and hands their steps to the executor."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.plan.state.steps import Step
 
 CONCURRENCY = 32
-"""At most: both cores of a small API server are full with that many writes in flight; more only wait there."""
+"""Maximum writes in flight. This number saturates both cores of a small API server; more would only wait there."""
 STATUS_INTERVAL = 1.0
 """Seconds between two writes of one Stack's status."""
 RETRY_UNKNOWN = 5.0
-"""Seconds until a Stack is looked at again of which nothing could be remembered."""
+"""Seconds until the retry of a Stack without a reconciler."""
 RECONCILES_PER_YIELD = 16
-"""Passes before whatever else waits in the event loop gets a turn."""
+"""Reconciles before the loop yields to other tasks."""
 SECONDS_PER_YIELD = 0.01
-"""After which it gets one all the same: the first look at thousands of resources takes longer than a thousand small passes."""
+"""The loop yields after this time anyway. The first reconcile of thousands of resources outlasts a thousand small ones.
+"""
 KIND_POLL_INTERVAL = 10.0
-"""Seconds between two looks for a kind that somebody waits for, where no watch told of it."""
+"""Seconds between two polls for an awaited kind that no watch reported."""
 TRIGGER_RETENTION = 30.0
-"""Seconds, and at most twice as many, for which the causes of refusals are watched after the last that hung on them."""
+"""Retention in seconds, at most doubled, of watches for retry triggers after their last use."""
 
 
 class StackController:
-    """Converges every Stack of one home cluster."""
+    """The controller that converges every Stack of one management cluster."""
 
     def __init__(
         self,
@@ -55,9 +56,9 @@ class StackController:
         concurrency: int = CONCURRENCY,
         status_interval: float = STATUS_INTERVAL,
     ) -> None:
-        """Nothing runs before `start`.
+        """Prepare the controller. It runs nothing before `start`.
 
-        concurrency: writes of children in flight at most; status_interval: seconds.
+        concurrency: maximum writes of children in flight; status_interval: seconds.
         """
         self._services = services
         self._acceptor = RevisionBuilder(
@@ -86,10 +87,10 @@ class StackController:
         self._refreshing: asyncio.Task[None] | None = None
         self._awaited: set[RetryTrigger] = set()
         self._unsettled: dict[str, StackReconciler] = {}
-        """Those that may wait for a kind or a cause, so that nobody else need be asked: a thousand others are at rest."""
+        """Reconcilers that may wait for a kind or a retry trigger. Checking only these skips a thousand idle Stacks."""
 
     async def start(self) -> None:
-        """Begin: every Stack that is known gets a first pass."""
+        """Start the controller and enqueue every known Stack."""
         await self._user_rules.start()
         self._executor.start()
         self._recorder.start()
@@ -101,7 +102,7 @@ class StackController:
         self._look_at_causes()
 
     async def stop(self) -> None:
-        """End at once: there is nothing to finish that the next start would not finish."""
+        """Stop at once. The next start finishes any interrupted work."""
         running = [task for task in (self._loop, self._refreshing) if task is not None]
         for task in running:
             task.cancel()
@@ -132,7 +133,7 @@ class StackController:
                 passes, seconds = 0, 0.0
 
     def _broadcast(self, what: object) -> None:
-        """Tell everybody what no single Stack is named by."""
+        """Send an event that names no single Stack to all reconcilers."""
         supervision.guard("broadcast", self._user_rules.on_broadcast)(what)
         for uid, each in list(self._runners.items()):
             supervision.attempt(
@@ -143,13 +144,16 @@ class StackController:
             )
 
     def _note_lost_broadcast(self, uid: str, each: StackReconciler) -> None:
-        # Whatever it was: it may have been about the definition.
+        # The lost event may concern the definition.
         each.definition.resync_requested = True
         each.note_fault("broadcast")
         self._services.queue.enqueue(uid, STACK_SELF)
 
     def _reconcile(self, uid: str, marks: set[str], since: float) -> float:
-        """One pass, and its seconds, over what was marked since then; an error in it stops no other Stack."""
+        """Reconcile one Stack and return the seconds taken; an error affects no other Stack.
+
+        marks: what is dirty since then.
+        """
         return supervision.attempt(
             "pass", lambda: self._look(uid, marks, since), lambda: self._note_broken_pass(uid), stack=uid
         )
@@ -160,7 +164,7 @@ class StackController:
             self._forget(uid)
             return 0.0
         if stack.deleting and names.FINALIZER not in stack.finalizers:
-            # Nothing was ever written for it, or all of it is gone: what is left of the Stack is not ours.
+            # No child was ever written, or all are gone: the rest of the Stack is not the operator's.
             self._forget(uid)
             return 0.0
         each = self._runners.get(uid)
@@ -182,7 +186,10 @@ class StackController:
         return seconds
 
     def _note_broken_pass(self, uid: str) -> float:
-        """Have the Stack say so, and looked at again. Others get their turn before: its seconds count as many."""
+        """Report the error in the Stack's status and schedule a retry.
+
+        The returned seconds make the loop yield to other tasks first.
+        """
         self._observer.on_reconcile(result="error", seconds=0.0)
         each = self._runners.get(uid)
         if each is None:
@@ -194,7 +201,7 @@ class StackController:
         return SECONDS_PER_YIELD
 
     def _note_broken_step(self, uid: str, key: str) -> None:
-        """What came of a step could not be noted: the Stack is looked at again in full."""
+        """Handle a step whose result could not be recorded: enqueue the whole Stack."""
         each = self._runners.get(uid)
         if each is not None:
             each.memory.finish(key)
@@ -229,7 +236,7 @@ class StackController:
         self._throttle.on_result(step, result, begun=begun, in_flight=in_flight, wake=self._executor.wake)
 
     async def _execute(self, stack: StackObject, step: Step) -> StepResult:
-        """What came of a step."""
+        """Execute a step and return its result."""
         manager = names.field_manager(stack.namespace, stack.name)
         return self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
@@ -240,28 +247,28 @@ class StackController:
         )
 
     def find_stalls(self) -> list[str]:
-        """What stands still though it has work, a sentence each: a restart of the process is called for."""
+        """Return a sentence per component that has work but makes no progress. Each calls for a process restart."""
         found = (each.find_stall() for each in (self._executor, self._recorder, self._health_marks))
         return [stall for stall in found if stall]
 
     def count_writes(self) -> Mapping[str, float]:
-        """Of children: `allowed` in flight, `in_flight`, and `queued`."""
+        """Count writes of children: `allowed` in flight, `in_flight` and `queued`."""
         executor = self._executor
         return {"allowed": self._throttle.limit, "in_flight": executor.in_flight, "queued": executor.count_queued()}
 
     def _look_for_kinds(self) -> None:
-        """Ask for new kinds from time to time while somebody waits for one."""
+        """Poll for new kinds while any Stack waits for one."""
         self._services.clock.call_later(KIND_POLL_INTERVAL, self._look_for_kinds)
         if any(each.is_waiting_for_kinds for each in self._unsettled.values()):
             self._refreshing = supervision.spawn("discovery", self._refresh_kinds, name="look for kinds")
 
     async def _refresh_kinds(self) -> None:
-        # Where the server cannot say, the next look asks again.
+        # If the server does not answer, the next poll asks again.
         with contextlib.suppress(ApiStatusError, Unreachable):
             await self._services.workload_cluster.refresh_kinds()
 
     def _look_at_causes(self) -> None:
-        """Let go, once in a while, of the causes that nobody has waited for since the last look."""
+        """Release retry triggers that no Stack has awaited since the last check."""
         self._services.clock.call_later(TRIGGER_RETENTION, self._look_at_causes)
         awaited = {cause for each in self._unsettled.values() for cause in each.awaited_triggers()}
         self._services.workload_cluster.retain_triggers(awaited | self._awaited)

@@ -1,4 +1,4 @@
-"""The port `Evaluations` where there is no process for it: what may take long is not evaluated, and says so."""
+"""The port `Evaluations` without a helper process: slow expressions are not evaluated and say so."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from hearth.template.cel.evaluation import Alone
 
 
 class Unassisted(Alone):
-    """As the port says."""
+    """The evaluator without a helper process."""
 
     def begin(self, stack_uid: str) -> None:
-        """Whoever asks gets the same."""
+        """Ignore the Stack: every Stack gets the same answer."""
 
     async def wait(self, stack_uid: str) -> None:
-        """Nothing is ever to come."""
+        """Return at once: no evaluation is ever pending."""
 
     def forget(self, stack_uid: str) -> None:
-        """Nothing is kept."""
+        """Do nothing: no state is stored."""

@@ -1,7 +1,7 @@
 """The stored revisions of one Stack, sorted by whether this operator wrote them.
 
-Knows the signature over a revision's metadata; the definition itself is checked by its hash when it is read. Must not
-know how revisions are stored, nor what one is used for.
+The signature covers a revision's metadata. The reader checks the definition by its hash. Must not know how revisions
+are stored or used.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionSet:
-    """The revisions that carry one Stack's label, in its own namespace."""
+    """The revisions with one Stack's label in the Stack's namespace."""
 
     verified: tuple[Revision, ...] = ()
     """Signed by this operator for this Stack, by rising number. Only these count."""
     tampered: tuple[Revision, ...] = ()
-    """Neither signed nor stored by an earlier version: changed or made by another writer."""
+    """Neither signed nor stored by an earlier version: changed or created by another writer."""
     unsigned: tuple[Revision, ...] = ()
-    """Stored by a version that did not sign, or under another key."""
+    """Stored by a version without signatures, or under another key."""
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Every kind that any of them may have applied. An unverified revision can only add kinds to look at."""
+        """Every kind that any revision may have applied. An unverified revision can only add kinds to check."""
         unverified = (each for each in (*self.tampered, *self.unsigned) if len(each.kinds) <= limits.REVISION_KINDS)
         hints = frozenset[str]().union(*(each.kinds for each in list(unverified)[: limits.REVISION_HINTS]))
         return merge_kinds(self.verified) | hints
 
     @property
     def last_number(self) -> int:
-        """The highest number that is taken, 0 for none. An implausible number of an unverified revision is ignored."""
+        """The highest number in use; 0 for none. Implausible numbers of unverified revisions are ignored."""
         numbers = [each.number for each in self.verified]
         hints = (each.number for each in (*self.tampered, *self.unsigned))
         return max([0, *numbers, *(number for number in hints if number <= limits.HINTED_REVISION)])
 
     def find(self, number: int) -> Revision | None:
-        """The verified revision of that number."""
+        """Return the verified revision of that number."""
         return next((each for each in self.verified if each.number == number), None)
 
     def find_unverified(self, number: int) -> Revision | None:
-        """The revision of that number that does not count, where no verified one has it."""
+        """Return the unverified revision of that number if no verified one has it."""
         if number <= 0 or self.find(number) is not None:
             return None
         return next((each for each in (*self.tampered, *self.unsigned) if each.number == number), None)
 
     def knows_all_kinds(self, needed: Collection[int]) -> bool:
-        """Whether `kinds` is complete: nothing was tampered with, and no revision in `needed` is missing.
+        """Return whether `kinds` is complete: no revision is tampered with and none in `needed` is missing.
 
         Each revision lists the kinds of all revisions before it.
         """
@@ -65,7 +65,7 @@ class RevisionSet:
 
 
 def load(home: ManagementCluster, hashes: HashFunction, stack: StackObject) -> RevisionSet:
-    """All revisions of a Stack. One in another namespace is ignored: no revision of the Stack can be there."""
+    """Load all revisions of a Stack. Ignore other namespaces: no revision of the Stack can be there."""
     verified: list[Revision] = []
     tampered: list[Revision] = []
     unsigned: list[Revision] = []
@@ -82,26 +82,26 @@ def load(home: ManagementCluster, hashes: HashFunction, stack: StackObject) -> R
 
 
 def sign(revision: Revision, stack: StackObject, hashes: HashFunction) -> Revision:
-    """The revision with this operator's signature."""
+    """Return the revision with this operator's signature."""
     return dataclasses.replace(revision, signature=hashes.sign(PURPOSE, describe(revision, stack)))
 
 
 def is_verified(revision: Revision, stack: StackObject, hashes: HashFunction) -> bool:
-    """Whether this operator stored the revision for that Stack, with this number, these kinds and this definition."""
+    """Return whether this operator stored the revision for that Stack, with this number, kinds and definition."""
     is_owned = revision.owner == stack.uid and revision.namespace == stack.namespace
-    # The comparison of the prefix spares what is obviously not signed the cost of a digest.
+    # Comparing the prefix first avoids a digest for an obviously unsigned revision.
     is_signed = is_owned and hashes.is_comparable(revision.signature)
     return is_signed and hashes.is_signed(PURPOSE, describe(revision, stack), revision.signature)
 
 
 def describe(revision: Revision, stack: StackObject) -> list[Any]:
-    """What is signed. The hash stands for the definition."""
+    """Return the signed content. The hash represents the definition."""
     whose = [stack.uid, stack.namespace, stack.name]
     return [*whose, revision.name, revision.number, sorted(revision.kinds), revision.hash]
 
 
 def explain(revision: Revision) -> str:
-    """Why a revision that is not verified does not count, and what to do."""
+    """Explain why an unverified revision does not count and what to do."""
     name = f"controllerrevision.apps/{revision.name}"
     return (
         f"{name} (revision {revision.number}) is not as this operator stored it: its signature, owner or content is not "
@@ -110,7 +110,7 @@ def explain(revision: Revision) -> str:
 
 
 def explain_all(revisions: Collection[Revision]) -> str:
-    """The same for several, "" for none."""
+    """Explain the same for several revisions; "" for none."""
     if len(revisions) == 1:
         return explain(next(iter(revisions)))
     named = ", ".join(f"{each.name} (revision {each.number})" for each in list(revisions)[:NAMED])
@@ -124,5 +124,5 @@ def explain_all(revisions: Collection[Revision]) -> str:
 
 
 def merge_kinds(revisions: Iterable[Revision]) -> frozenset[str]:
-    """Every kind that any of them may have applied."""
+    """Return every kind that any of the revisions may have applied."""
     return frozenset[str]().union(*(revision.kinds for revision in revisions))

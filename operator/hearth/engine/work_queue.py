@@ -1,4 +1,4 @@
-"""Who is to be looked at: every trigger ends here, as a name and nothing else. A lost or doubled one changes nothing."""
+"""The queue of Stacks to reconcile. Every trigger enqueues a name only. A duplicate changes nothing."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hearth.plan.retry.retry_triggers import RetryTrigger
 ALL_RESOURCES = "*"
 """Not a resource name: all resources of the Stack."""
 STACK_SELF = "@stack"
-"""Not a resource name: the Stack object itself, or something that its definition is read from."""
+"""Not a resource name: the Stack object itself, or a source of its definition."""
 EVALUATED = "@evaluated"
-"""Not a resource name: whichever resources wait for an evaluation."""
+"""Not a resource name: all resources that wait for an evaluation."""
 KINDS = "kinds"
-"""What is broadcast when the set of served kinds changed."""
+"""The event for a changed set of served kinds."""
 
 
 class WorkQueue:
-    """The Listener that the caches call; hands out Stacks in the order in which they were first marked."""
+    """The `CacheListener` of the caches. Returns Stacks in the order in which they were first enqueued."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Nobody is marked. now: seconds that never jump."""
+        """Create an empty queue. now: seconds that never jump."""
         self._now = now
         self._marks: dict[str, set[str]] = {}
         self._since: dict[str, float] = {}
@@ -33,11 +33,11 @@ class WorkQueue:
         self._health_marks: set[str] = set()
 
     def __len__(self) -> int:
-        """How many Stacks wait for a pass."""
+        """Return the number of queued Stacks."""
         return len(self._marks)
 
     def enqueue(self, stack_uid: str, what: str) -> None:
-        """Have that Stack looked at, at least as to `what`."""
+        """Enqueue the Stack with `what` as dirty."""
         marks = self._marks.get(stack_uid)
         if marks is None:
             self._marks[stack_uid] = {what}
@@ -47,40 +47,40 @@ class WorkQueue:
             marks.add(what)
 
     def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child with these labels came, changed or went."""
+        """Enqueue the resource of a child that was added, changed or deleted."""
         self.enqueue(stack_uid, resource)
 
     def on_stack(self, uid: str) -> None:
-        """A Stack came, changed or went."""
+        """Enqueue a Stack that was added, changed or deleted."""
         self.enqueue(uid, STACK_SELF)
 
     def on_kinds(self) -> None:
-        """The set of served kinds changed: whoever waits for one is told."""
+        """Broadcast a change of the set of served kinds."""
         self._broadcast(KINDS)
 
     def on_synced(self, kind: Kind) -> None:
-        """A cache holds what was asked of it: whoever waits for it is told."""
+        """Broadcast that a cache holds what was requested of it."""
         self._broadcast(kind)
 
     def on_rules(self, change: RuleChange) -> None:
-        """Objects of some kinds are judged otherwise since: whoever has any is told."""
+        """Broadcast that the health of some kinds is assessed by new rules."""
         self._broadcast(change)
 
     def on_source(self, ref: ObjectRef) -> None:
-        """A source of definitions changed: whoever reads it is told."""
+        """Broadcast a changed source of definitions."""
         self._broadcast(ref)
 
     def on_retry_trigger(self, cause: RetryTrigger) -> None:
-        """Something that refusals hang on changed: whoever was refused for it is told."""
+        """Broadcast a change of a retry trigger."""
         self._broadcast(cause)
 
     def on_health_mark(self, uid: str) -> None:
-        """A HealthMark came, changed or went."""
+        """Enqueue a HealthMark that was added, changed or deleted."""
         self._health_marks.add(uid)
         self._arrived.set()
 
     def take_health_marks(self) -> set[str]:
-        """The UIDs of the HealthMarks that came, changed or went since the last call."""
+        """Return the UIDs of the HealthMarks added, changed or deleted since the last call."""
         taken, self._health_marks = self._health_marks, set()
         return taken
 
@@ -89,12 +89,12 @@ class WorkQueue:
         self._arrived.set()
 
     def take_broadcasts(self) -> set[object]:
-        """What happened that no single Stack is named by, since the last call."""
+        """Return the events since the last call that name no single Stack."""
         taken, self._broadcasts = self._broadcasts, set()
         return taken
 
     def get(self) -> tuple[str, set[str], float] | None:
-        """The Stack that waits longest, what was marked of it, and when that began; None where nobody waits."""
+        """Return the longest-waiting Stack, what is dirty in it and since when; None if none waits."""
         uid = next(iter(self._marks), None)
         if uid is None:
             if not self._broadcasts and not self._health_marks:
@@ -103,5 +103,5 @@ class WorkQueue:
         return uid, self._marks.pop(uid), self._since.pop(uid)
 
     async def wait(self) -> None:
-        """Returns once somebody is marked, or something was broadcast."""
+        """Wait until a Stack or HealthMark is enqueued or an event is broadcast."""
         await self._arrived.wait()
