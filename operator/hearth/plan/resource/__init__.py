@@ -1,1 +1,4 @@
-"""Decides one resource: its status and its next step. Must not know other resources but by their context."""
+"""Planning of one resource: its status and its next step.
+
+Must not know other resources except through their context.
+"""

@@ -1,4 +1,4 @@
-"""What is to be done about one resource whose object is there: changed, replaced, contended for, retried, or left alone."""
+"""Plan for one resource whose object exists: update, replace, repair, retry, or no change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hearth.template.blueprint import Replacement
 
 
 def decide(subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:
-    """The standing of a resource whose object is there: does it have the definition, and keep it?"""
+    """Plan a resource whose object exists: compare the object with the definition and with its field ownership."""
     is_suspended = child.has_record and subject.records.is_suspended(child)
     if is_suspended:
         finding = suspend_object.without_suspend_fields(child, finding, subject.records)
@@ -34,7 +34,7 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
     if not is_given or applied_fields.read_applied_record(child) != desired.record:
         return step_planning.plan_apply(subject, desired, child, finding)
     if is_suspended:
-        # What suspending it took is no contest, and no drift that anybody else has to answer for.
+        # Fields that suspending changed are neither a drift conflict nor drift of another field manager.
         return (
             step_planning.plan_apply(subject, desired, child, finding)
             if finding.to_repair
@@ -46,14 +46,14 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
 
 
 def _contend(subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:
-    """The standing of a resource of whose object somebody took fields, now or not long ago."""
+    """Plan a resource whose fields another field manager takes now, or took recently."""
     memory, name = subject.memory, subject.name
     contest = memory.find_contest(name, now=subject.now)
     if finding.to_repair and (contest is None or contest.next_repair <= subject.now):
         repair = step_planning.plan_apply(subject, desired, child, finding, repairs=drift.describe(finding.to_repair))
         if contest is None or not contest.is_conflict or repair.state is not ResourceState.PROGRESSING:
             return repair
-        # Once it is a contest it is nobody's wait any more: the resource is as ready as its object.
+        # In a drift conflict nothing waits for the repair. The resource is as ready as its object.
         standing = dataclasses.replace(assess_child(subject, child), step=repair.step)
     else:
         standing = _stand(subject, child)
@@ -65,25 +65,25 @@ def _contend(subject: ResourceContext, child: Child, desired: DesiredObject, fin
 
 
 def _stand(subject: ResourceContext, child: Child) -> ResourceStatus:
-    """The standing of a resource whose object is as it is to be."""
+    """Plan a resource whose object matches its definition."""
     standing = assess_child(subject, child)
     return _retry(subject, standing) if standing.is_terminal and child.is_identified else standing
 
 
 def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
-    """How an object of the resource does by itself."""
+    """Assess the health of one object of the resource by itself."""
     return readiness.assess(subject.resource, child, subject.values, subject.rules)
 
 
 def _replace(subject: ResourceContext, child: Child, field: str) -> ResourceStatus:
-    """The standing of a resource that can only be had as another object."""
+    """Plan a resource whose change requires another object."""
     wanted = subject.desired
     policy = replacement.find_policy(subject.resource, wanted)
     if policy is Replacement.NEVER:
         message = replacement.explain_not_replaced(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     if policy is Replacement.DELETE_FIRST and removal.is_retained(child, subject.blueprint):
-        # It would only be released, and go on to hold its name.
+        # A deletion would only release the object, and the object would keep its name.
         if wanted.is_name_pinned:
             message = f"{field} cannot be changed in place, and {removal.explain_retained(child)}"
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
@@ -93,7 +93,10 @@ def _replace(subject: ResourceContext, child: Child, field: str) -> ResourceStat
 
 
 def plan_replacement(subject: ResourceContext) -> ResourceStatus:
-    """The standing of a resource that gets its next object; what never was of use goes before, lest tries pile up."""
+    """Plan the next object of a resource.
+
+    Objects that were never ready are deleted first, so that failed attempts do not accumulate.
+    """
     for each in subject.children:
         if replacement.is_disposable(each, subject.memory) and not removal.is_retained(each, subject.blueprint):
             return step_planning.plan_delete(subject, each, "is replaced, and goes first as it never was ready")
@@ -103,22 +106,22 @@ def plan_replacement(subject: ResourceContext) -> ResourceStatus:
 
 
 def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
-    """The standing of a resource whose object has failed for good: another one is tried, more and more slowly."""
+    """Plan a resource whose object has failed permanently: replace it, with growing delays."""
     child, wanted, memory = failed.child, subject.desired, subject.memory
     if child is None or replacement.find_policy(subject.resource, wanted) is Replacement.NEVER:
         return failed
     if removal.is_retained(child, subject.blueprint):
-        # Every failed attempt would stay for good, so nobody but its owner makes room for the next.
+        # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
         message = f"{failed.message}; {removal.explain_retained(child)}"
         return dataclasses.replace(failed, message=message)
     if wait := subject.unhealthy.find_delay(is_marked=False):
         return healing.delay_replacement(subject.name, failed, wait)
     attempt = memory.attempts.get(subject.name)
     if attempt is None or child.uid not in memory.counted_failures or not matches_attempt(attempt, subject, child):
-        # Nothing is remembered of this failure yet: whoever reads this standing counts it, and asks again.
+        # This failure is not recorded yet. The caller of this function counts it and plans again.
         return failed
     standing = failed
-    # A refusal of the next object's apply keeps its own time, where that is planned.
+    # A rejected apply of the next object has its own delay, set where that apply is planned.
     if attempt.attempt_id in (failure_id(child), child.uid):
         standing = dataclasses.replace(
             failed, state=ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
@@ -128,13 +131,13 @@ def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
     if subject.name in memory.in_flight:
         return standing
     if replacement.was_never_ready(child, memory):
-        # It has no claim: failing attempts must not pile up.
+        # The object has no claim to stay. Failed attempts must not accumulate.
         return dataclasses.replace(standing, step=Delete(child=child))
     return step_planning.plan_apply(subject, wanted.at(replacement.find_next_incarnation(subject.children)), None)
 
 
 def find_immutable(subject: ResourceContext, child: Child, finding: DriftFinding) -> str | None:
-    """The field whose change takes another object, if there is one. What is left to others is no change."""
+    """Find the field whose change requires another object, if any. Tolerated drift is no change."""
     refused = subject.memory.immutable.get(child.uid)
     if refused is not None and refused[0] == subject.desired.hash:
         return refused[1]
@@ -145,11 +148,11 @@ def find_immutable(subject: ResourceContext, child: Child, finding: DriftFinding
 
 
 def matches_attempt(attempt: Attempt, subject: ResourceContext, child: Child) -> bool:
-    """Whether what is remembered is that the object failed, or that it would not go, or that the next one was refused."""
+    """Return whether the recorded attempt is a failed object, a rejected deletion, or a rejected next apply."""
     is_refusal = attempt.attempt_id == child.uid or attempt.attempt_id.startswith(f"{subject.desired.hash}/None")
     return is_refusal or attempt.attempt_id == failure_id(child)
 
 
 def failure_id(child: Child) -> str:
-    """What an attempt by way of another object is remembered by."""
+    """Return the ID of an attempt that replaces a failed object."""
     return f"{child.hash}/failed"

@@ -1,6 +1,7 @@
-"""What is done about stated fields that are not ours any more: taken back, or left to those who took them, and told.
+"""Handling of applied fields that the operator no longer owns: repair, or tolerate and report.
 
-Decides from ownership and the record of what was stated (`hearth.plan.ownership.applied_fields`); compares no values of the live object.
+Decides from field ownership and the record of applied fields (`hearth.plan.ownership.applied_fields`). Must not know
+the values of the live object.
 """
 
 from __future__ import annotations
@@ -34,27 +35,27 @@ UNKNOWN_HOLDER = "taken by somebody"
 
 
 class AppliedObject(Protocol):
-    """What an object is to be: complete, and what of it others may keep."""
+    """Complete desired object, and the fields of it that other field managers may take."""
 
     @property
     def manifest(self) -> Object:
-        """Complete."""
+        """Return the complete manifest."""
 
     @property
     def hash(self) -> str:
-        """Of the definition, keyed."""
+        """Return the keyed hash of the definition."""
 
     @property
     def applied_fields(self) -> AppliedFields | None:
-        """None where others may keep nothing."""
+        """Return None if other field managers may take no field."""
 
     @property
     def inherited_rules(self) -> InheritedRules | None:
-        """What of the manifest comes from the parent's environment; None where nothing."""
+        """Return the part of the manifest that comes from the parent's environment, or None."""
 
 
 def find(child: Child, desired: AppliedObject, memory: InMemoryState) -> DriftFinding:
-    """What of the definition is not ours, as far as anybody has to know."""
+    """Find the fields of the definition that the operator does not own, as far as this matters."""
     record = desired.applied_fields.record if desired.applied_fields is not None else ""
     if child.hash == desired.hash and applied_fields.read_applied_record(child) == record:
         finding = check_applied(child, desired, memory)
@@ -66,9 +67,9 @@ def find(child: Child, desired: AppliedObject, memory: InMemoryState) -> DriftFi
 
 
 def with_altered(finding: DriftFinding, altered: Altered, child: Child, desired: AppliedObject) -> DriftFinding:
-    """The same with what was changed under our own name: taken back, or told, as if others held it.
+    """Add values that were changed under the operator's own field manager name: repaired or reported like other drift.
 
-    It is left out of no apply: what we own and state no longer the server would remove.
+    They stay in every apply: the API server would remove an owned field that an apply omits.
     """
     told = [lost for lost in altered.fields if is_tolerated(lost.path, child, desired)]
     taken = [lost for lost in altered.fields if lost not in told]
@@ -76,14 +77,14 @@ def with_altered(finding: DriftFinding, altered: Altered, child: Child, desired:
 
 
 def with_signature(finding: DriftFinding) -> DriftFinding:
-    """The same for an object without a valid signature: to be written again, even where the annotation is still ours."""
+    """Add the signature to the fields to repair. It is written again even if the operator still owns the annotation."""
     if any(lost.path == SIGNATURE.path for lost in finding.to_repair):
         return finding
     return dataclasses.replace(finding, to_repair=(*finding.to_repair, SIGNATURE))
 
 
 def check_applied(child: Child, desired: AppliedObject, memory: InMemoryState) -> DriftFinding:
-    """What was lost of an object that has this very definition; remembered while its ownership stays the same."""
+    """Find lost fields of an object that has this definition. The result is cached while the ownership is unchanged."""
     seen = (desired.hash, child.ownership)
     if memory.ownership_baseline.get(child.uid) == seen:
         return memory.tolerated.get(child.uid, NOTHING)
@@ -94,7 +95,7 @@ def check_applied(child: Child, desired: AppliedObject, memory: InMemoryState) -
 
 
 def check_before_change(child: Child, desired: AppliedObject) -> DriftFinding:
-    """What of another definition than the object's is left out, as its value is the old one and others hold it."""
+    """Find fields to omit when the definition changes: their value is unchanged and another field manager owns them."""
     statement = desired.applied_fields
     is_scaled = child.ownership is not None and child.ownership.is_scaled
     if statement is None or not (statement.covers_all or statement.ignored or is_scaled):
@@ -103,7 +104,7 @@ def check_before_change(child: Child, desired: AppliedObject) -> DriftFinding:
 
 
 def compare(child: Child, desired: AppliedObject) -> DriftFinding:
-    """What of the definition is not ours, sorted by what is done about it."""
+    """Find the fields that the operator does not own, classified as tolerated or to repair."""
     left: list[LostField] = []
     taken: list[LostField] = []
     for lost in field_ownership.find_all_lost(desired.manifest, child.ownership):
@@ -112,7 +113,7 @@ def compare(child: Child, desired: AppliedObject) -> DriftFinding:
 
 
 def is_tolerated(place: ElementPath, child: Child, desired: AppliedObject) -> bool:
-    """Whether what others took there is left to them: they may keep it, and it was stated with this value before."""
+    """Return whether drift of this field is tolerated: the definition allows it, and the applied value is unchanged."""
     statement = desired.applied_fields
     if statement is None or is_tracking_metadata(place) or inherited_rules.is_inherited(place, desired.inherited_rules):
         return False
@@ -123,7 +124,10 @@ def is_tolerated(place: ElementPath, child: Child, desired: AppliedObject) -> bo
 
 
 def is_unchanged(statement: AppliedFields, place: ElementPath, child: Child, desired: AppliedObject) -> bool:
-    """Whether the value was stated before. What was hashed with a key that is lost says nothing, so never «changed»."""
+    """Return whether the value was applied before.
+
+    A hash made with a lost key proves nothing, so the value counts as unchanged.
+    """
     is_known = child.hash.partition(":")[0] == desired.hash.partition(":")[0]
     return (
         child.hash == desired.hash
@@ -133,19 +137,19 @@ def is_unchanged(statement: AppliedFields, place: ElementPath, child: Child, des
 
 
 def is_tracking_metadata(place: ElementPath) -> bool:
-    """Whether it is a label or annotation by which Hearth knows its objects."""
+    """Return whether this is a label or annotation by which Hearth tracks its objects."""
     return place[:2] in TRACKING_METADATA and str(place[-1]).startswith(f"{names.GROUP}/")
 
 
 def describe(lost: Iterable[LostField]) -> str:
-    """The fields in words, the first few of them."""
+    """Describe the first few fields."""
     return enumerate_names([each.text for each in lost])
 
 
 def describe_drift(
     resource: ResourceBlueprint, child: Child, finding: DriftFinding, desired: AppliedObject, memory: InMemoryState
 ) -> tuple[ResourceCondition, ...]:
-    """What the Stack's owner is to know of the fields that are left to others."""
+    """Describe tolerated drift for the Stack's owner."""
     if resource.drift_policy is not DriftPolicy.REPORT or not (finding.tolerated or finding.altered):
         return ()
     manifest = desired.manifest
@@ -160,7 +164,7 @@ def describe_drift(
 
 
 def is_ignored(place: ElementPath, resource: ResourceBlueprint, child: Child, manifest: Object) -> bool:
-    """Whether the definition itself leaves the field to others, so that there is nothing to tell."""
+    """Return whether the definition itself leaves the field to other field managers. Such drift is not reported."""
     if place == applied_fields.REPLICAS and child.ownership is not None and child.ownership.is_scaled:
         return True
     return any(field_paths.covers(pattern, place, manifest) for pattern in resource.ignore_fields)
@@ -169,10 +173,13 @@ def is_ignored(place: ElementPath, resource: ResourceBlueprint, child: Child, ma
 def describe_conflict(
     name: str, contest: DriftConflict | None, question: ManagerQuery, memory: InMemoryState
 ) -> tuple[ResourceCondition, ...]:
-    """What the Stack's owner is to know of fields that somebody keeps taking back. question: about those lost now."""
+    """Describe fields that another field manager takes repeatedly, for the Stack's owner.
+
+    question: about fields lost now.
+    """
     if contest is None or not contest.is_conflict:
         return ()
-    # Asked while they are lost: a moment later the answer would be that they are ours.
+    # The managers are resolved while the fields are lost. A moment later the operator owns the fields again.
     holder = describe_manager(name, question, memory) if question.lost else find_manager(question.child, memory)
     message = (
         f"{name} ({question.child.ref}): {describe(question.lost) or contest.fields}, {holder} again and again; "
@@ -182,7 +189,7 @@ def describe_conflict(
 
 
 def describe_manager(name: str, question: ManagerQuery, memory: InMemoryState) -> str:
-    """Who holds fields, in words, as far as that is known; the question is noted where it is not."""
+    """Describe the field managers that own the fields, as far as known. An unknown manager is queued as a query."""
     known = memory.field_managers.get(question.child.uid)
     if known is None or known[0] != question.lost:
         memory.manager_queries[name] = question
@@ -190,6 +197,6 @@ def describe_manager(name: str, question: ManagerQuery, memory: InMemoryState) -
 
 
 def find_manager(child: Child, memory: InMemoryState) -> str:
-    """Who held fields of the object when that was last asked."""
+    """Return the field managers that the last query found for the object."""
     known = memory.field_managers.get(child.uid)
     return known[1] if known is not None else UNKNOWN_HOLDER

@@ -1,6 +1,6 @@
-"""Holds a resource at its breakpoints, and from what is denied to it: looks at the step that was planned, whoever planned it.
+"""Enforcement of breakpoints and restricted actions on the planned step of a resource, whichever planner made it.
 
-What a step means for the resource follows from the objects that there are, never from what the Stack's action is called.
+The existing objects determine what a step means for the resource, not the name of the Stack's action.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ HOOK_TEXTS = {
     **{AFTER[action]: f"after its {word}" for action, word in
        zip(Action, ("creation", "update", "replacement", "deletion"), strict=True)},
 }  # fmt: skip
-"""By hook where a resource stops, for people."""
+"""Text for users by hook."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSpan:
-    """What one step is for its resource; a repair is neither the beginning nor the end of anything."""
+    """Action that a step starts or finishes for its resource. A repair starts and finishes nothing."""
 
     starts: Action | None = None
-    """What has not begun before the step."""
+    """The action that has not started before the step."""
     finishes: Action | None = None
-    """What is done once the step was taken and its object is ready."""
+    """The action that is finished once the step is executed and its object is ready."""
 
 
 NOTHING = ActionSpan()
 
 
 def enforce(subject: ResourceContext, standing: ResourceStatus) -> ResourceStatus:
-    """The standing as it is under the Stack's environment."""
+    """Apply the Stack's environment to the status."""
     if subject.environment.is_unrestricted:
         return standing
     if standing.step is None:
@@ -61,10 +61,10 @@ def enforce(subject: ResourceContext, standing: ResourceStatus) -> ResourceStatu
 
 
 def classify_step(subject: ResourceContext, step: Step) -> ActionSpan:
-    """What a step means for a resource that is wanted.
+    """Classify a step of a resource that the target contains.
 
-    Whatever is deleted for it makes room for another object. One that is made where there was one before this revision
-    takes the place of the one that was deleted first, or that vanished.
+    A deletion makes room for another object. A new object of a resource that existed before this revision replaces one
+    that was deleted first, or that vanished.
     """
     if isinstance(step, Delete):
         return ActionSpan(starts=Action.REPLACE)
@@ -83,7 +83,7 @@ def classify_step(subject: ResourceContext, step: Step) -> ActionSpan:
 
 
 def stop_at(standing: ResourceStatus, hook: str) -> ResourceStatus:
-    """The standing of a resource that stops there; what has failed goes on to say so."""
+    """Return the status of a resource stopped at the hook. A failed resource stays failed."""
     where = f"is stopped {HOOK_TEXTS[hook]} ({hook})"
     if standing.state is ResourceState.FAILED:
         message = f"{standing.message}; it {where}"
@@ -100,7 +100,7 @@ def stop_at(standing: ResourceStatus, hook: str) -> ResourceStatus:
 
 
 def explain_restriction(rule: EnvironmentRule, action: Action) -> str:
-    """Why something is not done, and what would allow it."""
+    """Explain why an action is denied, and what would allow it."""
     return (
         f"{rule.place} denies {action} of {rule.resource!r}, so it is left as it is; "
         f"take that rule away{rule.where_defined}, or what asks for it back"
@@ -117,19 +117,19 @@ def _restrict(standing: ResourceStatus, rule: EnvironmentRule, action: Action) -
 
 
 def _hold_after(subject: ResourceContext, standing: ResourceStatus) -> ResourceStatus:
-    """The standing of a resource that is done, and whose object says where it is to stop then."""
+    """Stop a finished resource if its object carries an active post-breakpoint."""
     if not standing.is_ready or standing.child is None:
         return standing
     hook = _read_mark(subject, standing.child)
     if not hook:
         return standing
-    # It is of use, whoever may use it: another object is not made in its place as if it had never been.
+    # The object is usable even though it is stopped, so it is not replaced as if it had never been ready.
     subject.memory.note_ready(subject.name, standing.child.uid)
     return dataclasses.replace(stop_at(standing, hook), step=standing.step)
 
 
 def _mark(subject: ResourceContext, step: Apply, deed: ActionSpan) -> Apply:
-    """The step with the word on its object where the resource is to stop once it is done."""
+    """Add the post-breakpoint annotation to the step if the resource is to stop afterwards."""
     child = next((each for each in subject.children if each.uid == step.uid), None)
     hook = _read_mark(subject, child) if child is not None else ""
     if not hook and deed.finishes is not None and subject.environment.stops_at(subject.name, AFTER[deed.finishes]):
@@ -145,7 +145,7 @@ def _mark(subject: ResourceContext, step: Apply, deed: ActionSpan) -> Apply:
 
 
 def _read_mark(subject: ResourceContext, child: Child) -> str:
-    """The hook at which the resource of that object stops, "" for none."""
+    """Return the hook at which the object's resource stops, or "" for none."""
     text = (child.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_POST_BREAKPOINT, "")
     hook, _, revision = text.partition("@")
     is_armed = revision == str(subject.environment.revision) and subject.environment.stops_at(subject.name, hook)
@@ -157,5 +157,5 @@ def _find_hash(subject: ResourceContext, uid: str) -> str:
 
 
 def _is_change(before: str, after: str) -> bool:
-    """Whether these are hashes of different definitions. One that another key made says nothing of that."""
+    """Return whether the hashes are of different definitions. A hash made with another key proves nothing."""
     return before != after and before.partition(":")[0] == after.partition(":")[0]

@@ -1,4 +1,4 @@
-"""Who holds fields that were ours, read off a whole object: for messages only, never for decisions."""
+"""Field managers that own lost fields, found in a complete object. Used for messages only, never for decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMOVED = "removed by somebody"
 
 
 def describe_managers(raw: Mapping[str, Any], question: ManagerQuery) -> str:
-    """`held by 'kubectl-edit'`: the managers of what was lost, in the object's order."""
+    """Describe the managers of lost fields in the object's order: `held by 'kubectl-edit'`."""
     entries = raw["metadata"].get("managedFields") or ()
     ours = child.find_entry(entries)
     found = [
@@ -28,12 +28,12 @@ def describe_managers(raw: Mapping[str, Any], question: ManagerQuery) -> str:
 
 
 def holds_any(node: Mapping[str, Any], places: Iterable[ElementPath], question: ManagerQuery) -> bool:
-    """Whether an entry's fields have one of the places, or something below it."""
+    """Return whether an entry's fields contain one of the paths, or something below it."""
     return any(holds(node, place, question.manifest) for place in places)
 
 
 def holds(node: Mapping[str, Any], place: ElementPath, manifest: Any) -> bool:
-    """Whether fields have the place, all that is around it, or something below it."""
+    """Return whether an entry's fields contain the path, a whole parent of it, or something below it."""
     for key in place:
         value = manifest[key]
         inner = node.get(f"f:{key}") if isinstance(key, str) else find_item(node, value)
@@ -46,7 +46,7 @@ def holds(node: Mapping[str, Any], place: ElementPath, manifest: Any) -> bool:
 
 
 def find_item(node: Mapping[str, Any], item: Any) -> Mapping[str, Any] | None:
-    """What an entry has of an item of a list, None where nothing."""
+    """Return the fields of an entry for a list item, or None."""
     for element, inner in node.items():
         if element.startswith("k:") and isinstance(item, dict) and field_ownership.fits(item, child.parse_key(element)):
             found: Mapping[str, Any] = inner

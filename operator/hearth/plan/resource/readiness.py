@@ -1,4 +1,4 @@
-"""How one object does that is as it was asked to be: by its resource's own rules, else by those of its kind."""
+"""Health of one object that matches its definition: by its resource's own rules, otherwise by the rules of its kind."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hearth.template.blueprint import Evaluable, EvaluationError, Known, Pending
 from hearth.template.cel import expressions
 
 UNHEALTHY = "Unhealthy"
-"""The reason of an object that somebody has marked."""
+"""The reason for an object that is marked unhealthy."""
 NAMED_AT_MOST = 5
-"""Names in a message; a person reads no more, and the rest shows as a number."""
+"""Limit of names in a message. The rest appears as a number."""
 
 
 def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: HealthRules) -> ResourceStatus:
-    """The standing of the child. values: the fields of what the resource requires; rules: those of kinds."""
+    """Return the status of the child. values: fields of the required resources; rules: health rules by kind."""
     if child.deleting:
         held = f" (held by {', '.join(child.finalizers)})" if child.finalizers else ""
         return make_status(
@@ -54,12 +54,12 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
 def make_status(
     child: Child, state: ResourceState, reason: str, message: str, *, is_terminal: bool = False
 ) -> ResourceStatus:
-    """A standing that follows from the child alone."""
+    """Return a status that depends on the child alone."""
     return ResourceStatus(state=state, reason=reason, message=message, child=child, is_terminal=is_terminal)
 
 
 def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> ResourceStatus:
-    """The standing by a resource's own `readyWhen`."""
+    """Evaluate the resource's own `readyWhen` rules."""
     if is_stale(child):
         return make_status(
             child, ResourceState.PROGRESSING, "Progressing", "its controller has not seen the latest change yet"
@@ -85,7 +85,7 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
 
 
 def is_stale(child: Child) -> bool:
-    """Whether its status speaks of an older generation, so that rules on it would judge the past."""
+    """Return whether the object's status describes an older generation, so that rules would assess outdated data."""
     status = child.fields.get("status")
     observed = status.get("observedGeneration") if isinstance(status, dict) else None
     generation = child.fields["metadata"].get("generation")
@@ -93,7 +93,7 @@ def is_stale(child: Child) -> bool:
 
 
 def enumerate_names(names: Sequence[str]) -> str:
-    """`a, b, c and 12 more`."""
+    """Join names: `a, b, c and 12 more`."""
     if len(names) <= NAMED_AT_MOST:
         return ", ".join(names)
     return f"{', '.join(names[:NAMED_AT_MOST])} and {len(names) - NAMED_AT_MOST} more"

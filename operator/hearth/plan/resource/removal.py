@@ -1,4 +1,4 @@
-"""What becomes of an object that nothing wants any more: it is deleted, or released and left as it is."""
+"""Removal of an obsolete object: delete it, or release it unchanged."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hearth.template.blueprint import Blueprint
 
 
 def is_retained(child: Child, blueprint: Blueprint) -> bool:
-    """Whether the object must outlive its wish: it or the template says so, or it was somebody else's before."""
+    """Return whether the object outlives the target: by its metadata, by the template, or because it was adopted."""
     return child.must_not_delete or blueprint.abandons or child.resource in blueprint.retained
 
 
 def plan_removal(child: Child, blueprint: Blueprint) -> Delete | Release | None:
-    """The step that lets the object go; None where it is on its way out already.
+    """Plan the step that removes the object, or return None if its deletion has already started.
 
-    What is kept is released even then: somebody else deletes it, and the Stack need not wait for that.
+    A retained object is released even then: another client deletes it, and the Stack need not wait for that.
     """
     if is_retained(child, blueprint):
         return Release(child=child)
@@ -23,6 +23,6 @@ def plan_removal(child: Child, blueprint: Blueprint) -> Delete | Release | None:
 
 
 def explain_retained(child: Child) -> str:
-    """Why no other object can take the place of one that is kept."""
+    """Explain why no other object can take the place of a retained one."""
     why = "was adopted" if child.is_adopted else "is to be retained"
     return f"{child.ref} {why}, so it is not deleted to make room for another; delete it yourself"

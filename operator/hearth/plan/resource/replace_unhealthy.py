@@ -1,4 +1,4 @@
-"""How a resource is replaced whose object somebody marked unhealthy, and what is said while that has to wait."""
+"""Replacement of a resource whose object is marked unhealthy, and the message while the replacement is delayed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hearth.template.blueprint import Replacement
 def replace_unhealthy(
     subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
 ) -> ResourceStatus:
-    """The standing of a resource whose object is marked."""
+    """Plan a resource whose object is marked unhealthy."""
     policy = find_policy(subject)
     obstacle = find_delay(subject, child, policy)
     if obstacle is None:
@@ -28,7 +28,7 @@ def replace_unhealthy(
         if standing.requeue_at is not None:
             outlook = f"its replacement is not done yet ({standing.message})"
     else:
-        # What can be done in place goes on: the object may have to do for long.
+        # Changes in place continue, since the object may stay in use for a long time.
         standing = decide.decide(subject, child, desired, finding)
         reason, outlook = obstacle.reason, obstacle.message
         if standing.reason == readiness.UNHEALTHY:
@@ -39,14 +39,14 @@ def replace_unhealthy(
 
 
 def find_policy(subject: ResourceContext) -> Replacement:
-    """How the resource is replaced: a mark does it for kinds that are never replaced unasked, too."""
+    """Return the replacement policy. A mark also replaces kinds that are never replaced automatically."""
     if subject.resource.replacement is not None:
         return subject.resource.replacement
     return Replacement.DELETE_FIRST if subject.desired.is_name_pinned else Replacement.CREATE_FIRST
 
 
 def find_delay(subject: ResourceContext, child: Child, policy: Replacement) -> HealingDelay | None:
-    """Why the resource is not replaced now, None where it is."""
+    """Return why the resource is not replaced now, or None if it is."""
     if policy is Replacement.NEVER:
         message = "updatePolicy.replace: Never keeps it; take that away, or take the mark back"
         return HealingDelay(reason="NeverReplaced", message=message)
@@ -56,12 +56,12 @@ def find_delay(subject: ResourceContext, child: Child, policy: Replacement) -> H
 
 
 def _replace(subject: ResourceContext, child: Child, policy: Replacement) -> ResourceStatus:
-    """The standing of a resource that gets another object now, or as soon as it may after earlier marks."""
+    """Plan another object now, or after the backoff for earlier marks."""
     memory = subject.memory
     spell = memory.mark_backoffs.get(subject.name)
     why = f"is marked unhealthy: {child.unhealthy_reason}"
     if child.uid not in memory.counted_failures:
-        # Nobody has counted this mark yet: whoever reads this standing does, and asks again.
+        # This mark is not counted yet. The caller counts it and plans again.
         return readiness.make_status(child, ResourceState.PROGRESSING, readiness.UNHEALTHY, why, is_terminal=True)
     if (
         spell is not None

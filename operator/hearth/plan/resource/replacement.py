@@ -1,4 +1,4 @@
-"""When a resource gets another object, which of several stands for it, and how the change-over goes."""
+"""Replacement of objects: when it happens, which of several objects represents the resource, and in which order."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CREATE_FIRST_KINDS = frozenset(
         "StorageClass.storage.k8s.io", "PriorityClass.scheduling.k8s.io", "RuntimeClass.node.k8s.io",
     }
 )  # fmt: skip
-"""Kinds that are known to hold nothing: another object of them is as good as the one there is."""
+"""Kinds that hold no data: a new object of them is equivalent to the existing one."""
 
 
 def find_policy(resource: ResourceBlueprint, wanted: DesiredResource) -> Replacement:
-    """How the resource is replaced: as it says, else as is safe for its kind.
+    """Return the replacement policy: the resource's own, otherwise the safe one for its kind.
 
-    Never CreateFirst where the name is stated: a template that says so is refused.
+    Never CreateFirst if the name is explicit: such a template is rejected.
     """
     if resource.replacement is not None:
         return resource.replacement
@@ -39,12 +39,12 @@ def find_policy(resource: ResourceBlueprint, wanted: DesiredResource) -> Replace
 
 
 def find_candidates(children: Iterable[Child], wanted: DesiredResource) -> list[Child]:
-    """The objects that can stand for the resource as it is wanted now: of its kind, and where it is to be."""
+    """Find the objects that can represent the resource as desired now: same kind, name and namespace."""
     return [child for child in children if child.is_identified and is_at(child, wanted.ref_at(child.incarnation))]
 
 
 def is_at(child: Child, ref: ObjectRef) -> bool:
-    """Whether the object is there; the same as comparing the references, without making one."""
+    """Return whether the object has this reference. Equivalent to comparing references, without creating one."""
     kind = child.kind
     return (child.name, kind.name, child.namespace, kind.group) == (ref.name, ref.kind, ref.namespace, ref.group)
 
@@ -52,11 +52,12 @@ def is_at(child: Child, ref: ObjectRef) -> bool:
 def choose_child(
     candidates: list[Child], wanted: DesiredResource, judge: Callable[[Child], ResourceStatus]
 ) -> Child | None:
-    """The object that fits best: of this definition and not lost, else of this definition, else healthy, else the newest.
+    """Choose the best object.
 
-    One of this definition that fails is waited for, or given up by its own rules: a healthy one of another definition
-    could only become the next failure, over and over. judge: how an object does by itself. One on its way out, or marked
-    unhealthy, is chosen only where there is no other.
+    The order is: this definition and not failed, this definition, healthy, newest. A failed object of this definition
+    is waited for, or given up by its own rules. A healthy object of another definition could only become the next
+    failure, repeatedly. judge: assesses an object by itself. An object that is being deleted or marked unhealthy is
+    chosen only if there is no other.
     """
     if len(candidates) <= 1:
         return candidates[0] if candidates else None
@@ -77,12 +78,12 @@ def choose_child(
 
 
 def find_next_incarnation(children: Iterable[Child]) -> int:
-    """The number of the object to make after those that there are."""
+    """Return the incarnation of the next object."""
     return max((child.incarnation for child in children if child.is_identified), default=0) + 1
 
 
 def find_replaced_field(resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any]) -> str | None:
-    """The first `replaceOn` field whose wanted value is not the object's, as in `spec.storageClassName`."""
+    """Find the first `replaceOn` field whose desired value differs from the object's: `spec.storageClassName`."""
     for path in resource.replace_on:
         stated, found = read(manifest, path), read(child.fields, path)
         if stated is not None and stated != found:
@@ -91,7 +92,7 @@ def find_replaced_field(resource: ResourceBlueprint, child: Child, manifest: Map
 
 
 def read(value: Mapping[str, Any] | Any, path: Path) -> Any:
-    """What lies under `path`, None where nothing does."""
+    """Return the value at `path`, or None."""
     for key in path:
         if not isinstance(value, Mapping):
             return None
@@ -100,7 +101,7 @@ def read(value: Mapping[str, Any] | Any, path: Path) -> Any:
 
 
 def explain_not_replaced(policy_kind: Kind, *, field: str, is_pinned: bool) -> str:
-    """Why a resource is not replaced, and what would allow it."""
+    """Explain why a resource is not replaced, and what would allow it."""
     if is_pinned:
         way = "set updatePolicy.replace: DeleteFirst on the resource, since its name is stated"
     else:
@@ -109,10 +110,10 @@ def explain_not_replaced(policy_kind: Kind, *, field: str, is_pinned: bool) -> s
 
 
 def was_never_ready(child: Child, memory: InMemoryState) -> bool:
-    """Whether the object provably never was of use: where nobody knows, it counts as having been."""
+    """Return whether the object provably was never ready. An unknown object counts as having been ready."""
     return child.kind.key == "Job.batch" or (child.uid in memory.created and child.uid not in memory.ready)
 
 
 def is_disposable(child: Child, memory: InMemoryState) -> bool:
-    """Whether another object is about to be made, and this one provably never was ready."""
+    """Return whether an object that is about to be replaced provably was never ready."""
     return child.is_identified and not child.deleting and child.uid in memory.created and child.uid not in memory.ready

@@ -1,4 +1,4 @@
-"""One resource: what it is to be, which object stands for it, and what is to be done about the difference."""
+"""Planner of one resource: the desired object, the existing object, and the step that closes the difference."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from hearth.template.cel import expressions
 from hearth.template.parser import object_metadata
 
 EVALUATING = "Evaluating"
-"""The reason of a resource whose expressions are being evaluated outside of the pass."""
+"""The reason of a resource whose expressions are being evaluated outside the reconcile."""
 KIND_NOT_AVAILABLE = "KindNotAvailable"
 """The reason of a resource whose kind is not served, or not watched yet."""
 FORBIDDEN = "Forbidden"
@@ -58,15 +58,15 @@ FORBIDDEN = "Forbidden"
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Why the objects of a kind may not be watched."""
+    """Reason why the operator may not watch the objects of a kind."""
 
     message: str
 
 
 class ResourcePlanner:
-    """Judges the resources of one blueprint; remembers evaluated manifests while their inputs stay the same."""
+    """Planner for the resources of one blueprint. Caches evaluated manifests while their inputs are unchanged."""
 
-    def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
+    def __init__(  # noqa: PLR0913 -- each is a separate input of planning
         self,
         *,
         blueprint: Blueprint,
@@ -79,14 +79,14 @@ class ResourcePlanner:
         on_error: OnError = internal_errors.ignore_nothing,
         denied: Mapping[Kind, str],
     ) -> None:
-        """Nothing is evaluated before it is asked for.
+        """Evaluate nothing before it is requested.
 
-        on_error: gets an exception that no code expects, after which that one resource has failed.
+        on_error: receives an unexpected exception, after which that one resource has failed.
         """
         self.on_error = on_error
         self.denied = denied
         self._errors: dict[str, Retry] = {}
-        """By resource the internal errors in a row."""
+        """Consecutive internal errors by resource."""
         self.gates: ActiveEnvironment = active_environment.UNRESTRICTED
         self._unwatched = unwatched
         self._only_namespace = only_namespace
@@ -100,9 +100,9 @@ class ResourcePlanner:
         self.unproven = Unproven()
         self._wanted: dict[str, DesiredResource] = {}
         self._seen: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {}
-        """By resource the fields of its child, and the same as expressions take them."""
+        """By resource, the fields of its child and their form for expressions."""
         self._size = 0
-        """Bytes of those manifests that depend on other resources."""
+        """Size in bytes of the manifests that depend on other resources."""
         self._claims: dict[ObjectRef, str] = {}
 
     def plan(
@@ -114,9 +114,9 @@ class ResourcePlanner:
         memory: InMemoryState,
         now: float,
     ) -> ResourceStatus:
-        """Where the resource stands and what to do next.
+        """Return the status of the resource and its next step.
 
-        standings: of everything that it requires; children: the objects that carry its label; now: monotonic seconds.
+        standings: of all required resources; children: the objects that carry its label; now: monotonic seconds.
         """
         try:
             resource = self._blueprint.resources[name]
@@ -127,7 +127,7 @@ class ResourcePlanner:
                 standing = restore_object.restore_if_stuck(
                     name, standing, waits_for, memory=memory, records=self.records, now=now
                 )
-        except Exception as error:  # noqa: BLE001 -- its neighbors go on; it is reported
+        except Exception as error:  # noqa: BLE001 -- other resources continue; the error is reported
             self.on_error(name, error)
             return self._fail(name, children, now=now)
         if self._errors:
@@ -135,7 +135,7 @@ class ResourcePlanner:
         return standing
 
     def _fail(self, name: str, children: tuple[Child, ...], *, now: float) -> ResourceStatus:
-        """The standing of a resource after an internal error."""
+        """Return the status of a resource after an internal error."""
         retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
         return ResourceStatus(
             state=ResourceState.FAILED,
@@ -155,7 +155,7 @@ class ResourcePlanner:
         memory: InMemoryState,
         now: float,
     ) -> ResourceStatus:
-        """The same, whatever is suspended. unready: what it requires and has to wait for."""
+        """Plan the resource without regard to suspension. unready: required resources that are not ready."""
         if unready:
             return waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
         values = {required: fields_of(standings[required].child) for required in resource.requires}
@@ -180,7 +180,7 @@ class ResourcePlanner:
         return enforcement.enforce(subject, self._decide(subject))
 
     def _enlarge(self, name: str, fields: Mapping[str, object] | None) -> Mapping[str, object] | None:
-        """The fields of a child as expressions take them; their size is only looked at when they have changed."""
+        """Return the fields of a child as expressions take them. Their size is checked only when they change."""
         if fields is None:
             return None
         seen = self._seen.get(name)
@@ -189,21 +189,21 @@ class ResourcePlanner:
         return seen[1]
 
     def find_desired(self, name: str, child: Child | None = None) -> DesiredObject | None:
-        """What the resource is to be, as it was evaluated last: as that child, else as its first incarnation."""
+        """Return the desired object as last evaluated: for that child, otherwise for the first incarnation."""
         known = self._wanted.get(name)
         if known is None or child is None:
             return known.at(1) if known is not None else None
         return known.at(child.incarnation, is_adopted=child.is_adopted)
 
     def has_lost_kinds(self) -> bool:
-        """Whether the cluster does not serve the kind of some resource."""
+        """Return whether the cluster does not serve the kind of any resource."""
         resources = self._blueprint.resources.values()
         return any(self._kinds.find(resource.api_version, resource.kind) is None for resource in resources)
 
     def _evaluate(
         self, resource: ResourceBlueprint, standings: Mapping[str, ResourceStatus], values: Values
     ) -> DesiredResource | Pending | EvaluationError | Mistake | Denial | str:
-        """What the resource is to be; a text where its kind is not served or not watched."""
+        """Evaluate the desired resource. Return a text if its kind is not served or not watched."""
         kind = self._kinds.find(resource.api_version, resource.kind)
         if kind is None:
             return f"the cluster serves no kind {resource.kind} in {resource.api_version}; it goes on when that appears"
@@ -253,7 +253,7 @@ class ResourcePlanner:
         return wanted
 
     def _count(self, known: DesiredResource | None, wanted: DesiredResource) -> bool:
-        """Whether there is room for a manifest in place of the one that was known."""
+        """Replace the size of the known manifest with the new one. Return whether it is within the limit."""
         size = self._size + len(wanted.packed) - (len(known.packed) if known is not None else 0)
         if size > limits.WANTED_BYTES:
             return False
@@ -261,7 +261,7 @@ class ResourcePlanner:
         return True
 
     def _decide(self, subject: ResourceContext) -> ResourceStatus:
-        """The standing of a resource whose manifest is known."""
+        """Plan a resource whose manifest is known."""
         wanted = subject.desired
         candidates = replacement.find_candidates(subject.children, wanted)
         child = replacement.choose_child(candidates, wanted, lambda each: decide.assess_child(subject, each))
@@ -269,7 +269,7 @@ class ResourcePlanner:
             subject = dataclasses.replace(subject, children=(child,))
             if child.ownership is None or child.omitted:
                 return self._take_up(subject, child)
-        # Where its kind or its stated name is another one, what there is goes on as an earlier incarnation of it.
+        # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
         number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
         desired = wanted.at(number, is_adopted=child is not None and child.is_adopted)
         if refused := self._refuse(subject.name, desired):
@@ -279,15 +279,17 @@ class ResourcePlanner:
         if child.deleting:
             return decide.assess_child(subject, child)
         if child.defect and child.hash == desired.hash:
-            # What it shows is not all there is, so nothing may be concluded from it. Another definition is written.
+            # The object shows only part of its content, so it allows no conclusion. A different definition is still
+            # written.
             return unreadable(child)
         if child.omitted and child.hash == desired.hash and (path := self._find_omitted(subject, child)):
             return too_large(child, path)
         if subject.memory.is_leaving(child):
-            # It was not wanted a moment ago. Whoever took it for ready now would be made of what is gone.
+            # The object was obsolete a moment ago. A dependent that took it as ready would use values of a deleted
+            # object.
             return step_planning.await_deletion(child)
         finding = drift.find(child, desired, subject.memory)
-        # What is not proven ours is signed first; only then anything may be made or deleted in its place.
+        # An unproven object is signed first. Only then may another object be made, or this one be deleted.
         judge = (
             decide.decide
             if child.unhealthy_reason is None or not child.is_identified
@@ -300,19 +302,22 @@ class ResourcePlanner:
         return dataclasses.replace(standing, conditions=standing.conditions + remarks) if remarks else standing
 
     def _find_omitted(self, subject: ResourceContext, child: Child) -> Path:
-        """A field that this Stack reads of the object, and that is too large to be kept; () for none."""
+        """Return a field that this Stack reads of the object and that is too large to store, or () for none."""
         reads = self._blueprint.reads.get(subject.name, frozenset()) | self.rules.paths(child.kind)
         return next((path for path in child.omitted if any(is_overlapping(path, read) for read in reads)), ())
 
     def _take_up(self, subject: ResourceContext, child: Child) -> ResourceStatus:
-        """The standing of a resource whose unsigned object the cache had no room for: it is read before it is written."""
+        """Plan a resource whose unsigned object was too large for the cache.
+
+        The operator reads the object before writing it.
+        """
         desired = subject.desired.at(child.incarnation, is_adopted=child.is_adopted)
         return self._refuse(subject.name, desired) or step_planning.plan_apply(
             subject, desired, None, takes_up=child.uid
         )
 
     def _refuse(self, name: str, desired: DesiredObject) -> ResourceStatus | None:
-        """The standing of a resource whose object may not be touched, wherever it came from."""
+        """Return the failed status if the object may not be written, whatever its origin, otherwise None."""
         ref = desired.ref
         if self._only_namespace and ref.namespace not in ("", self._only_namespace):
             message = f"lies in namespace {ref.namespace}, and this operator serves {self._only_namespace} only"
@@ -329,39 +334,39 @@ class ResourcePlanner:
 
 
 def find_current(children: tuple[Child, ...]) -> Child | None:
-    """The newest object that stands for a resource, whatever it is to become."""
+    """Return the newest object of a resource, whatever the plan for it."""
     candidates = [child for child in children if child.is_identified]
     return max(candidates, key=lambda child: (not child.deleting, child.incarnation), default=None)
 
 
 def fields_of(child: Child | None) -> Mapping[str, object] | None:
-    """What expressions see of a child."""
+    """Return the fields of a child that expressions can read."""
     return child.fields if child is not None else None
 
 
 def see(child: Child | None) -> Mapping[str, object] | None:
-    """The same, ready for a single use."""
+    """Return the fields of a child in the form for expressions, for a single use."""
     return expressions.enlarge(child.fields) if child is not None else None
 
 
 def incarnation_of(child: Child | None) -> int:
-    """The incarnation of a child; the first where there is none yet."""
+    """Return the incarnation of a child, or the first if there is none yet."""
     return child.incarnation if child is not None else 1
 
 
 def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting") -> ResourceStatus:
-    """The standing of a resource that cannot be decided yet."""
+    """Return the status of a resource that cannot be planned yet."""
     return ResourceStatus(state=ResourceState.WAITING, reason=reason, message=message, child=child)
 
 
 def unreadable(child: Child) -> ResourceStatus:
-    """The standing of a resource whose object shows not all that it holds."""
+    """Return the status of a resource whose object shows only part of its content."""
     message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then made again"
     return ResourceStatus(state=ResourceState.FAILED, reason="ObjectUnreadable", message=message, child=child)
 
 
 def too_large(child: Child, path: Path) -> ResourceStatus:
-    """The standing of a resource whose object holds more than is kept of what is read of it."""
+    """Return the status of a resource whose object exceeds the stored size of the fields that are read."""
     message = (
         f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
         f"kept of what is read of an object, and {limits.STACK_KEPT_BYTES // 2**20} MiB of a Stack's objects together; "
@@ -371,19 +376,19 @@ def too_large(child: Child, path: Path) -> ResourceStatus:
 
 
 def is_overlapping(left: Path, right: Path) -> bool:
-    """Whether one lies within the other."""
+    """Return whether one path contains the other."""
     return all(one == other for one, other in zip(left, right, strict=False))
 
 
 def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mistake | None:
-    """What is wrong with the metadata that expressions gave; compiling has looked at all others."""
+    """Find an error in metadata that expressions produced. The compiler checks all other metadata."""
     return next(
         object_metadata.find_mistakes(manifest.get("metadata"), path=f"{resource.path}.manifest.metadata"), None
     )
 
 
 def _told(outcome: Pending | EvaluationError | Mistake | Denial | str, *, child: Child | None) -> ResourceStatus:
-    """The standing of a resource whose manifest has no value."""
+    """Return the status of a resource whose manifest has no value."""
     match outcome:
         case Denial():
             return waiting(outcome.message, child=child, reason=FORBIDDEN)
@@ -392,7 +397,8 @@ def _told(outcome: Pending | EvaluationError | Mistake | Denial | str, *, child:
         case Pending(is_evaluating=True):
             return waiting(f"waits for {enumerate_names(outcome.missing)}", child=child, reason=EVALUATING)
         case Pending():
-            # What it requires is ready, so the path may never come: said by name, and taken when it comes all the same.
+            # The required resource is ready, so the path may never appear. The message names it, and a later value is
+            # still used.
             missing = enumerate_names(outcome.missing)
             message = f"waits for {missing}, which is not there although its resource is ready"
             return waiting(message, child=child, reason=restore_object.MISSING)

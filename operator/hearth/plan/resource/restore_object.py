@@ -1,6 +1,6 @@
-"""What becomes of a suspended object that cannot have its definition now, since something is wrong: it runs on as it was.
+"""Restoration of a suspended object whose definition cannot be applied because of a problem: it runs again as before.
 
-As any object does whose update fails. What merely takes its time is waited for.
+This is the same as for any object whose update fails. A mere delay does not restore the object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hearth.plan.state.suspend_record import SuspendRecords
 
 STUCK = frozenset({ResourceState.FAILED, ResourceState.STOPPED})
 MISSING = "ValueMissing"
-"""The reason of a resource that waits for a value although what it requires is ready."""
+"""The reason of a resource that waits for a value although its required resources are ready."""
 
 
 def restore_if_stuck(
@@ -28,9 +28,9 @@ def restore_if_stuck(
     records: SuspendRecords,
     now: float,
 ) -> ResourceStatus:
-    """The standing of a resource, with the step that restores its object where that is suspended and stuck.
+    """Add the step that restores the object if it is suspended and the resource is stuck.
 
-    unready: how what it waits for stands; now: monotonic seconds.
+    unready: statuses of the resources that it waits for; now: monotonic seconds.
     """
     if standing.state is ResourceState.WAITING:
         waits_for = list(unready)
@@ -45,7 +45,7 @@ def restore_if_stuck(
     if standing.step is not None or name in memory.in_flight or child.uid in memory.in_flight:
         return standing
     step = suspend_object.restore(child, records)
-    # By a key of its own: what is refused of the one says nothing of the other.
+    # Restoring has its own key: a rejection of one step says nothing about the other.
     attempt = memory.attempts.get(child.uid)
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step) and attempt.retry_at > now:
         wakes = (each for each in (standing.requeue_at, attempt.retry_at) if each is not None)

@@ -1,4 +1,4 @@
-"""The standing of a resource whose object is to be written or deleted: with the step, or with when it is tried again."""
+"""Status of a resource whose object is to be written or deleted: with the step, or with the time of the next retry."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def plan_apply(
     repairs: str = "",
     takes_up: str | None = None,
 ) -> ResourceStatus:
-    """The standing of a resource whose object is to be written, or is being written, or was refused.
+    """Plan an apply: the status while it is due, in flight, or rejected.
 
-    repairs: the fields that are taken back, where that is all that the write is for; takes_up: see `steps.Apply`.
+    repairs: the fields to repair, if that is the only reason for the write; takes_up: see `steps.Apply`.
     """
     manifest = desired.manifest
     if child is not None and subject.records.is_suspended(child):
@@ -57,27 +57,27 @@ def plan_apply(
 
 
 def plan_delete(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
-    """The standing of a resource whose object is to go before the next one is made."""
+    """Plan the deletion of an object before its successor is made."""
     standing, step = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message), Delete(child=child)
     return _when_due(subject, dataclasses.replace(standing, step=step), step)
 
 
 def await_deletion(child: Child) -> ResourceStatus:
-    """The standing of a resource whose object is wanted again while its deletion, or its release, is on its way."""
+    """Return the status of a resource whose object is desired again while its deletion or release is in flight."""
     return readiness.make_status(
         child, ResourceState.PROGRESSING, "Terminating", "may be gone: its deletion is on its way"
     )
 
 
 def plan_resume(subject: ResourceContext, child: Child) -> ResourceStatus:
-    """The standing of a resource whose object has its definition, and is still suspended."""
+    """Plan the resume of an object that has its definition and is still suspended."""
     standing = readiness.make_status(child, ResourceState.PROGRESSING, "Resuming", "is being resumed")
     step = suspend_object.resume(child, subject.records)
     return _when_due(subject, dataclasses.replace(standing, step=step), step)
 
 
 def _when_due(subject: ResourceContext, standing: ResourceStatus, step: Step) -> ResourceStatus:
-    """The standing as it is, or without its step where that is being taken, or was refused a moment ago."""
+    """Remove the step from the status while it is in flight, or until the retry of a rejected attempt is due."""
     attempt, is_in_flight = subject.memory.attempts.get(subject.name), subject.name in subject.memory.in_flight
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING

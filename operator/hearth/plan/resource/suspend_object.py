@@ -1,8 +1,8 @@
-"""What is written to suspend one object and to let it go again, and what it remembers meanwhile.
+"""Writes that suspend, resume and restore one object, and the record that the object stores meanwhile.
 
-A field manager of its own states the fields that suspend the object, and nothing else: so no definition is needed for it,
-and the object's own is as it was. The record of how the fields were is an annotation that the same apply writes.
-Must not know when and in what order.
+A separate field manager applies only the fields that suspend the object. So this needs no definition, and the object's
+own definition is unchanged. The same apply writes the record of the previous values as an annotation. Must not know
+when and in what order objects are suspended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hearth.plan.state.suspend_record import SuspendRecord, SuspendRecords
 
 
 def suspend(child: Child, rule: SuspendRule, records: SuspendRecords) -> Suspend:
-    """The step that brings an object to nothing; again where somebody has started it meanwhile."""
+    """Plan the step that scales an object down, or scales it down again if another client started it meanwhile."""
     is_again = records.is_suspended_now(child)
     before = records.read(child)
     if before.is_resumed:
@@ -44,7 +44,10 @@ def suspend(child: Child, rule: SuspendRule, records: SuspendRecords) -> Suspend
 
 
 def resume(child: Child, records: SuspendRecords) -> Suspend:
-    """The step that lets an object go which has its definition: what was not that one's is put back, once."""
+    """Plan the step that resumes an object that has its definition.
+
+    It restores, once, the fields that the definition does not own.
+    """
     record = records.read(child)
     theirs = read_fields(child, record.theirs) if record.is_resumed else record.theirs
     back = {path: value for path, value in theirs.items() if not owns(child.ownership, path)}
@@ -52,19 +55,19 @@ def resume(child: Child, records: SuspendRecords) -> Suspend:
 
 
 def restore(child: Child, records: SuspendRecords) -> Suspend:
-    """The step that has a suspended object run on as it was, whatever its definition is by now."""
+    """Plan the step that restores a suspended object to its previous values, whatever its current definition."""
     record = dataclasses.replace(records.read(child), is_resumed=True)
     manifest = remember(build_apply(child, {**record.ours, **record.theirs}), records.write(child, record))
     return Suspend(child=child, manifest=manifest, purpose=SuspendPurpose.RESTORE)
 
 
 def read_fields(child: Child, paths: Iterable[Path]) -> dict[Path, Any]:
-    """These fields of an object as they are; None where they are not there."""
+    """Return these fields of an object, with None for absent ones."""
     return {path: suspend_rules.read(child.fields, path) for path in paths}
 
 
 def remember(manifest: Object, record: str) -> Object:
-    """The same apply with the record that the object is to carry."""
+    """Return the same apply with the record in the object's annotation."""
     metadata = {**manifest["metadata"], "annotations": {names.ANNOTATION_SUSPENDED: record}}
     for key, value in (manifest["metadata"].get("annotations") or {}).items():
         metadata["annotations"][key] = value
@@ -72,7 +75,7 @@ def remember(manifest: Object, record: str) -> Object:
 
 
 def build_apply(child: Child, stated: Mapping[Path, Any]) -> Object:
-    """The apply of these fields to that very object; None is not stated."""
+    """Build the apply of these fields to this exact object. A field with value None is omitted."""
     metadata: Object = {"name": child.name, "uid": child.uid}
     if child.namespace:
         metadata["namespace"] = child.namespace
@@ -87,7 +90,7 @@ def build_apply(child: Child, stated: Mapping[Path, Any]) -> Object:
 
 
 def owns(found: FieldOwnership | None, path: Path) -> bool:
-    """Whether the object's definition holds the field."""
+    """Return whether the object's definition owns the field."""
     if found is None:
         return False
     node: Any = field_ownership.read_fields(found)
@@ -101,15 +104,15 @@ def owns(found: FieldOwnership | None, path: Path) -> bool:
 
 
 def without_suspend_fields(child: Child, finding: DriftFinding, records: SuspendRecords) -> DriftFinding:
-    """What is left to others of a suspended object, less what suspending it took from its own definition."""
+    """Move the fields that suspending took from the object's definition from tolerated to repaired."""
     ours = records.read(child).ours
     return take(finding, tuple(lost for lost in finding.tolerated if lost.path in ours))
 
 
 def reclaim_unrecorded(child: Child, finding: DriftFinding, records: SuspendRecords) -> DriftFinding:
-    """The same of an object whose record is gone or not to be trusted: what is still as suspending sets it.
+    """Repair fields that still have their suspended value, for an object whose record is missing or not trusted.
 
-    A field that was put back for its owner has another value, or it would never have been suspended.
+    A field restored for its owner has another value, otherwise it would not have been suspended.
     """
     rule = records.rules.find_suspension(child.kind)
     sets = rule.sets if rule is not None else {}
@@ -118,7 +121,7 @@ def reclaim_unrecorded(child: Child, finding: DriftFinding, records: SuspendReco
 
 
 def take(finding: DriftFinding, lost: tuple[LostField, ...]) -> DriftFinding:
-    """The finding with these fields taken back rather than left."""
+    """Move these fields from tolerated to repaired."""
     if not lost:
         return finding
     return DriftFinding(
@@ -127,7 +130,7 @@ def take(finding: DriftFinding, lost: tuple[LostField, ...]) -> DriftFinding:
 
 
 def mark_resumed(manifest: Object, child: Child, finding: DriftFinding, records: SuspendRecords) -> Object:
-    """The manifest, saying that the object is let go where its apply takes all back that suspending it has set."""
+    """Mark the object as resumed if this apply takes back every field that suspending set."""
     record = records.read(child)
     left = {lost.path for lost in finding.tolerated}
     if any(path in left or not is_stated(manifest, path) for path in (*record.ours, *record.theirs)):
@@ -138,5 +141,5 @@ def mark_resumed(manifest: Object, child: Child, finding: DriftFinding, records:
 
 
 def is_stated(manifest: Object, path: Path) -> bool:
-    """Whether the manifest has a value there."""
+    """Return whether the manifest has a value at the path."""
     return suspend_rules.read(manifest, path) is not None

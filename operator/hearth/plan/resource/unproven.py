@@ -1,7 +1,7 @@
-"""The objects that carry a Stack's label without its signature: which of them a resource may take up all the same.
+"""Objects with a Stack's label but without its signature, of which a resource may reclaim some.
 
-Their signature was removed or spoilt, or a version before this one wrote them. What they say of themselves is a claim: it
-finds the object, and nothing is deleted, held or ordered by it. Must not know what is done with what is found.
+Their signature was removed or damaged, or an earlier version of the operator wrote them. Their own metadata is only a
+claim: it finds the object, but never causes a deletion, a hold or an order. Must not know how the result is used.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from hearth.model.kinds import ObjectRef
 from hearth.plan.state.desired import DesiredResource
 
 CLAIMS_READ = 16
-"""Incarnations that are looked for because objects claim them: one resource has two or three at a time."""
+"""Limit of claimed incarnations to look up per resource. A resource has two or three at a time."""
 
 
 class Unproven:
-    """Those of one Stack, by where they are."""
+    """Index of one Stack's unproven objects by reference."""
 
     def __init__(self) -> None:
         self._found: tuple[Child, ...] = ()
         self._places: dict[ObjectRef, Child] = {}
         self._claims: dict[str, set[int]] = {}
-        """By resource the incarnations that objects claim to be."""
+        """By resource, the incarnations that objects claim."""
 
     def look(self, found: tuple[Child, ...]) -> None:
-        """Follow what the cache holds; free while that stays the same."""
+        """Update from the cache. Costs nothing while the objects are unchanged."""
         if found is self._found or not (found or self._found):
             return
         self._found = found
@@ -36,7 +36,7 @@ class Unproven:
                 claims.add(child.incarnation)
 
     def find(self, wanted: DesiredResource) -> Child | None:
-        """The object that stands just where the resource is to be, and that an apply of ours labelled."""
+        """Find an object at one of the resource's references that an apply of the operator labelled."""
         if not self._found:
             return None
         claimed = self._claims.get(wanted.owner.resource, set())
