@@ -1,1 +1,1 @@
-"""Decides everything: (desired, observed, now) → next steps, what blocks them, when to look again. Pure."""
+"""All decisions: (desired, observed, now) → next steps, what blocks them, when to plan again. Pure."""

@@ -1,8 +1,8 @@
-"""What comes of one HealthMark: whom it is bound to, what is written onto that object, and what its status says.
+"""Decision on one HealthMark: the object that it binds to, the write to that object, and the status of the mark.
 
-Pure. A mark is bound to one object, and its status says so before anything is done: whatever becomes of the process then,
-the mark never strikes the object's successor. What is said on the object counts, see `hearth.plan.resource.replace_unhealthy`; here it is
-only written there, once for each word of the HealthMark.
+Pure. A mark binds to one object, and its status names that object before any write. So the mark never affects the
+object's successor, even after a crash. `hearth.plan.resource.replace_unhealthy` acts on the mark on the object.
+This module only writes that mark, once for each generation of the HealthMark.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ RESOLVED = "Resolved"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedHealthMark:
-    """A HealthMark: what it says, and what was done about it so far."""
+    """The spec and the status of a HealthMark."""
 
     name: str
     generation: int
     written_at: str
-    """When its spec was written last; RFC 3339."""
+    """Time of the last write of its spec; RFC 3339."""
     is_unhealthy: bool
     reason: str
-    """"" where it gives none."""
+    """"" if it gives none."""
     status: Mapping[str, Any]
 
     @property
     def reason_text(self) -> str:
-        """The reason that the object is to carry."""
+        """Return the reason to write onto the object."""
         return self.reason.strip() or f"HealthMark {self.name} says so"
 
     @property
     def is_observed(self) -> bool:
-        """Whether its status is about this very word."""
+        """Return whether its status refers to the current generation."""
         return self.status.get("observedGeneration") == self.generation
 
     @property
     def is_resolved(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Return whether the mark needs no further action."""
         return self.is_observed and conditions.find(self.status, RESOLVED).get("status") == "True"
 
     @property
     def is_written(self) -> bool:
-        """Whether the object has shown this word."""
+        """Return whether the object has carried this generation of the mark."""
         return self.is_observed and conditions.find(self.status, READY).get("status") == "True"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkProblem:
-    """Why nothing can be done about a mark now."""
+    """Reason why the operator cannot process a mark now."""
 
     reason: str
     """One CamelCase word."""
@@ -65,34 +65,34 @@ class MarkProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedResource:
-    """What is known of the resource that a mark speaks of."""
+    """Known state of the resource that a mark names."""
 
     stack: str
     resource: str
     current: Child | None = None
-    """The object that stands for it now."""
+    """The current object of the resource."""
     bound: Child | None = None
-    """The object that the mark is bound to, as long as it is there."""
+    """The object that the mark is bound to, while it exists."""
     is_wanted: bool = True
-    """Whether there is such a resource."""
+    """Whether the Stack has this resource."""
     problem: MarkProblem | None = None
-    """Why nothing may be written to the object now, or why there is none."""
+    """Why the operator may not write to the object now, or why there is no object."""
     newer: str = ""
-    """A newer HealthMark on the same object that says the contrary."""
+    """A newer HealthMark on the same object that contradicts this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkDecision:
-    """What is to be done about a mark: the step first, then the status."""
+    """Next actions for a mark: the step first, then the status."""
 
     status: Object | None = None
-    """The whole of it; None where it stays as it is."""
+    """The whole status; None if it does not change."""
     step: WriteHealthMark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkConditions:
-    """What the two conditions say."""
+    """Content of the two conditions."""
 
     reason: str
     message: str
@@ -101,7 +101,7 @@ class MarkConditions:
 
 
 def decide(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
-    """What is to be done next. now: seconds since the epoch."""
+    """Decide the next action. now: seconds since the epoch."""
     if said.is_resolved:
         return MarkDecision()
     uid = said.status.get("observedUID")
@@ -117,7 +117,7 @@ def decide(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkD
 
 
 def _bind(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
-    """Settle which object is meant: the one that stands for the resource, unless it was made after the mark."""
+    """Bind the mark to the current object of the resource, unless that object is newer than the mark."""
     child = view.current
     if child is None:
         problem = view.problem or MarkProblem(reason="NoObject", message=f"{describe(view)} has no object yet")
@@ -139,7 +139,7 @@ def _bind(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDe
 
 
 def _resolve(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
-    """The object that was meant is gone: the mark has done its work as soon as there is another one, or none is wanted."""
+    """Resolve a mark whose object is deleted, once a successor exists or the Stack has no such resource."""
     uid = said.status["observedUID"]
     if view.current is not None:
         message = f"the object that was meant is gone; {view.current.ref} stands for {describe(view)} now"
@@ -156,7 +156,7 @@ def _resolve(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> Mar
 
 
 def _carry(said: ParsedHealthMark, view: MarkedResource, child: Child, *, now: float) -> MarkDecision:
-    """Bring the word onto the object, once; whatever is said there later is another word."""
+    """Write the mark onto the object once. A later change on the object overrides it."""
     if said.is_written:
         if child.unhealthy_reason is not None:
             return MarkDecision(status=build_status(said, view, marked(child), uid=child.uid, now=now))
@@ -178,28 +178,28 @@ def _carry(said: ParsedHealthMark, view: MarkedResource, child: Child, *, now: f
 
 
 def pending(reason: str, message: str) -> MarkConditions:
-    """What is said of a mark that could not be written onto its object yet."""
+    """Make the conditions of a mark that is not yet written onto its object."""
     return MarkConditions(reason=reason, message=message, ready="False")
 
 
 def marked(child: Child) -> MarkConditions:
-    """What is said while the object carries a mark."""
+    """Make the conditions while the object carries a mark."""
     return MarkConditions(reason="Marked", message=f"{child.ref} is marked unhealthy: {child.unhealthy_reason}")
 
 
 def healthy(child: Child) -> MarkConditions:
-    """What is said once the object carries no mark, as it is to be."""
+    """Make the conditions once the object carries no mark, as requested."""
     return MarkConditions(reason="Healthy", message=f"{child.ref} carries no mark", resolved="True")
 
 
 def taken_back(child: Child) -> MarkConditions:
-    """What is said where somebody took the mark off the object."""
+    """Make the conditions after another client removed the mark from the object."""
     message = f"the mark was taken off {child.ref} again; to mark it once more, write another HealthMark"
     return MarkConditions(reason="TakenBack", message=message, resolved="True")
 
 
 def describe(view: MarkedResource) -> str:
-    """`resource web of Stack shop`."""
+    """Return text in the form `resource web of Stack shop`."""
     return f"resource {view.resource} of Stack {view.stack}"
 
 
@@ -212,7 +212,7 @@ def build_status(
     now: float,
     successor: Child | None = None,
 ) -> Object | None:
-    """The whole status; None where it says so already. uid: of the object that the mark is bound to."""
+    """Build the whole status; None if it is unchanged. uid: of the object that the mark is bound to."""
     status: Object = {
         "observedGeneration": said.generation,
         "conditions": [
@@ -234,7 +234,7 @@ def build_status(
 
 
 def _condition(said: ParsedHealthMark, type_: str, status: str, answer: MarkConditions, *, now: float) -> Object:
-    """One condition; its transition time lasts while its status does."""
+    """Build one condition. Its transition time is unchanged while its status is unchanged."""
     before = conditions.find(said.status, type_)
     is_same = before.get("status") == status and before.get("lastTransitionTime")
     return {

@@ -1,1 +1,1 @@
-"""API errors by the reaction they need, backoff, and the events that make an early retry worthwhile."""
+"""Classes of API errors, backoff, and the events that trigger an early retry."""

@@ -1,6 +1,6 @@
-"""What a refusal of the API server asks for, and how it is told.
+"""Classification of error responses of the API server.
 
-Decides by codes, reasons and causes, never by a text. Must not know who asked, nor what was tried before.
+Classifies by code, reason and causes, never by message text. Must not know the caller, nor earlier attempts.
 """
 
 from __future__ import annotations
@@ -17,90 +17,93 @@ Status: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidManifest:
-    """The definition is at fault: no retry helps until its author changed it."""
+    """An error in the definition: no retry helps until the user changes it."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
-    """A policy, a webhook or missing rights: an admin (or the author) acts. Try again slowly, nothing tells when."""
+    """A denial by a policy, a webhook or missing rights: an admin or the user must act. Retry slowly."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """Something behind the server is not up to it now."""
+    """A temporary failure of the API server or of a component behind it."""
 
     message: str
     after: float | None = None
-    """Seconds that the server asked to wait."""
+    """Seconds that the API server asks to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleRead:
-    """The object is not what we took it for: another version, another incarnation, there though we thought it was not."""
+    """A write based on stale data: another version or incarnation exists, or an object that was assumed absent."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectNotFound:
-    """There is no such object."""
+    """A response that the object does not exist."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyConflict:
-    """Others own these fields."""
+    """A conflict with other field managers that own these fields."""
 
     message: str
     fields: tuple[str, ...] = ()
-    """As the server writes them, without the leading dot."""
+    """As the API server writes them, without the leading dot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsDryRun:
-    """The server does not say; a strict dry-run create of the same manifest does (see `after_dry_run`)."""
+    """An ambiguous error that a strict dry-run create of the same manifest resolves (see `after_dry_run`)."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsAccessReview:
-    """Missing rights, or something full; an access review tells which (see `after_access_review`)."""
+    """Missing rights or an exceeded limit; an access review tells which (see `after_access_review`)."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaybeImmutable:
-    """A value is wrong, or may not change; if the definition changed, a strict dry-run create under another name tells."""
+    """An invalid value or an immutable field.
+
+    If the definition changed, a strict dry-run create under another name tells which.
+    """
 
     message: str
     fields: tuple[str, ...]
-    """The refused fields, as the server writes them."""
+    """The rejected fields, as the API server writes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceNotFound:
-    """The namespace is not there (yet)."""
+    """A namespace that does not exist (yet)."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceTerminating:
-    """Nothing new can be made in a namespace on its way out."""
+    """A namespace that is being deleted and accepts no new objects."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindNotServed:
-    """The server does not serve that kind (yet, or any longer): ask it once more what it serves."""
+    """A kind that the API server does not serve (yet, or any longer): repeat discovery."""
 
     message: str
 
@@ -123,7 +126,7 @@ ErrorClass: TypeAlias = (
 FIELD_CONFLICT = "FieldManagerConflict"
 TERMINATING = "NamespaceTerminating"
 NEVER_IMMUTABLE = frozenset({"FieldValueTooLong", "FieldValueTooMany", "FieldValueNotSupported"})
-"""Reasons of causes that no new object would escape. Rules of custom kinds may choose any of the others."""
+"""Reasons of causes that would fail a new object too. Validation rules of custom kinds may use any other reason."""
 STATE_FIELDS = frozenset(
     {
         ("metadata.uid", "FieldValueInvalid"),
@@ -131,15 +134,18 @@ STATE_FIELDS = frozenset(
         ("metadata.finalizers", "FieldValueForbidden"),
     }
 )
-"""Refused not for what the definition says but for what the object is: another incarnation, or on its way out."""
+"""Errors caused by the state of the object, not by the definition: another incarnation, or a pending deletion."""
 STORED_LIMIT = 1_400_000
-"""Bytes of a manifest from which a 500 without a reason means "too large to be stored": the store takes 1.5 MiB, and
-what it is given holds more than we sent. At worst a 500 of another cause is told in the server's own words."""
+"""Bytes of a manifest from which a 500 without a reason means "too large for etcd".
+
+etcd takes 1.5 MiB, and the stored object is larger than the manifest. At worst, this misclassifies a 500 of another
+cause, whose message is still the API server's own.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
-    """A refusal with a `Status`, and what it was given for."""
+    """An error response with a `Status`, and the kind and size of the request."""
 
     code: int
     status: Status
@@ -151,11 +157,10 @@ class ErrorResponse:
 def classify(
     code: int, status: Status | None, *, kind: Kind, body_size: int, hidden: Collection[str] | None = None
 ) -> ErrorClass:
-    """The reaction that an answer other than 2xx needs.
+    """Classify a response other than 2xx.
 
-    status: the body where it is a `Status`, else None; kind: of the object that was written;
-    body_size: bytes of the manifest as it was sent; hidden: texts that must not be shown, None where nothing in the
-    manifest is sensitive.
+    status: the body if it is a `Status`, else None; kind: of the written object; body_size: bytes of the sent manifest;
+    hidden: texts that must not be shown, None if nothing in the manifest is sensitive.
     """
     message = error_message.describe(code, status, kind=kind.name, hidden=hidden or (), is_guarded=hidden is not None)
     if status is None:
@@ -165,9 +170,9 @@ def classify(
 
 
 def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | None) -> ErrorClass:
-    """What `refused` meant, given what a dry-run create of the same manifest was answered (None: accepted).
+    """Resolve `refused` by the response to a dry-run create of the same manifest (None: accepted).
 
-    An accepted one leaves `MaybeImmutable` as it is: then the change is what was refused.
+    If it is accepted, `MaybeImmutable` stays: the API server rejected the change.
     """
     match verdict:
         case None if isinstance(refused, NeedsDryRun):
@@ -177,7 +182,7 @@ def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | N
         case InvalidManifest() | Denied():
             return verdict
         case MaybeImmutable():
-            # Nothing is there that could be immutable: the definition itself is wrong.
+            # A new object has no immutable fields: the definition itself is wrong.
             return InvalidManifest(message=verdict.message)
         case NeedsDryRun():
             return Unavailable(message=refused.message)
@@ -186,17 +191,17 @@ def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | N
 
 
 def after_access_review(refused: NeedsAccessReview, *, is_allowed: bool) -> ErrorClass:
-    """What `refused` meant, given whether the account may do what was refused."""
+    """Resolve `refused` by whether RBAC allows the operator that request."""
     return Unavailable(message=refused.message) if is_allowed else Denied(message=refused.message)
 
 
 def classify_bad_request(answer: ErrorResponse) -> ErrorClass:
-    """A body that cannot be read; without a reason it is a webhook's word."""
+    """Classify a 400: an unreadable body, or, without a reason, a denial by a webhook."""
     return InvalidManifest(message=answer.message) if answer.status.get("reason") else Denied(message=answer.message)
 
 
 def classify_forbidden(answer: ErrorResponse) -> ErrorClass:
-    """By a namespace on its way out, a policy, missing rights or a quota."""
+    """Classify a 403: a terminating namespace, a policy, missing rights or a quota."""
     causes = error_message.read_causes(answer.status)
     if any(cause.get("reason") == TERMINATING for cause in causes):
         return NamespaceTerminating(message=answer.message)
@@ -204,7 +209,7 @@ def classify_forbidden(answer: ErrorResponse) -> ErrorClass:
 
 
 def classify_missing(answer: ErrorResponse) -> ErrorClass:
-    """The namespace, the object or the kind."""
+    """Classify a 404: the namespace, the object or the kind."""
     details = error_message.read_details(answer.status)
     if details.get("kind") == "namespaces" and answer.kind.key != "Namespace":
         return NamespaceNotFound(message=answer.message)
@@ -212,7 +217,7 @@ def classify_missing(answer: ErrorResponse) -> ErrorClass:
 
 
 def classify_conflict(answer: ErrorResponse) -> ErrorClass:
-    """Fields of others, or an object that is not what we took it for; else a webhook chose the code."""
+    """Classify a 409: fields of other managers or a stale read; else a webhook chose the code."""
     conflicts = [cause for cause in error_message.read_causes(answer.status) if cause.get("reason") == FIELD_CONFLICT]
     if conflicts:
         return ApplyConflict(message=answer.message, fields=read_fields(conflicts))
@@ -222,7 +227,7 @@ def classify_conflict(answer: ErrorResponse) -> ErrorClass:
 
 
 def classify_invalid(answer: ErrorResponse) -> ErrorClass:
-    """By the kind's own validation, which names a field and a reason in every cause; else by a policy."""
+    """Classify a 422: validation of the kind, which names field and reason in every cause; else a policy."""
     causes = error_message.read_causes(answer.status)
     is_validation = bool(causes) and all(cause.get("field") and cause.get("reason") for cause in causes)
     if not is_validation or error_message.read_details(answer.status).get("kind") != answer.kind.name:
@@ -235,7 +240,7 @@ def classify_invalid(answer: ErrorResponse) -> ErrorClass:
 
 
 def classify_broken(answer: ErrorResponse) -> ErrorClass:
-    """With a reason something behind the server failed; without one it may be anything, mistakes of users among it."""
+    """Classify a 500: with a reason, a failed backend; without one, any cause, including errors of users."""
     if answer.status.get("reason"):
         return classify_other(answer)
     if answer.body_size >= STORED_LIMIT:
@@ -244,25 +249,25 @@ def classify_broken(answer: ErrorResponse) -> ErrorClass:
 
 
 def classify_unusable(answer: ErrorResponse) -> ErrorClass:
-    """Too large to be read, or of a kind whose server knows no apply."""
+    """Classify a request that is too large, or a kind whose API server does not support apply."""
     return InvalidManifest(message=answer.message)
 
 
 def classify_expired(answer: ErrorResponse) -> ErrorClass:
-    """A version of long ago was asked for."""
+    """Classify a 410: the requested resource version has expired."""
     return StaleRead(message=answer.message)
 
 
 def classify_other(answer: ErrorResponse) -> ErrorClass:
-    """Anything that is nobody's fault: overload, timeouts, credentials that are being rotated."""
+    """Classify all other errors as temporary: overload, timeouts, rotation of credentials."""
     return Unavailable(message=answer.message, after=read_delay(answer.status))
 
 
 def is_throttled(code: int, status: Status | None, *, after: float | None) -> bool:
-    """Whether the server turns requests away as such, for its own sake: nothing of the kind would fare better now.
+    """Return whether the API server throttles requests regardless of their content.
 
-    after: seconds that it asked to wait. Its own flow control, and what stands before it, answers without a `Status`; one
-    is the word of whoever looked at the request: a webhook, a disruption budget, a store that is being set up.
+    after: seconds that it asks to wait. Flow control and proxies answer without a `Status`. A `Status` comes from a
+    component that read the request: a webhook, a disruption budget, a storage that is starting.
     """
     return status is None and (code == 429 or (code == 503 and after is not None))
 
@@ -280,15 +285,15 @@ RULES: Mapping[int, Callable[[ErrorResponse], ErrorClass]] = {
     422: classify_invalid,
     500: classify_broken,
 }
-"""By HTTP code; all others ask for patience."""
+"""By HTTP code; `classify_other` handles all others."""
 
 
 def read_fields(causes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The fields that causes name, each once."""
+    """Return the fields that causes name, each once."""
     return tuple(dict.fromkeys(str(cause.get("field", "")).lstrip(".") for cause in causes))
 
 
 def read_delay(status: Status) -> float | None:
-    """The seconds that the server asks to wait, if it does."""
+    """Return the seconds that the API server asks to wait, if any."""
     seconds = error_message.read_details(status).get("retryAfterSeconds")
     return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None

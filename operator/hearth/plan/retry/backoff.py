@@ -1,4 +1,4 @@
-"""How often something was tried, and when it is tried again. Pure: time and chance are arguments."""
+"""Count of failed attempts, and time of the next retry. Pure: time and jitter are arguments."""
 
 from __future__ import annotations
 
@@ -9,73 +9,76 @@ from dataclasses import dataclass, replace
 from hearth.plan.retry.retry_triggers import RetryTriggers
 
 FIRST_DELAY = 1.0
-"""Seconds; a refusal that a second mends (a webhook's restart, a quota freed) is not worth more."""
+"""Seconds. Short, because many errors end within a second (a webhook restarts, quota becomes available)."""
 GROWTH = 2.0
 MAX_BACKOFF = 300.0
 """Seconds; the default of `retry.maxBackoff`."""
 LIMIT = 5
-"""Failures after which a resource counts as failed; trying goes on."""
+"""Failures after which a resource counts as failed; retries continue."""
 EARLY_SHARE = 1 / 16
-"""Of a delay, that passes before news may end it: what changes every second must not have a thousand resources tried
-every second. After five failures this is one second, at five minutes nineteen."""
+"""Minimum share of a delay that passes before a trigger may end it.
+
+An object that changes every second must not cause a thousand retries per second. The minimum is one second after five
+failures, and nineteen seconds for a delay of five minutes.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What is remembered of failures at one thing. Lost with the process, which costs one more try."""
+    """In-memory record of the failures of one step. Losing it costs one extra retry."""
 
     attempt_id: str
-    """What was tried: the hash of the definition. Another subject starts from nothing."""
+    """What the operator tried: the hash of the definition. Another ID resets the count."""
     failures: int
     retry_at: float
     """Monotonic seconds."""
     reason: str
     message: str
     is_final: bool
-    """Whether no retry can mend it, so that it counts as the limit at once."""
+    """Whether no retry can succeed. If so, the limit counts as reached."""
     triggers: RetryTriggers = ()
-    """What it may hang on: a change of any of them is worth an early try."""
+    """Events that may end the failure. Any of them triggers an early retry."""
     earliest_retry: float = 0.0
-    """Monotonic seconds before which not even such a change lets it be tried."""
+    """Monotonic seconds before which even a trigger causes no retry."""
     limit: int = LIMIT
-    """Failures after which the Stack is to say Failed."""
+    """Failures after which the phase of the Stack ends in Failed."""
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the Stack is to say Failed because of it."""
+        """Return whether it makes the phase of the Stack end in Failed."""
         return self.is_final or self.failures >= self.limit
 
 
 class ServerResponse(enum.Enum):
-    """Closed: how the API server itself did, whatever it said of the one thing that was asked of it."""
+    """State of the API server itself, independent of the single request. A closed set."""
 
     ANSWERS = "answers"
     BUSY = "busy"
-    """It turns requests away, whatever they are about."""
+    """It throttles requests regardless of their content."""
     SILENT = "silent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFailure:
-    """Why something was not done."""
+    """Reason why a step failed."""
 
     reason: str
     """One CamelCase word."""
     message: str
     is_final: bool = False
-    """Whether no retry can mend it."""
+    """Whether no retry can succeed."""
     retry_after: float = 0.0
     """Seconds that the server asked to wait."""
     immutable: str = ""
-    """The field that cannot be changed in place, where that is what stands in the way."""
+    """The immutable field that caused the failure, if any."""
     causes: RetryTriggers = ()
-    """What it may hang on, as far as a watch can tell of that."""
+    """Events that may end the failure, if a watch can observe them."""
     server: ServerResponse = ServerResponse.ANSWERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffPolicy:
-    """How retries are spread, and how many of them are borne."""
+    """Delays between retries, and the number of allowed failures."""
 
     limit: int = LIMIT
 
@@ -84,13 +87,13 @@ class BackoffPolicy:
     max_backoff: float = MAX_BACKOFF
     """Seconds."""
     jitter: Callable[[], float]
-    """From 0 to 1: shortens a delay by up to a quarter, so that what failed together does not return together."""
+    """From 0 to 1: shortens a delay by up to a quarter, so that simultaneous failures do not retry simultaneously."""
 
 
 def after_failure(
     previous: Attempt | None, trouble: StepFailure, *, subject: str, now: float, patience: BackoffPolicy
 ) -> Attempt:
-    """The attempt as it stands after one more failure. now: monotonic seconds."""
+    """Return the attempt after one more failure. now: monotonic seconds."""
     failures = previous.failures + 1 if previous is not None and previous.attempt_id == subject else 1
     delay = min(patience.first_delay * GROWTH ** min(failures - 1, 30), patience.max_backoff) * (
         1 - patience.jitter() / 4
@@ -109,11 +112,11 @@ def after_failure(
 
 
 def expedite(attempt: Attempt, *, now: float) -> Attempt:
-    """The attempt once something that it hangs on changed: due at once, or as soon as it decently may; its count stays."""
+    """Return the attempt after a trigger: due now, or at `earliest_retry`. Its count of failures is unchanged."""
     due = max(now, attempt.earliest_retry)
     return replace(attempt, retry_at=due) if due < attempt.retry_at else attempt
 
 
 def reset(attempt: Attempt, *, now: float) -> Attempt:
-    """The attempt as if nothing had failed yet, due at once; what had failed is still told until it is tried."""
+    """Return the attempt with no failures, due now. Its reason and message stay until the retry."""
     return replace(attempt, failures=0, retry_at=now, is_final=False)

@@ -1,6 +1,6 @@
-"""Somebody who takes the same fields back again and again: answered at once first, then more and more slowly.
+"""Backoff for drift that another field manager keeps causing. The first repairs are immediate, later ones are delayed.
 
-Remembered by the process alone: whoever forgets it answers at once, and learns it anew. Pure; time and chance are arguments.
+In memory only: a new process repairs at once and counts from the start. Pure: time and jitter are arguments.
 """
 
 from __future__ import annotations
@@ -10,33 +10,35 @@ from dataclasses import dataclass
 from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, BackoffPolicy
 
 CONFLICT_AFTER = 3
-"""Answers until it counts as contested: once is an accident, twice a stubborn person, then it is a machine."""
+"""Repairs until it counts as a conflict: one or two changes may come from a person, three come from a controller."""
 EXPIRY_FACTOR = 2.0
-"""For how many of the longest delays nothing must happen until all is forgotten. Longer than any delay, so that the slow
-answers themselves never look like peace."""
+"""Multiple of the maximum delay without drift after which the record expires.
+
+Longer than any delay, so that delayed repairs never look like the end of the conflict.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftConflict:
-    """What is remembered of fields of one resource that somebody took and we took back."""
+    """In-memory record of repairs of one resource whose fields another field manager keeps changing."""
 
     repairs: int
-    """How often they were taken back."""
+    """Number of repairs."""
     next_repair: float
-    """Monotonic seconds before which nothing is taken back again."""
+    """Monotonic seconds before which the operator makes no further repair."""
     expires_at: float
-    """Monotonic seconds at which all of it is forgotten unless something was taken by then."""
+    """Monotonic seconds at which the record expires without further drift."""
     fields: str
-    """What was taken last, in words."""
+    """The fields of the last repair, as text."""
 
     @property
     def is_conflict(self) -> bool:
-        """Whether the Stack's owner is to know."""
+        """Return whether to report it to the owner of the Stack."""
         return self.repairs >= CONFLICT_AFTER
 
 
 def after_repair(previous: DriftConflict | None, fields: str, *, now: float, patience: BackoffPolicy) -> DriftConflict:
-    """The contest as it stands after one more answer. now: monotonic seconds."""
+    """Return the conflict after one more repair. now: monotonic seconds."""
     answers = previous.repairs + 1 if previous is not None and now < previous.expires_at else 1
     delay = min(FIRST_DELAY * GROWTH ** min(answers - 1, 30), patience.max_backoff) * (1 - patience.jitter() / 4)
     next_answer = now + delay

@@ -1,6 +1,6 @@
-"""What a refusal hangs on, as data: what must change for it to pass, and which objects tell of that. Pure.
+"""Events that can end an error, as data, and the objects to watch for them. Pure.
 
-Must not know who waits, nor how anything is watched.
+Must not know which step waits, nor how objects are watched.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from hearth.plan.retry import api_errors
 
 
 class TriggerType(enum.Enum):
-    """Closed: the sorts of things that refusals hang on."""
+    """Types of events that can end an error. A closed set."""
 
     LIMITS = "limits"
     """Quotas, limit ranges and the security level of a namespace."""
     RIGHTS = "rights"
-    """Of our account, in a namespace and in the cluster."""
+    """RBAC of the operator's account, in a namespace and in the cluster."""
     ADMISSION = "admission"
-    """Webhooks and policies, as they are configured."""
+    """Configuration of webhooks and policies."""
     WEBHOOKS = "webhooks"
-    """Webhooks that did not answer: their configuration, and the endpoints of their Services."""
+    """Webhooks that do not respond: their configuration, and the endpoints of their Services."""
     NAMESPACE = "namespace"
-    """The namespace that something is to be made in."""
+    """The namespace of the object to create."""
     OBJECT = "object"
-    """The object that stands in the way, or what others made of it."""
+    """The existing object that conflicts, or changes of other clients to it."""
     KINDS = "kinds"
-    """What the cluster serves; whoever keeps the table of kinds tells."""
+    """The kinds that the API server serves. Discovery reports a change."""
     SERVER = "server"
-    """The API server itself; whoever has lost it tells when it is back."""
+    """The API server itself. The client that lost the connection reports its return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryTrigger:
-    """One thing that a refusal may hang on."""
+    """One event that can end an error."""
 
     type: TriggerType
     namespace: str = ""
-    """"" for what lies in none."""
+    """"" for cluster scope."""
     name: str = ""
     kind: Kind | None = None
-    """Of the object, where it is one object."""
+    """Kind of the object, if the trigger is a single object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerSource:
-    """Objects whose changes tell of a cause."""
+    """Objects whose changes report a trigger."""
 
     api_version: str
     kind: str
     namespace: str = ""
     """"" for all, and for cluster scope."""
     name: str = ""
-    """The only one that matters; "" for all of them."""
+    """Name of the single relevant object; "" for all objects."""
     labels: str = ""
-    """A selector of those that matter; "" for all of them."""
+    """Label selector of the relevant objects; "" for all objects."""
 
 
 RetryTriggers: TypeAlias = tuple[RetryTrigger, ...]
@@ -75,15 +75,15 @@ ADMISSION_KINDS = (
     "ValidatingAdmissionPolicyBinding",
 )
 AWAY = frozenset({502, 503, 504})
-"""Codes that tell of a server which is not there, rather than of one that will not."""
+"""Codes of an API server that is unavailable, in contrast to one that rejects the request."""
 
 
 def find_triggers(
     first: api_errors.ErrorClass, last: api_errors.ErrorClass, *, code: int, kind: Kind, ref: ObjectRef
 ) -> RetryTriggers:
-    """What the refusal of a write may hang on; empty where nothing that can be watched tells.
+    """Find the triggers for a failed write; empty if no watch can observe any.
 
-    first: what the refusal said by itself; last: what it meant after asking why; code: its HTTP code.
+    first: class of the error response; last: class after a dry run or an access review; code: its HTTP code.
     """
     match last:
         case api_errors.NamespaceNotFound() | api_errors.NamespaceTerminating():
@@ -105,19 +105,22 @@ def find_triggers(
 
 
 def object_trigger(kind: Kind, ref: ObjectRef) -> RetryTrigger:
-    """That very object: it is to go, or to change."""
+    """Return the trigger for a change or the deletion of one object."""
     return RetryTrigger(type=TriggerType.OBJECT, kind=kind, namespace=ref.namespace, name=ref.name)
 
 
 def _forbidden_though_allowed(kind: Kind, ref: ObjectRef) -> RetryTriggers:
-    """A limit is reached, or the kind is on its way out; nobody may grant rights that he does not have."""
+    """Return the triggers of a 403 for an allowed request.
+
+    A limit is reached, the kind is being removed, or an RBAC object grants rights that the operator lacks.
+    """
     limits = (RetryTrigger(type=TriggerType.LIMITS, namespace=ref.namespace),) if ref.namespace else ()
     rights = (RetryTrigger(type=TriggerType.RIGHTS, namespace=ref.namespace),) if kind.group == RBAC else ()
     return (*limits, *rights, KINDS)
 
 
 def find_sources(cause: RetryTrigger) -> tuple[TriggerSource, ...]:
-    """What to watch for it; nothing where others tell of it."""
+    """Return the objects to watch for a trigger; empty if another component reports it."""
     match cause.type:
         case TriggerType.LIMITS:
             security = TriggerSource(api_version="v1", kind="Namespace", name=cause.namespace)
@@ -129,7 +132,7 @@ def find_sources(cause: RetryTrigger) -> tuple[TriggerSource, ...]:
         case TriggerType.ADMISSION:
             return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS)
         case TriggerType.WEBHOOKS:
-            # Whoever watches adds the endpoints of the Services that these name.
+            # The watcher adds the endpoints of the Services that these name.
             return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS[:2])
         case TriggerType.NAMESPACE:
             return (TriggerSource(api_version="v1", kind="Namespace", name=cause.name),)
