@@ -1,1 +1,1 @@
-"""The values that decisions pass on: steps, statuses, desired objects, memory. Must not decide."""
+"""Values that planning passes on: steps, statuses, desired objects, in-memory state. Must not decide."""

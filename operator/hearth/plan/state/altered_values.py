@@ -1,8 +1,8 @@
-"""Values that were changed under our own field manager's name, which ownership cannot show.
+"""Values changed under the operator's own field manager name, which field ownership cannot show.
 
-Compares the values of a live object with its manifest, for a check alone. What only looks different (defaults, other
-spellings, what a webhook changed) a dry run tells apart: an apply of the manifest would leave that as it is. Pure; must not
-know how the object was read, nor who asks the server.
+Compares the values of a live object with its manifest, only for a check. A dry run recognizes differences without
+effect: defaults, other spellings, changes by a webhook. An apply of the manifest would leave those unchanged. Pure;
+must not know how the object was read, nor who calls the API server.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import LostField
 
 NOTE = "under the operator's own field manager name"
-"""To be read after the name of a field, before «changed»."""
+"""Text after a field's name and before «changed»."""
 COMPARED_METADATA = ("labels", "annotations")
-"""Of the metadata what an apply may change and must not; our own labels and annotations are drift by themselves."""
+"""Metadata that an apply can change and must not. The operator's own labels and annotations are drift by themselves."""
 MISSING = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Altered:
-    """What a check found on one object."""
+    """Altered values that a check found on one object."""
 
     hash: str
-    """Of the definition that it was compared with."""
+    """Hash of the definition that the object was compared with."""
     fields: tuple[LostField, ...]
 
 
 def find_candidates(manifest: Object, live: Mapping[str, Any]) -> list[ElementPath]:
-    """The fields that the manifest states and the live object shows otherwise, our own labels and annotations excepted."""
+    """Find fields whose live value differs from the manifest, except the operator's own labels and annotations."""
     found: list[ElementPath] = []
     for key, stated in manifest.items():
         if key == "metadata":
@@ -45,7 +45,7 @@ def find_candidates(manifest: Object, live: Mapping[str, Any]) -> list[ElementPa
                 theirs = {name: value for name, value in (stated.get(part) or {}).items() if not names.is_ours(name)}
                 found += find_different(theirs, metadata.get(part), place=(key, part))
         elif key == "stringData":
-            # Servers return what they were given as `data`; one that returned it as it was would be right as well.
+            # API servers return this field as `data`. A server that returned it unchanged would be correct as well.
             found += find_different(stated, {**decode(live.get("data")), **(live.get(key) or {})}, place=(key,))
         elif key not in field_ownership.UNOWNED:
             found += find_different(stated, live.get(key, MISSING), place=(key,))
@@ -53,7 +53,10 @@ def find_candidates(manifest: Object, live: Mapping[str, Any]) -> list[ElementPa
 
 
 def find_different(stated: Any, live: Any, *, place: ElementPath) -> Iterator[ElementPath]:
-    """The fields at and below a place whose value is not the stated one. What states nothing is never different."""
+    """Find fields at and below a path whose live value differs from the applied one.
+
+    An empty applied value never differs.
+    """
     if isinstance(stated, dict):
         below = live if isinstance(live, dict) else {}
         for key, inner in stated.items():
@@ -67,12 +70,12 @@ def find_different(stated: Any, live: Any, *, place: ElementPath) -> Iterator[El
 
 
 def is_changed_by(applied: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether an apply would change what users see of the object. applied: what a dry run answered."""
+    """Return whether an apply would change what users see of the object. applied: the response to a dry run."""
     return trim(applied) != trim(live)
 
 
 def trim(raw: Mapping[str, Any]) -> Object:
-    """The object less its status, and less what every apply changes."""
+    """Return the object without its status and without the metadata that every apply changes."""
     kept = {key: value for key, value in raw.items() if key != "status"}
     parts = ((part, raw["metadata"].get(part) or {}) for part in COMPARED_METADATA)
     metadata = {part: {key: value for key, value in found.items() if not names.is_ours(key)} for part, found in parts}
@@ -80,12 +83,12 @@ def trim(raw: Mapping[str, Any]) -> Object:
 
 
 def describe(places: Sequence[ElementPath]) -> tuple[LostField, ...]:
-    """The fields as drift."""
+    """Return the fields as drift."""
     return tuple(LostField(path=place, text=f"{write_path(place)}, {NOTE}") for place in places)
 
 
 def write_path(place: ElementPath) -> str:
-    """`spec.template.spec.containers[0].image`."""
+    """Format a path: `spec.template.spec.containers[0].image`."""
     text = ""
     for key in place:
         text = f"{text}[{key}]" if isinstance(key, int) else field_ownership.join(text, key)
@@ -93,7 +96,7 @@ def write_path(place: ElementPath) -> str:
 
 
 def decode(data: Any) -> Object:
-    """The data of a Secret as `stringData` states it; what is no text is left out."""
+    """Decode the data of a Secret to the form of `stringData`. Values that are not text are omitted."""
     found: Object = {}
     for key, value in data.items() if isinstance(data, dict) else ():
         try:
@@ -104,5 +107,8 @@ def decode(data: Any) -> Object:
 
 
 def is_comparable(child: Child, *, hash_: str) -> bool:
-    """Whether the object claims to be what the definition of that hash says, so that its values must be the stated ones."""
+    """Return whether the object claims to match the definition of this hash.
+
+    Then its values must be the applied ones.
+    """
     return child.is_identified and not child.deleting and not child.has_record and child.hash == hash_

@@ -1,4 +1,4 @@
-"""From an evaluated manifest to the complete objects that may stand for it: named, labelled, annotated, hashed."""
+"""Conversion of an evaluated manifest to complete desired objects: with name, labels, annotations and hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hearth.template.blueprint import StackIdentity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildOwner:
-    """Whose child something is, as its labels and annotations tell."""
+    """Owner of a child, as recorded in the child's labels and annotations."""
 
     stack: StackIdentity
     resource: str
@@ -30,91 +30,95 @@ class ChildOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredObject:
-    """What one resource's child is to be, as one of its incarnations."""
+    """Desired object of one resource, as one of its incarnations."""
 
     resource: DesiredResource = field(repr=False)
     ref: ObjectRef
     incarnation: int
     is_adopted: bool = False
-    """Whether it was somebody else's before, and goes on to say so."""
+    """Whether the object is adopted, which its annotation records."""
 
     @property
     def manifest(self) -> Object:
-        """Complete; made anew at every call, as nobody asks for it while nothing changes."""
+        """Build the complete manifest at every call. Nothing needs it while nothing changes."""
         return build_manifest(self)
 
     @property
     def kind(self) -> Kind:
-        """Of the child."""
+        """Return the kind of the child."""
         return self.resource.kind
 
     @property
     def hash(self) -> str:
-        """Of the definition."""
+        """Return the hash of the definition."""
         return self.resource.hash
 
     @property
     def applied_fields(self) -> AppliedFields | None:
-        """What others may keep of it; None where nothing."""
+        """Return the fields that other field managers may take, or None."""
         return self.resource.applied_fields
 
     @property
     def inherited_rules(self) -> InheritedRules | None:
-        """What of the manifest comes from the parent's environment; None where nothing."""
+        """Return the part of the manifest that comes from the parent's environment, or None."""
         return self.resource.inherited_rules
 
     @property
     def record(self) -> str:
-        """What the object is to remember of what is stated; "" where that is nothing."""
+        """Return the record of applied fields that the object stores, or "" for none."""
         return self.applied_fields.record if self.applied_fields is not None else ""
 
 
 @dataclass(slots=True, kw_only=True)
 class DesiredResource:
-    """An evaluated definition, whichever incarnation comes to carry it; made by `want`, and not changed since."""
+    """Evaluated definition, independent of the incarnation. Created by `make_desired` and immutable afterwards."""
 
     kind: Kind
     packed: bytes = field(repr=False)
-    """JSON of a list whose only entry is the manifest as the user means it: nothing of ours in it."""
+    """JSON of a list whose only entry is the user's manifest, without metadata of the operator."""
     name: str | None
-    """The one that is stated."""
+    """The explicit name, if any."""
     namespace: str
-    """Where the child is to be; "" for cluster scope."""
+    """The namespace of the child, or "" for cluster scope."""
     hash: str
-    """Of the manifest: our labels and a name of ours name the wish, and a change of theirs alone is no reason to write."""
+    """Hash of the manifest without the operator's labels and generated name: a change of those alone causes no write.
+    """
     owner: ChildOwner
     applied_fields: AppliedFields | None = None
-    """What others may keep of the manifest; None where nothing."""
+    """The fields of the manifest that other field managers may take, or None."""
     is_retained: bool = False
-    """Whether the object is to say that it outlives its wish."""
+    """Whether the object records that it outlives the target."""
     inherited_rules: InheritedRules | None = None
-    """What the object is given of the parent's environment besides; None where that is nothing."""
+    """The rules that the object inherits from the parent's environment, or None."""
     inputs: object = None
-    """What it was made of: while that stays the same, so does this."""
+    """The inputs of the evaluation. While they are unchanged, this object stays valid."""
     _incarnation: int = 0
-    """That of `_ref`."""
+    """The incarnation of `_ref`."""
     _ref: ObjectRef | None = field(default=None, repr=False)
-    """As it was asked for last, which is mostly how it is asked for next."""
+    """The reference requested last, which is usually the one requested next."""
 
     @property
     def manifest(self) -> Object:
-        """As the user means it, made anew at every call."""
+        """Return the user's manifest, decoded at every call."""
         found: list[Object] = orjson.loads(self.packed)
         return found[0]
 
     @property
     def is_name_pinned(self) -> bool:
-        """Whether every incarnation has the same name."""
+        """Return whether every incarnation has the same name."""
         return bool(self.name)
 
     def at(self, incarnation: int, *, is_adopted: bool = False) -> DesiredObject:
-        """That incarnation. is_adopted: it was somebody else's before, and goes on to say so."""
+        """Return the desired object of that incarnation.
+
+        is_adopted: whether the object is adopted, which its annotation records.
+        """
         return DesiredObject(
             resource=self, ref=self.ref_at(incarnation), incarnation=incarnation, is_adopted=is_adopted
         )
 
     def ref_at(self, incarnation: int) -> ObjectRef:
-        """Where that incarnation is to be."""
+        """Return the reference of that incarnation."""
         if self._ref is None or self._incarnation != incarnation:
             kind, name = self.kind, make_name(self, incarnation=incarnation)
             self._ref = ObjectRef(group=kind.group, kind=kind.name, namespace=self.namespace, name=name)
@@ -122,7 +126,7 @@ class DesiredResource:
         return self._ref
 
 
-def make_desired(  # noqa: PLR0913 -- each is something else that the object is to show
+def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
     manifest: Object,
     *,
     kind: Kind,
@@ -134,14 +138,17 @@ def make_desired(  # noqa: PLR0913 -- each is something else that the object is 
     inherited: InheritedRules | None = None,
     inputs: object = None,
 ) -> DesiredResource:
-    """What is wanted by an evaluated manifest. packed: the same as `Wanted.packed` has it, where somebody keeps that anyway."""
+    """Create the desired resource from an evaluated manifest.
+
+    packed: `DesiredResource.packed`, if the caller stores it anyway.
+    """
     metadata = manifest.get("metadata") or {}
     return DesiredResource(
         kind=kind,
         packed=packing.pack([manifest]) if packed is None else packed,
         name=metadata.get("name"),
         namespace=metadata.get("namespace", whose.stack.namespace) if kind.namespaced else "",
-        # The object has the same, so that one copy serves both.
+        # The object has an equal text, so that both share one copy.
         hash=sys.intern(hash_),
         owner=whose,
         applied_fields=statement,
@@ -152,15 +159,15 @@ def make_desired(  # noqa: PLR0913 -- each is something else that the object is 
 
 
 def hash_desired(manifest: Object, *, is_retained: bool, hashes: HashFunction) -> str:
-    """The hash of everything that a child is to show of its resource's definition.
+    """Hash everything that a child shows of its resource's definition.
 
-    A policy that is not the usual one is part of it, so that its change alone is written too, once.
+    A deletion policy other than the default is part of the hash, so that a change of the policy alone causes one write.
     """
     return hashes.hash([manifest, names.RETAIN]) if is_retained else hashes.hash(manifest)
 
 
 def build_manifest(desired: DesiredObject) -> Object:
-    """The object to apply."""
+    """Build the object to apply."""
     wanted, ref = desired.resource, desired.ref
     manifest = wanted.manifest
     metadata = manifest["metadata"] = manifest.get("metadata") or {}
@@ -174,7 +181,7 @@ def build_manifest(desired: DesiredObject) -> Object:
 
 
 def make_name(wanted: DesiredResource, *, incarnation: int) -> str:
-    """The name of a child: the one that is stated, else one of ours."""
+    """Return the name of a child: the explicit one, otherwise a generated one."""
     if wanted.name is not None:
         return wanted.name
     whose = wanted.owner
@@ -189,7 +196,7 @@ def make_name(wanted: DesiredResource, *, incarnation: int) -> str:
 
 
 def add_tracking_metadata(metadata: Object, wanted: DesiredResource, *, ref: ObjectRef, incarnation: int) -> None:
-    """Write into `metadata` whose child this is: all that a restarted controller must know of it."""
+    """Add the owner to `metadata`: everything that a restarted operator must know of the child."""
     whose, stack = wanted.owner, wanted.owner.stack
     requires = ",".join(whose.requires)
     identity = names.identity(
@@ -221,7 +228,7 @@ def add_tracking_metadata(metadata: Object, wanted: DesiredResource, *, ref: Obj
 
 
 def with_adopted(manifest: Object) -> Object:
-    """The same object, saying that it was somebody else's before; the original stays as it is."""
+    """Return a copy of the object with the annotation for adopted objects. The original is unchanged."""
     metadata = manifest["metadata"]
     annotations = {**metadata["annotations"], names.ANNOTATION_ADOPTED: names.ADOPTED}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}

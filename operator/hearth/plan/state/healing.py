@@ -1,6 +1,6 @@
-"""Whether what is unhealthy may be replaced now: the policy of its Stack, how many there are, and how often it happened.
+"""Limits of healing: the Stack's policy, the number of unhealthy resources, and the backoff for repeated marks.
 
-Pure; time and chance are arguments. How a replacement goes: see `hearth.plan.resource.replace_unhealthy`.
+Pure; time and jitter are arguments. For the replacement itself see `hearth.plan.resource.replace_unhealthy`.
 """
 
 from __future__ import annotations
@@ -16,37 +16,40 @@ from hearth.plan.state.resource_conditions import ResourceCondition
 from hearth.plan.state.resource_status import ResourceStatus
 
 TYPE = "Unhealthy"
-"""The condition that tells of it."""
+"""The condition that reports unhealthy resources."""
 EXPIRY_FACTOR = 2.0
-"""For how many of the longest delays nothing must be marked until earlier marks are forgotten."""
+"""Earlier marks are forgotten after this many maximum delays without a mark."""
 
 
 class HealingMode(enum.StrEnum):
     """When unhealthy objects are replaced."""
 
     AUTOMATIC = "Automatic"
-    """At once."""
+    """Immediately."""
     ON_UPDATE = "OnUpdate"
-    """As a part of the next change of the definition."""
+    """With the next change of the definition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealingPolicy:
-    """What a Stack says of it."""
+    """Healing policy of a Stack."""
 
     policy: HealingMode = HealingMode.AUTOMATIC
     max_unhealthy: int | str | None = None
-    """A number, or a share of all resources as in `40%`; None: any number."""
+    """A number, or a percentage of all resources, for example `40%`. None means no limit."""
 
     def find_limit(self, total: int) -> int | None:
-        """How many of so many resources may be unhealthy until none is replaced; at least 1."""
+        """Return how many of this many resources may be unhealthy before replacement stops.
+
+        A percentage gives at least 1.
+        """
         if isinstance(self.max_unhealthy, str):
             return max(1, int(self.max_unhealthy.removesuffix("%")) * total // 100)
         return self.max_unhealthy
 
 
 def parse(said: Mapping[str, Any]) -> HealingPolicy:
-    """What `spec.healing` asks for; the API server has validated it."""
+    """Parse `spec.healing`, which the API server has validated."""
     return HealingPolicy(
         policy=HealingMode(said.get("policy", HealingMode.AUTOMATIC)),
         max_unhealthy=said.get("maxUnhealthy"),
@@ -55,34 +58,34 @@ def parse(said: Mapping[str, Any]) -> HealingPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealingDelay:
-    """Why something unhealthy is not replaced now."""
+    """Reason why an unhealthy object is not replaced now."""
 
     reason: str
     """One CamelCase word."""
     message: str
-    """With the way out."""
+    """The message, including the remedy."""
 
 
 @dataclass(slots=True, kw_only=True)
 class UnhealthyTracker:
-    """The unhealthy resources of one Stack, and whether they may be replaced now."""
+    """Unhealthy resources of one Stack, and whether they may be replaced now."""
 
     total: int
-    """All resources of the Stack."""
+    """The number of all resources of the Stack."""
     healing: HealingPolicy = field(default_factory=HealingPolicy)
     is_completed: bool = False
-    """Whether the present wish was reached in full: what fails before that is a part of reaching it."""
+    """Whether the current target was completed. Failures before that are part of reaching it."""
     names: dict[str, None] = field(default_factory=dict)
-    """The unhealthy resources, the first that were seen first."""
+    """The unhealthy resources in the order of detection."""
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether more are unhealthy than may be replaced unasked."""
+        """Return whether more resources are unhealthy than may be replaced automatically."""
         limit = self.healing.find_limit(self.total)
         return limit is not None and len(self.names) > limit
 
     def update(self, name: str, standing: ResourceStatus) -> bool:
-        """Take down how a resource does; whether all unhealthy ones are to be looked at again because of it."""
+        """Update the health of a resource. Return whether all unhealthy resources must be planned again."""
         is_unhealthy = any(remark.type == TYPE for remark in standing.conditions)
         is_unhealthy = is_unhealthy or (standing.is_terminal and self.is_completed)
         if is_unhealthy == (name in self.names):
@@ -95,7 +98,10 @@ class UnhealthyTracker:
         return self.is_over_limit != was_full
 
     def find_delay(self, *, is_marked: bool) -> HealingDelay | None:
-        """Why a resource is not replaced now, None where it is. is_marked: else its object failed by itself."""
+        """Return why a resource is not replaced now, or None if it is.
+
+        is_marked: False if its object failed by itself.
+        """
         if self.healing.policy is HealingMode.ON_UPDATE and self.is_completed:
             return HealingDelay(
                 reason="WaitsForUpdate",
@@ -112,7 +118,7 @@ class UnhealthyTracker:
 
 
 def delay_replacement(name: str, failed: ResourceStatus, obstacle: HealingDelay) -> ResourceStatus:
-    """The standing of a resource whose object failed for good and is not replaced now."""
+    """Return the status of a resource whose object failed permanently and is not replaced now."""
     remark = ResourceCondition(
         type=TYPE, reason=obstacle.reason, message=f"{name} ({failed.ref}) {failed.message}; {obstacle.message}"
     )
@@ -122,21 +128,22 @@ def delay_replacement(name: str, failed: ResourceStatus, obstacle: HealingDelay)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkBackoff:
-    """What is remembered of marks on objects of one resource. Lost with the process, which costs one early try."""
+    """Backoff for marks on objects of one resource. Lost with the process, which costs one early attempt."""
 
     uid: str
-    """Of the object that was marked last."""
+    """UID of the object that was marked last."""
     count: int
-    """Objects that were marked one after the other."""
+    """Number of consecutively marked objects."""
     due: float
-    """Monotonic seconds at which that one may be replaced."""
+    """Monotonic seconds at which the marked object may be replaced."""
     forgotten_at: float
-    """Monotonic seconds at which all of it is forgotten unless something was marked by then."""
+    """Monotonic seconds at which the backoff expires if no further object is marked."""
 
 
 def after_mark(previous: MarkBackoff | None, uid: str, *, now: float, patience: BackoffPolicy) -> MarkBackoff:
-    """The spell as it stands after one more marked object: the first is replaced at once, the next ones more and more
-    slowly. now: monotonic seconds.
+    """Return the backoff after one more marked object.
+
+    The first object is replaced immediately, the next ones with growing delays. now: monotonic seconds.
     """
     count = previous.count + 1 if previous is not None and now < previous.forgotten_at else 1
     delay = 0.0

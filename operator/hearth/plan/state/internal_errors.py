@@ -1,6 +1,6 @@
-"""What is said of work that ended in an error that no code expects: a bug of the operator, not a mistake of its user.
+"""Messages and retries for work that ended in an unexpected exception: a bug of the operator, not an error of its user.
 
-Holds no exception, and never the text of one: that may quote a secret.
+Stores no exception and never its text, which may contain a secret.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TypeAlias
 from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, MAX_BACKOFF, Attempt, StepFailure
 
 REASON = "InternalError"
-"""Of a resource, and of the Stack's conditions."""
+"""The reason for a resource and for the Stack's conditions."""
 TYPE = "InternalError"
-"""Of the condition that is there while any work for the Stack fails so."""
+"""The condition that is present while any work for the Stack fails with an internal error."""
 HINT = "this is an error of the operator, see its log; it is tried again"
 
 OnError: TypeAlias = Callable[[str, Exception], None]
-"""Gets the resource that something was decided for, and what was raised then."""
+"""Receives the resource that was being planned and the exception."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """When work that failed so is done again."""
+    """Time of the next attempt after an internal error."""
 
     failures: int
     due: float
@@ -31,7 +31,7 @@ class Retry:
 
 
 def after_failure(before: Retry | None, *, now: float) -> Retry:
-    """One more failure; what is done again before it is due counts as the same. now: monotonic seconds."""
+    """Count one more failure. A repetition before it is due counts as the same failure. now: monotonic seconds."""
     if before is not None and now < before.due:
         return before
     failures = before.failures + 1 if before is not None else 1
@@ -40,37 +40,37 @@ def after_failure(before: Retry | None, *, now: float) -> Retry:
 
 
 def ignore_nothing(_resource: str, error: Exception) -> None:
-    """Let it be raised."""
+    """Raise the error."""
     raise error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What of the work for a Stack fails."""
+    """Work for a Stack that fails with internal errors."""
 
     works: tuple[str, ...]
-    """What it is called, in order: `accept`, `pass`, `status` …"""
+    """Names of the work in order: `accept`, `pass`, `status` …"""
     is_blocking: bool
-    """Whether the Stack does not get on without it."""
+    """Whether the Stack makes no progress without this work."""
 
     @property
     def message(self) -> str:
-        """For the Stack's owner."""
+        """Return the message for the Stack's owner."""
         return f"cannot do {' and '.join(repr(work) for work in self.works)} for the Stack: {HINT}"
 
 
 def explain(what: str) -> str:
-    """The message about work that failed so. what: `apply configmap/web`."""
+    """Return the message about work that failed with an internal error. what: `apply configmap/web`."""
     return f"cannot {what}: {HINT}"
 
 
 def make_trouble(what: str) -> StepFailure:
-    """What came of a step that failed so. what: `apply configmap/web`."""
+    """Return the failure of a step that ended in an internal error. what: `apply configmap/web`."""
     return StepFailure(reason=REASON, message=explain(what))
 
 
 def make_attempt(before: Attempt | None, *, subject: str, what: str, now: float) -> Attempt:
-    """The same as an attempt that is remembered."""
+    """Return an internal error as an attempt to record."""
     known = before is not None and before.attempt_id == subject and before.reason == REASON
     retry = after_failure(Retry(failures=before.failures, due=before.retry_at) if before and known else None, now=now)
     return Attempt(

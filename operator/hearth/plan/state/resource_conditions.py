@@ -1,6 +1,7 @@
-"""What is to be said of single resources beside how they stand, and the conditions of the Stack that follow from it.
+"""Conditions of single resources besides their status, and the conditions of the Stack that follow from them.
 
-Kept by type as standings change, so that a status costs a look at the few that it names. Knows no condition by name.
+Indexed by type as statuses change, so that building a status reads only the few resources that it names. Must not know
+any condition by name.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 NAMED_AT_MOST = 5
-"""Resources that one condition names; the others are counted."""
+"""Number of resources that one condition names. The others are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraCondition:
-    """An extra condition that is true."""
+    """Extra condition that is true."""
 
     type: str
     """One of `plan.status.conditions.EXTRA_TYPES`."""
@@ -27,32 +28,32 @@ class ExtraCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceCondition:
-    """One thing to say of one resource."""
+    """Condition of one resource."""
 
     type: str
-    """Of the condition that says it: one of `conditions.EXTRA_TYPES`."""
+    """The type of the Stack's condition: one of `plan.status.conditions.EXTRA_TYPES`."""
     reason: str
     """One CamelCase word."""
     message: str
-    """Bounded; begins with what the resource is called."""
+    """Bounded text that begins with the name of the resource."""
 
 
 class HasConditions(Protocol):
-    """Something that carries remarks, each of another type."""
+    """Object with resource conditions, each of a different type."""
 
     @property
     def conditions(self) -> tuple[ResourceCondition, ...]:
-        """What is to be said of it."""
+        """Return the resource conditions."""
 
 
 @dataclass(slots=True)
 class ConditionAggregator:
-    """By type of condition the resources of which something is to be said, the first that were seen first."""
+    """Resource conditions by type, in the order of detection."""
 
     by_type: dict[str, dict[str, ResourceCondition]] = field(default_factory=dict)
 
     def replace(self, name: str, old: Iterable[ResourceCondition], new: Iterable[ResourceCondition]) -> None:
-        """Take `new` for what is to be said of a resource, in the place of `old`."""
+        """Replace the conditions `old` of a resource with `new`."""
         kept = {remark.type: remark for remark in new}
         for remark in old:
             if remark.type not in kept and name in self.by_type.get(remark.type, {}):
@@ -61,11 +62,11 @@ class ConditionAggregator:
             self.by_type.setdefault(remark.type, {})[name] = remark
 
     def first(self, type_: str) -> Mapping[str, ResourceCondition]:
-        """By resource what that condition names."""
+        """Return, by resource, the conditions that the Stack's condition names."""
         return dict(itertools.islice(self.by_type.get(type_, {}).items(), NAMED_AT_MOST))
 
     def conditions(self) -> Iterator[ExtraCondition]:
-        """The conditions that are true because of them."""
+        """Return the Stack's conditions that are true because of resource conditions."""
         for type_, remarks in self.by_type.items():
             if remarks:
                 named = list(self.first(type_).values())

@@ -1,4 +1,4 @@
-"""What one judgement of a resource is about. Values only."""
+"""Input for planning one resource. Values only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceContext:
-    """What one judgement is about."""
+    """Input for planning one resource."""
 
     resource: ResourceBlueprint
     desired: DesiredResource
@@ -28,19 +28,19 @@ class ResourceContext:
     now: float
     """Monotonic seconds."""
     blueprint: Blueprint
-    """Of the whole Stack."""
+    """The blueprint of the whole Stack."""
     unhealthy: UnhealthyTracker
-    """Which unhealthy resources may be replaced now."""
+    """The unhealthy resources, and whether they may be replaced now."""
     adopts: bool
-    """Whether an object that is there already and nobody's child may be taken over."""
+    """Whether an existing object without an owner may be adopted."""
     rules: HealthRules
-    """How objects do, by kind."""
+    """Health rules by kind."""
     records: SuspendRecords
-    """What suspended objects remember."""
+    """Records of suspended objects."""
     environment: ActiveEnvironment = active_environment.UNRESTRICTED
-    """What its user wants it held by."""
+    """The environment that the user set for the Stack."""
 
     @property
     def name(self) -> str:
-        """Of the resource."""
+        """Return the name of the resource."""
         return self.resource.name

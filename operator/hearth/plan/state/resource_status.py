@@ -1,4 +1,4 @@
-"""Where one resource stands, and the words for it."""
+"""Status of one resource."""
 
 from __future__ import annotations
 
@@ -13,66 +13,66 @@ from hearth.plan.state.steps import Step
 
 
 class ResourceState(enum.Enum):
-    """Closed: every resource of a Stack is in exactly one of these."""
+    """State of a resource. Closed: every resource of a Stack has exactly one."""
 
     WAITING = "waiting"
-    """Something that it requires, a value or its kind is not there yet."""
+    """A required resource, a value or the kind is not available yet."""
     PROGRESSING = "progressing"
-    """To be applied, being applied, or applied and not ready yet."""
+    """Due to be applied, being applied, or applied and not ready yet."""
     RETRYING = "retrying"
-    """Refused, and tried again before anybody calls it failed."""
+    """Rejected, and retried before it counts as failed."""
     STOPPED = "stopped"
-    """It waits at a breakpoint: before what is to happen to it, or done already but not to be used yet."""
+    """Waits at a breakpoint: before an action, or finished but not yet available to dependents."""
     READY = "ready"
     FAILED = "failed"
-    """Its limit is used up, its child failed, or no retry can mend it; trying goes on all the same."""
+    """The retry limit is used up, the child failed, or no retry can help. Retries continue anyway."""
 
-    # Enum's own is written in Python, and books by state are kept of everything that every pass looks at.
+    # `enum.Enum` implements it in Python, and every reconcile hashes states to count resources.
     __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceStatus:
-    """One resource at the end of a pass."""
+    """Status of one resource at the end of a reconcile."""
 
     state: ResourceState
     reason: str
     """One CamelCase word."""
     message: str
     planned_ref: ObjectRef | None = None
-    """Where its object is to be, if that is somewhere else than `child`."""
+    """The reference of its planned object, if it differs from `child`."""
     child: Child | None = None
-    """The object that stands for it now."""
+    """The object that represents the resource now."""
     step: Step | None = None
-    """What is to be done next."""
+    """The next step."""
     is_terminal: bool = False
     """Whether the child has failed so that only another object can help."""
     requeue_at: float | None = None
-    """Monotonic seconds at which to look again though nothing happened."""
+    """Monotonic seconds at which to plan the resource again even without an event."""
     conditions: tuple[ResourceCondition, ...] = ()
-    """What the Stack's conditions are to say of it besides, each of another type."""
+    """Further conditions for the Stack, each of a different type."""
     stopped_at: str = ""
-    """The hook at which it stops, "" for none."""
+    """The hook at which the resource stops, or "" for none."""
     nested_stops: tuple[NestedStop, ...] = ()
-    """Who waits within it, where it stops for that alone."""
+    """The stopped resources of a nested Stack, if the resource waits only for them."""
 
     restore_step: Step | None = None
-    """What is to be done to the child meanwhile, by itself, so that it runs on as it was."""
+    """The separate step that restores the child meanwhile, so that it runs as before."""
     is_stuck: bool = False
-    """Whether it will not get its definition soon, and what it has runs on as it was."""
+    """Whether the definition cannot be applied soon, and the existing object keeps running unchanged."""
 
     @property
     def ref(self) -> ObjectRef | None:
-        """Where its object is or is to be, None where that is not known yet."""
+        """Return the reference of the existing or planned object, or None if it is unknown."""
         return self.planned_ref or (self.child.ref if self.child is not None else None)
 
     @property
     def is_ready(self) -> bool:
-        """Whether what requires it may go on."""
+        """Return whether dependents may proceed."""
         return self.state is ResourceState.READY
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """What dependents see of it: while this stays the same they need not look again."""
+        """Return what dependents depend on. While it is unchanged, they need no new planning."""
         version = self.child.resource_version if self.child is not None else 0
         return (self.is_ready, self.is_stuck, self.child.uid if self.child is not None else "", version)

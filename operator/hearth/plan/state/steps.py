@@ -1,4 +1,4 @@
-"""What can be done to the cluster, as data: deciding returns steps, the engine takes them."""
+"""Steps that change the cluster, as data: planning returns steps, the engine executes them."""
 
 from __future__ import annotations
 
@@ -16,88 +16,88 @@ from hearth.plan.ownership.field_ownership import LostField
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """Bring one resource's child to its wanted definition by server-side apply."""
+    """Server-side apply of the desired definition to one resource's child."""
 
     resource: str
     kind: Kind
     ref: ObjectRef
     manifest: Object = field(repr=False)
     hash: str
-    """Of the evaluated definition, keyed; what an attempt at it is remembered by."""
+    """Keyed hash of the evaluated definition. It identifies attempts."""
     uid: str | None
-    """Of the object that is to be changed; None where none is known and one is to be created."""
+    """UID of the object to change, or None if none is known and one is to be created."""
     applied_fields: AppliedFields | None = None
-    """What of the manifest others may keep; None where nothing."""
+    """The fields of the manifest that other field managers may take, or None."""
     inherited_rules: InheritedRules | None = None
-    """What of the manifest comes from the Stack's environment; None where nothing."""
+    """The part of the manifest that comes from the Stack's environment, or None."""
     tolerated: tuple[LostField, ...] = ()
-    """What of the manifest they have taken and keep, so that it is not stated."""
+    """Fields of the manifest that other field managers took and may keep. The apply omits them."""
     repaired_fields: str = ""
-    """What is taken back, in words, where that is the only reason to write."""
+    """The fields to repair as text, if that is the only reason for the write."""
     takes_up: str | None = None
-    """The UID of an unsigned object to be taken up, of which too little is known to name it at once; None where there is none."""
+    """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
     may_adopt: bool = False
-    """Whether an object that is there already and nobody's child may be taken over."""
+    """Whether an existing object without an owner may be adopted."""
     sensitive_texts: frozenset[str] | None = field(default=None, repr=False)
-    """Texts that no message may show; None where nothing in the manifest is sensitive."""
+    """Texts that no message may show, or None if nothing in the manifest is sensitive."""
 
     @property
     def sent_manifest(self) -> Object:
-        """What is sent: the manifest less what is left to others."""
+        """Return the manifest without the tolerated fields."""
         sent: Object = field_paths.without(self.manifest, [lost.path for lost in self.tolerated])
         return sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete one object that nothing wants any longer."""
+    """Deletion of one obsolete object."""
 
     child: Child
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Let go of one object that nothing wants any longer: it stays as it is, and belongs to nobody."""
+    """Release of one obsolete object: it stays unchanged and has no owner."""
 
     child: Child
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteHealthMark:
-    """Write somebody's word on the health of one object onto it."""
+    """Write of a health mark onto one object."""
 
     child: Child
     reason: str | None
-    """Why it is unhealthy; None takes an earlier word back."""
+    """Why the object is unhealthy. None removes an earlier mark."""
 
 
 class SuspendPurpose(enum.StrEnum):
-    """What is done to the fields that suspend an object."""
+    """What to do with the fields that suspend an object."""
 
     SUSPEND = "suspend"
     RESUME = "resume"
-    """The object has its definition: nothing of this is left to do."""
+    """The object has its definition, so suspending has no more effect."""
     RESTORE = "restore"
-    """It cannot have that now, and runs on as it was."""
+    """The definition cannot be applied now, so the object runs as before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend:
-    """Bring what one object runs to nothing, or let it go again: states the fields that do it, and no others."""
+    """Suspend, resume or restore of one object: applies only the fields that do so."""
 
     child: Child
     manifest: Object = field(repr=False)
-    """What the manager of these fields states of the object; what it stated before and states no more goes."""
+    """The fields that the suspend field manager applies. Fields that it applied before and now omits are removed."""
     purpose: SuspendPurpose
     repairs: str = ""
-    """What somebody has started again, in words, where that is the only reason to write."""
+    """The fields that another client started again, as text, if that is the only reason for the write."""
 
 
 Step: TypeAlias = Apply | Delete | Release | WriteHealthMark | Suspend
 
 
 def attempt_id(step: Step) -> str:
-    """What an attempt at the step is remembered by: a change of the wish or of the object makes it another one."""
+    """Return the ID of an attempt at the step. A change of the target or of the object gives another ID."""
     match step:
         case Apply():
             given = f"/{step.inherited_rules.digest}" if step.inherited_rules is not None else ""
@@ -111,7 +111,7 @@ def attempt_id(step: Step) -> str:
 
 
 def affected_keys(step: Step) -> tuple[str, ...]:
-    """What is to be looked at again once the step was taken or refused."""
+    """Return the keys to plan again once the step was executed or rejected."""
     match step:
         case Apply():
             return (step.resource,)
@@ -122,7 +122,7 @@ def affected_keys(step: Step) -> tuple[str, ...]:
 
 
 def find_inputs(step: Step) -> tuple[str, ...]:
-    """The places (`name/incarnation`) that the object which the step writes is made of."""
+    """Return the incarnations (`name/incarnation`) whose values the written object uses."""
     if not isinstance(step, Apply):
         return ()
     recorded: str = step.manifest["metadata"]["annotations"].get(names.ANNOTATION_REQUIRES, "")

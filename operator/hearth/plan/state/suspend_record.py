@@ -1,8 +1,8 @@
-"""The record on a suspended object of how its fields were, as far as it can be trusted.
+"""Record of a suspended object's previous field values, as far as it can be trusted.
 
-Trusted is what this operator signed for this very object, what the field manager of suspending still owns, and of that
-only the fields that the suspend rule of the kind sets. Anything else is never written to the object. Must not know when
-an object is suspended.
+A trusted record was signed by this operator for this exact object, and the suspend field manager still owns it. Only
+fields that the suspend rule of the kind sets are used. The operator never writes anything else to the object. Must not
+know when an object is suspended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.state.resource_conditions import ResourceCondition
 
 RESUMED = "false"
-"""What the annotation says where the object's own definition has taken all back in one apply."""
+"""The annotation's value when the object's own definition has restored all fields in one apply."""
 PURPOSE = "suspended"
 TYPE = "SuspendRecordInvalid"
 """The condition of a Stack with an object whose record is not trusted."""
@@ -30,14 +30,14 @@ TYPE = "SuspendRecordInvalid"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendRecord:
-    """How the fields that suspend an object were before."""
+    """Previous values of the fields that suspend an object."""
 
     ours: Mapping[Path, Any] = field(default_factory=dict)
-    """Those that its definition held, which therefore puts them back, with their values."""
+    """Fields that the object's definition owned and therefore restores, with their values."""
     theirs: Mapping[Path, Any] = field(default_factory=dict)
-    """The others; None where they were not there."""
+    """The other fields. None for absent ones."""
     is_resumed: bool = False
-    """Whether they are so again, though its definition has not put them back."""
+    """Whether the fields have their previous values again although the definition has not restored them."""
 
 
 NONE = SuspendRecord()
@@ -45,28 +45,28 @@ NONE = SuspendRecord()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendRecords:
-    """Reads and writes the records of one Stack's objects."""
+    """Reader and writer of the records of one Stack's objects."""
 
     hashes: HashFunction
     rules: HealthRules
     _known: dict[str, tuple[tuple[object, ...], SuspendRecord | None]] = field(default_factory=dict)
-    """By UID what was found in the annotation of an object last, and what that depends on: every look asks several times."""
+    """By UID, the parsed annotation and the inputs of parsing. Every planning reads it several times."""
 
     def is_suspended(self, child: Child) -> bool:
-        """Whether it was suspended, and not let go since."""
+        """Return whether the object was suspended and its definition has not resumed it since."""
         return self.find(child) is not None
 
     def is_suspended_now(self, child: Child) -> bool:
-        """Whether it was suspended, and is so yet."""
+        """Return whether the object is still suspended."""
         record = self.find(child)
         return record is not None and not record.is_resumed
 
     def read(self, child: Child) -> SuspendRecord:
-        """What the object remembers; nothing where it was not suspended."""
+        """Return the object's record, or an empty one if it is not suspended."""
         return self.find(child) or NONE
 
     def find(self, child: Child) -> SuspendRecord | None:
-        """The trusted record; None where there is none."""
+        """Return the trusted record, or None."""
         if not child.has_own_record:
             return None
         text = find_text(child)
@@ -79,7 +79,7 @@ class SuspendRecords:
         return known[1]
 
     def _parse(self, child: Child, text: str, rule: SuspendRule | None) -> SuspendRecord | None:
-        """The record in an annotation, where that is ours."""
+        """Parse the record in an annotation. Return None unless the operator wrote it."""
         try:
             said = orjson.loads(text)
             signature = said.pop("signature")
@@ -93,7 +93,7 @@ class SuspendRecords:
         return SuspendRecord(ours=ours, theirs=theirs, is_resumed=said.get("awake") is True)
 
     def write(self, child: Child, record: SuspendRecord) -> str:
-        """As the annotation says it."""
+        """Format the record as annotation value."""
         fields = {"ours": record.ours, "theirs": record.theirs}
         said: Object = {
             word: {suspend_rules.write_path(path): value for path, value in values.items()}
@@ -106,7 +106,7 @@ class SuspendRecords:
         return orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode()
 
     def tell(self, child: Child) -> tuple[ResourceCondition, ...]:
-        """What the Stack's owner is to know of a record that is not trusted."""
+        """Describe an untrusted record for the Stack's owner."""
         if not child.has_record or find_text(child) == RESUMED or self.find(child) is not None:
             return ()
         command = f"kubectl annotate {child.kind.name.lower()} {child.name} {names.ANNOTATION_SUSPENDED}-"
@@ -118,25 +118,25 @@ class SuspendRecords:
 
 
 def find_text(child: Child) -> str:
-    """What the annotation says; as of an object that is awake where there is none."""
+    """Return the annotation's value. A missing annotation reads as resumed."""
     annotations: Mapping[str, str] = child.fields["metadata"].get("annotations") or {}
     return annotations.get(names.ANNOTATION_SUSPENDED, RESUMED)
 
 
 def describe(child: Child, said: Object) -> list[Any]:
-    """What is signed: the record, and the one object that it is about."""
+    """Return the signed content: the record and the identity of its object."""
     return [child.uid, child.stack_uid, child.kind.group, child.kind.name, said]
 
 
 def read_fields(said: Any, rule: SuspendRule | None) -> dict[Path, Any] | None:
-    """Of the fields of a record those that the rule sets; None where a value can be none of them."""
+    """Return the fields of a record that the rule sets, or None if a value has an impossible type."""
     if said is not None and not isinstance(said, dict):
         return None
     found: dict[Path, Any] = {}
     for written, value in (said or {}).items():
         path = suspend_rules.parse_path(written)
         if path is None or rule is None or path not in rule.sets:
-            # The rule was another one then. What it set is no field to be written by the present one.
+            # The rule has changed since. A field that only the old rule set must not be written.
             continue
         if not is_like(value, rule.sets[path]):
             return None
@@ -145,7 +145,7 @@ def read_fields(said: Any, rule: SuspendRule | None) -> dict[Path, Any] | None:
 
 
 def is_like(value: Any, model: Any) -> bool:
-    """Whether the value is absent, or of the type of the model: a truth value, a number or a text."""
+    """Return whether the value is absent or has the type of the model: boolean, number or text."""
     if value is None or model is None:
         return not isinstance(value, dict | list)
     kinds = next((kind for kind in (bool, int | float, str) if isinstance(model, kind)), ())
