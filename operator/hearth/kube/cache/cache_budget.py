@@ -1,7 +1,7 @@
-"""How many bytes the caches may keep of children: of one object, of one Stack's, and of all that prove nothing.
+"""Cache memory limits for children: per object, per Stack, and for all children without valid signatures.
 
-What does not fit is left out of an object's record, which says so; metadata that the engine itself needs always stays. Must
-not know what reads the fields.
+A record omits fields that exceed a limit and reports the omission. Metadata that the engine itself needs always stays.
+Must not know which component reads the fields.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from hearth.model.child import Child, Path
 
 KIB = 1024
 SMALL = 8 * KIB
-"""Bytes of an event whose object is not measured: nearly all, and measuring takes a tenth of the time for an event."""
+"""Bytes up to which an object is not measured: nearly all are smaller.
+
+Measuring takes a tenth of the time per event.
+"""
 ANNOTATIONS: Path = ("metadata", "annotations")
 LABELS: Path = ("metadata", "labels")
 OUR_LABELS = (names.LABEL_STACK_UID, names.LABEL_STACK, names.LABEL_RESOURCE, names.LABEL_BUCKET)
@@ -35,25 +38,25 @@ OUR_ANNOTATIONS = (
     names.ANNOTATION_DELETION_POLICY,
     names.ANNOTATION_ADOPTED,
 )
-"""What the engine reads of a child. Anyone may add others that begin like these."""
+"""The annotations of a child that the engine reads. Any client can add others with the same prefixes."""
 LONG = "x" * (limits.ANNOTATION_KEPT_BYTES + 1)
-"""In place of an annotation that is not there: too long to be kept."""
+"""Placeholder for a missing annotation: too long to be stored."""
 
 
 class CacheBudget:
-    """What is kept of all children of one cluster."""
+    """The memory budget for all children of one cluster."""
 
     def __init__(self, on_limit: Callable[[str], None]) -> None:
         self._on_limit = on_limit
         self._stacks: dict[str, int] = {}
-        """By the UID of a Stack the KiB of the children that prove to be its."""
+        """KiB of the identified children, by Stack UID."""
         self._unproven = 0
-        """KiB of all others."""
+        """KiB of all other children."""
 
     def fit_small(self, made: Child, size: int) -> bool:
-        """Count a record by what the object took on the wire, where that is so little that nobody need measure it.
+        """Count a record by its size on the wire, if that is too small to require measuring.
 
-        size: bytes; 0 where they are not known. False: it must be measured.
+        size: bytes; 0 if unknown. False: the record must be measured.
         """
         if not 0 < size <= SMALL or not made.is_identified:
             return False
@@ -63,9 +66,9 @@ class CacheBudget:
         return True
 
     def fit(self, made: Child, known: Child | None, *, shown: Mapping[str, Any], paths: Iterable[Path]) -> None:
-        """Measure a record that was just made, and cut it down where it is too large.
+        """Measure a new record and cut it down if it is too large.
 
-        known: the record that it is to replace; shown: the object; paths: the fields that are kept of it.
+        known: the record that it replaces; shown: the object; paths: the stored fields of the object.
         """
         size = measure(made.fields)
         if not made.is_identified and made.ownership is not None:
@@ -75,7 +78,7 @@ class CacheBudget:
         most = limits.STACK_KEPT_BYTES if made.is_identified else limits.UNPROVEN_KEPT_BYTES
         room = min(limits.OBJECT_KEPT_BYTES, most - (used - before) * KIB)
         if size > room:
-            # Made this moment and known to nobody else, so that it may still be changed.
+            # The record was just made and has no other reference, so it can still be changed.
             cut_down(made, shown=shown, paths=paths, room=room)
             size = measure(made.fields)
             if known is None or known.omitted != made.omitted:
@@ -83,7 +86,7 @@ class CacheBudget:
         object.__setattr__(made, "size", -(-size // KIB))
 
     def replace(self, old: Child | None, new: Child | None) -> None:
-        """A record takes the place of another; either may be missing."""
+        """Replace a record in the totals; either argument may be None."""
         if old is not None and new is not None and old.size == new.size and whose(old) == whose(new):
             return
         if old is not None:
@@ -103,26 +106,26 @@ class CacheBudget:
 
 
 def whose(child: Child) -> str:
-    """Whose budget it counts in."""
+    """Return the key of the budget that counts the child."""
     return child.stack_uid if child.is_identified else ""
 
 
 def measure(value: Any) -> int:
-    """Bytes as JSON: of what is large that is also about what it takes in memory."""
+    """Return the JSON size in bytes; for a large value, about its size in memory."""
     try:
         return len(orjson.dumps(value))
     except TypeError:
-        # Deeper than can be written.
+        # The value is nested too deeply to be encoded.
         return limits.BODY_BYTES
 
 
 def cut_down(made: Child, *, shown: Mapping[str, Any], paths: Iterable[Path], room: int) -> None:
-    """Leave out of the record what does not fit, the largest fields first; and all that only messages would show."""
+    """Drop fields that exceed the budget, largest first, and all data that only messages show."""
     fields = child_module.project_fields(shown, kind=made.kind, paths=())
     metadata, omitted = fields["metadata"], list[Path]()
     stated_labels, stated = metadata.get("labels") or {}, metadata.get("annotations") or {}
     kept_labels = {key: stated_labels[key] for key in OUR_LABELS if key in stated_labels}
-    # Of an object that proves nothing, even what looks like ours may be anything.
+    # An object without a valid signature may contain anything in Hearth's annotations.
     ours = OUR_ANNOTATIONS if made.is_identified else ()
     kept_annotations = {key: stated[key] for key in ours if len(stated.get(key, LONG)) <= limits.ANNOTATION_KEPT_BYTES}
     wanted = [(LABELS, metadata.get("labels")), (ANNOTATIONS, metadata.get("annotations"))]
@@ -144,7 +147,7 @@ def cut_down(made: Child, *, shown: Mapping[str, Any], paths: Iterable[Path], ro
 
 
 def find(shown: Mapping[str, Any], path: Path) -> Any:
-    """What an object has under a path; None where that is nothing."""
+    """Return the object's value at a path, or None if it is missing."""
     found: Any = shown
     for key in path:
         if not isinstance(found, dict):

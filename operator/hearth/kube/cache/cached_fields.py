@@ -1,6 +1,6 @@
-"""Which fields of objects a cache keeps: sets of paths, and what they cover.
+"""Sets of the field paths that a cache stores, and what they cover.
 
-Pure; must not know who asks for the fields.
+Pure; must not know which component requests the fields.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ ALWAYS_KEPT = frozenset(
 
 
 def is_covered(path: Path, *, by: frozenset[Path]) -> bool:
-    """Whether what lies under `path` is kept where everything under the paths of `by` is."""
+    """Return whether storing everything below the paths of `by` includes everything below `path`."""
     prefixes = (path[:length] for length in range(1, len(path) + 1))
     return any(prefix in by or prefix in ALWAYS_KEPT for prefix in prefixes)
 
 
 def missing(paths: Iterable[Path], *, held: frozenset[Path]) -> frozenset[Path]:
-    """Those of `paths` that `held` does not cover."""
+    """Return those of `paths` that `held` does not cover."""
     return frozenset(path for path in paths if not is_covered(path, by=held))
 
 
 def union(held: frozenset[Path], wanted: Iterable[Path]) -> frozenset[Path]:
-    """Both together, without paths that lie under another one."""
+    """Return the union of both sets, without paths below another path of the union."""
     both = held.union(wanted)
     return frozenset(path for path in both if not is_covered(path, by=both - {path}))
 
 
 def is_metadata(paths: Iterable[Path]) -> bool:
-    """Whether metadata alone holds all of `paths`."""
+    """Return whether metadata alone contains all of `paths`."""
     return all(path[0] == "metadata" for path in paths)

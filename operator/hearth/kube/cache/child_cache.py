@@ -1,6 +1,6 @@
-"""All cached children of one cluster: a shared watch per followed kind, and one index over all of them.
+"""Cache of all children of one cluster: a shared watch per followed kind, and one index over all kinds.
 
-Knows which kinds are followed; must not know what children mean or who wants them.
+Knows which kinds are followed. Must not know what children mean or which component needs them.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from hearth.model.signatures import Signatures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchStatus:
-    """How one watch is doing."""
+    """The state of one watch."""
 
     kind: str
     """`Kind.group`."""
     objects: int
     is_synced: bool
     is_answered: bool
-    """Whether the server has said anything to an attempt, if only that it refuses."""
+    """Whether the server has answered an attempt, including with a rejection."""
     restarts: Mapping[str, int]
-    """By reason."""
+    """Number of restarts by reason."""
     silence: float | None
-    """Seconds since anything last came from the server, or the last attempt to reach it ended; None before the first."""
+    """Seconds since the last data from the server or the end of the last attempt to reach it; None before the first."""
 
 
 class ChildCache:
-    """The children of all Stacks. To be used in one event loop, where its watches run until `close`."""
+    """The children of all Stacks. Use in one event loop, which runs the watches until `close`."""
 
-    def __init__(  # noqa: PLR0913 -- what all watches share, and which objects they see
+    def __init__(  # noqa: PLR0913 -- what all watches share, and which objects they receive
         self,
         connection: WatchConnection,
         kinds: Kinds,
@@ -51,9 +51,10 @@ class ChildCache:
         rules: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
-        """Prepare; nothing is asked before a kind is followed.
+        """Prepare; send nothing before a kind is followed.
 
-        namespace: the only one whose objects are seen; "" for all. share: of the Stacks whose children are seen.
+        namespace: the only one whose objects are watched; "" for all. share: the shard of Stacks whose children are
+        watched.
         """
         self.server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self._kinds = kinds
@@ -67,14 +68,14 @@ class ChildCache:
         self._signatures: Signatures | None = None
 
     def trust(self, signatures: Signatures) -> None:
-        """Tell children by these signatures; to be said before any kind is followed."""
+        """Identify children by these signatures; call before any kind is followed."""
         self._signatures = signatures
 
     def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
-        """Whether all labelled objects of this kind are there with these fields; from now on they are kept.
+        """Cache all labeled objects of this kind with these fields; return whether they are complete.
 
-        Where not, the listener hears `on_synced` once they are. A kind that is served under several versions is
-        followed under the first one that was asked for, as long as that is served.
+        If not, the listener receives `on_synced` later. A kind that is served in several versions is followed in the
+        first requested one, as long as that is served.
         """
         if self._kinds.generation != self._generation:
             self.on_kinds()
@@ -84,53 +85,53 @@ class ChildCache:
         return cache.follow(paths)
 
     def find_denial(self, kind: Kind) -> str:
-        """In the server's words why a kind that is followed may not be watched; "" where nothing is known of that."""
+        """Return the API server's message if it denies the watch of a followed kind; "" if no denial is known."""
         cache = self._followed.get(kind.key)
         return cache.watch.denial if cache is not None else ""
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
-        """By resource every cached object with this Stack's label; a live view, not to be kept across an await."""
+        """Return all cached objects of this Stack by resource; a live view that is invalid after an await."""
         return self._index.children(stack_uid)
 
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
-        """The same for one resource."""
+        """Return all cached objects of one resource."""
         return self._index.children_of(stack_uid, resource)
 
     def put(self, raw: Object, kind: Kind) -> Child:
-        """Take in the answer to a write of our own; nobody is told, neither now nor when its event comes.
+        """Store the response to a write of the operator; notify no listener, neither now nor on its watch event.
 
-        Raises `Unreachable` where it does not tell which object it is, as only a server that is none answers.
+        Raises `Unreachable` if the response has no object identity; no real API server sends that.
         """
         if not salvage.has_identity(raw) or not salvage.is_version(raw["metadata"].get("resourceVersion")):
             raise errors.Unreachable(f"the answer is no {kind.name}: it has no name, UID or resourceVersion")
         cache = self._get_cache(kind)
         if not cache.is_started:
-            # Nothing may be kept that no watch looks after.
+            # The cache must not contain an object without a watch for it.
             cache.follow(())
         return cache.put(raw)
 
     def forget(self, child: Child) -> None:
-        """The server answered that this very object is gone: so it is here, at once and for good."""
+        """Drop exactly this object at once and permanently, because the server confirmed its deletion."""
         self._get_cache(child.kind).forget(child.uid)
 
     def take_list(self, found: Sequence[Object], *, kind: Kind, stack_uid: str, as_of: int) -> None:
-        """Take in all objects of one kind with that Stack's label, as a list showed them as of that version; nobody is told.
+        """Store all objects of one kind and Stack from a list at this version; notify no listener.
 
-        A kind that is not followed stays so: nothing may be kept that no watch looks after.
+        A kind that is not followed stays so: the cache must not contain an object without a watch for it.
         """
         cache = self._followed.get(kind.key)
         if cache is None:
             return
         shown = {raw["metadata"]["uid"] for raw in found}
         for child in list(itertools.chain.from_iterable(self._index.children(stack_uid).values())):
-            # What is newer than the list is a write since.
+            # An object newer than the list was written after it.
             if child.kind.key == kind.key and child.uid not in shown and child.resource_version <= as_of:
                 cache.forget(child.uid)
         for raw in found:
             cache.take(raw, as_of=as_of)
 
     def on_kinds(self) -> None:
-        """The set of served kinds changed: look again at kinds that were not there, and for those that moved."""
+        """Handle a change of the served kinds: retry kinds that were absent and update those that moved."""
         self._generation = self._kinds.generation
         for cache in self._followed.values():
             found = self._kinds.find(cache.kind.api_version, cache.kind.name)
@@ -140,15 +141,15 @@ class ChildCache:
                 cache.watch.retry_now()
 
     async def wait_synced(self) -> None:
-        """Until each kind that is followed now has been listed once."""
+        """Wait until every followed kind has been listed once."""
         await asyncio.gather(*(cache.watch.wait_synced() for cache in list(self._followed.values())))
 
     def health(self) -> list[WatchStatus]:
-        """How each watch is doing."""
+        """Return the state of each watch."""
         return [measure(key, cache.watch, objects=cache.size) for key, cache in self._followed.items()]
 
     async def close(self) -> None:
-        """End all watches; the listener hears nothing more."""
+        """Stop all watches; the listener receives no more calls."""
         await asyncio.gather(*(cache.close() for cache in self._followed.values()))
 
     def _get_cache(self, kind: Kind) -> KindCache:
@@ -168,7 +169,7 @@ class ChildCache:
 
 
 def measure(kind: str, watch: Reflector, *, objects: int) -> WatchStatus:
-    """How a watch is doing, at this moment of the running loop."""
+    """Return the state of a watch at the current time of the running loop."""
     now = asyncio.get_running_loop().time()
     return WatchStatus(
         kind=kind,

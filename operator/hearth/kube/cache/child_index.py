@@ -1,6 +1,6 @@
-"""All cached children of a cluster by the Stack and the resource that their labels name, across kinds.
+"""Index of all cached children of a cluster, across kinds, by the Stack and resource in their labels.
 
-A plain index; must not know where children come from or who asks.
+Must not know where children come from or which component reads them.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ NOTHING: Mapping[str, tuple[Child, ...]] = MappingProxyType({})
 
 
 class ChildIndex:
-    """Children by stack uid, then by resource name."""
+    """Children by Stack UID, then by resource name."""
 
     def __init__(self) -> None:
         self._stacks: dict[str, dict[str, tuple[Child, ...]]] = {}
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
-        """Of one Stack, by resource; a live view, so that asking costs nothing: not to be kept across an await."""
+        """Return the children of one Stack by resource; a live view without copying, invalid after an await."""
         resources = self._stacks.get(stack_uid)
         return NOTHING if resources is None else MappingProxyType(resources)
 
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
-        """Of one resource."""
+        """Return the children of one resource."""
         resources = self._stacks.get(stack_uid)
         return () if resources is None else resources.get(resource, ())
 
     def replace(self, old: Child | None, new: Child | None) -> None:
-        """Put `new` in the place of `old`; either may be missing, and their labels may differ."""
+        """Replace `old` with `new`; either may be None, and their labels may differ."""
         if old is not None and new is not None and place(old) == place(new):
             resources, key = self._stacks[new.stack_uid], new.index_key
             siblings = resources[key]
@@ -38,7 +38,7 @@ class ChildIndex:
             return
         if old is not None:
             self._remove(old)
-        # A child without a Stack's label is what our own write answered about an object that somebody took the label of.
+        # A child has no Stack label if another client removed it before the operator's own write.
         if new is not None and new.stack_uid:
             resources = self._stacks.setdefault(new.stack_uid, {})
             resources[new.index_key] = (*resources.get(new.index_key, ()), new)
@@ -58,5 +58,5 @@ class ChildIndex:
 
 
 def place(child: Child) -> tuple[str, str]:
-    """Where it is known: where its labels put it, as far as they are signed."""
+    """Return the index position from the signed labels of the child."""
     return child.stack_uid, child.index_key

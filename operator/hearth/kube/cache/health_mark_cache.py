@@ -1,4 +1,4 @@
-"""All HealthMarks of the home cluster.
+"""Cache of all HealthMarks of the management cluster.
 
 Must not know what a mark means.
 """
@@ -19,10 +19,10 @@ from hearth.model.child import Object
 
 
 class HealthMarkListener(Protocol):
-    """The part of the engine's listener that hears of HealthMarks."""
+    """The part of the engine's listener that receives HealthMarks."""
 
     def on_health_mark(self, uid: str) -> None:
-        """A HealthMark came, changed or went."""
+        """Handle a created, changed or deleted HealthMark."""
 
 
 class HealthMarkCache:
@@ -45,46 +45,46 @@ class HealthMarkCache:
         )
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the watch."""
         self._watch.start()
 
     async def close(self) -> None:
-        """End; the listener hears nothing more."""
+        """Stop the watch; the listener receives no more calls."""
         await self._watch.close()
 
     def health(self) -> list[WatchStatus]:
-        """How the watch is doing."""
+        """Return the state of the watch."""
         return [child_cache.measure(HEALTH_MARK.key, self._watch, objects=len(self._store.records))]
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
-        """The HealthMark, or None once it is gone."""
+        """Return the HealthMark, or None if it does not exist."""
         return self._store.records.get(uid)
 
     def marks(self) -> Collection[str]:
-        """The UIDs of all HealthMarks."""
+        """Return the UIDs of all HealthMarks."""
         return self._store.records.keys()
 
     def put(self, raw: Object) -> HealthMarkObject:
-        """Take in the answer to a write of our own; nobody is told, neither now nor when its event comes."""
+        """Store the response to a write of the operator; notify no listener, neither now nor on its watch event."""
         return self._store.record_write(raw, passed=self._watch.version)
 
     def parse(self, raw: Object) -> HealthMarkObject:
-        """What is kept of a HealthMark."""
+        """Return the cached part of a HealthMark."""
         return parse_mark(raw)
 
     def replace(self, old: HealthMarkObject | None, new: HealthMarkObject | None, *, is_ours: bool) -> None:
-        """A HealthMark came, changed or went."""
+        """Update a created, changed or deleted HealthMark."""
         either = new or old
         is_same = old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status)
         if either is not None and not is_ours and not is_same:
             self._listener.on_health_mark(either.uid)
 
     def complete(self) -> None:
-        """A fresh list is there."""
+        """Complete a new list."""
 
 
 def parse_mark(raw: Object) -> HealthMarkObject:
-    """A HealthMark as the engine sees it."""
+    """Convert an object to the engine's view of a HealthMark."""
     metadata = raw["metadata"]
     return HealthMarkObject(
         name=metadata["name"],
@@ -99,7 +99,7 @@ def parse_mark(raw: Object) -> HealthMarkObject:
 
 
 def find_time(managed_fields: Iterable[Mapping[str, Any]]) -> str:
-    """When the spec was written last, "" where nobody knows."""
+    """Return when the spec was written last, "" if unknown."""
     times = (
         entry.get("time") or ""
         for entry in managed_fields

@@ -1,6 +1,6 @@
-"""The labelled objects of one kind: one watch, cut down to the fields that somebody reads.
+"""Cache of the labeled objects of one kind: one watch, reduced to the fields in use.
 
-Knows when a wider watch is needed and which changes are worth telling; must not know what they mean.
+Knows when a wider watch is needed and which changes to report; must not know what they mean.
 """
 
 from __future__ import annotations
@@ -25,25 +25,28 @@ from hearth.model.signatures import Signatures
 COMMON = ("namespace", "creationTimestamp")
 COMMON_ANNOTATIONS = (names.ANNOTATION_INCARNATION, names.ANNOTATION_REQUIRES, names.ANNOTATION_HASH)
 MOST_SHARED = 4096
-"""Values kept per kind for others to share; beyond that they are hardly shared at all."""
+"""Maximum interned values per kind; additional ones have hardly any duplicates."""
 
 Shared = TypeVar("Shared", bound=Hashable)
 
 
 class ChildListener(Protocol):
-    """The part of the engine's listener that hears of children."""
+    """The part of the engine's listener that receives children."""
 
     def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child with these labels came, changed or went."""
+        """Handle a created, changed or deleted child with these labels."""
 
     def on_synced(self, kind: Kind) -> None:
-        """The cache of that kind now holds what was asked of it."""
+        """Handle a cache that now contains all requested fields of this kind."""
 
 
 class KindCache:
-    """A followed kind. Asked for more fields, it lists afresh, and keeps what it has until then."""
+    """A followed kind.
 
-    def __init__(  # noqa: PLR0913 -- what all watches share, and which objects this one sees and believes
+    A request for more fields starts a new list; the cache retains its data until that is complete.
+    """
+
+    def __init__(  # noqa: PLR0913 -- what all watches share, and which objects this one receives and trusts
         self,
         kind: Kind,
         *,
@@ -67,7 +70,7 @@ class KindCache:
         self._held: frozenset[Path] | None = None
         self._shared: dict[object, object] = {}
         self._widening: Callable[[], None] | None = None
-        """What cancels it."""
+        """Function that cancels the widening."""
         self._store: ObjectStore[Child] = object_store.ObjectStore(self)
         selector = api_requests.children_selector(share)
         self.watch = Reflector(server, self._path(), self._store, name=kind.key, selector=selector)
@@ -75,11 +78,11 @@ class KindCache:
 
     @property
     def size(self) -> int:
-        """How many objects it holds."""
+        """Return the number of cached objects."""
         return len(self._store.records)
 
     def follow(self, wanted: Collection[Path]) -> bool:
-        """Whether everything is there with these fields; what is missing is asked for."""
+        """Return whether all objects are cached with these fields; request missing fields."""
         more = cached_fields.missing(wanted, held=self._wanted)
         if more:
             self._wanted = cached_fields.union(self._wanted, more)
@@ -90,54 +93,55 @@ class KindCache:
 
     @property
     def is_started(self) -> bool:
-        """Whether the watch runs, or is about to."""
+        """Return whether the watch runs or is scheduled to start."""
         return self._widening is not None or self.watch.is_running
 
     def move(self, kind: Kind) -> None:
-        """The server serves the kind otherwise now (version, plural, scope): watch that."""
+        """Watch the kind as now served (version, plural, scope)."""
         self.kind = kind
         self._list_anew()
 
     def put(self, raw: Object) -> Child:
-        """Take in the answer to a write of our own."""
+        """Store the response to a write of the operator."""
         return self._store.record_write(raw, passed=self.watch.version)
 
     def take(self, raw: Object, *, as_of: int) -> None:
-        """Take in an object that a list showed as of that version, unless that state or a newer one is known."""
+        """Store an object that a list showed at this version, unless the same or a newer state is known."""
         known = self._store.records.get(raw["metadata"]["uid"])
         if known is None or known.resource_version < int(raw["metadata"]["resourceVersion"]):
-            # Where the watch is not past the list, nobody but the list can tell whether the object is there.
+            # While the watch is not past the list, only the list knows whether the object exists.
             self._store.record_write(raw, passed=self.watch.version if self.watch.version > as_of else 0)
 
     def forget(self, uid: str) -> None:
-        """Our deletion of that object is done."""
+        """Complete the operator's own deletion of this object."""
         self._store.forget(uid)
 
     async def close(self) -> None:
-        """End the watch."""
+        """Stop the watch."""
         if self._widening is not None:
             self._widening()
             self._widening = None
         await self.watch.close()
 
     def parse(self, raw: Object) -> Child:
-        """The slim view of an object, sharing what many of them have in common."""
+        """Create the small view of an object; share the values that many objects have in common."""
         try:
             return self._parse(raw)
         except (TypeError, RecursionError):
-            # Parts that nobody can write again are in the way: go on without them, or give up for the same reason.
+            # The object contains parts that cannot be encoded. Continue without them, or fail for the same reason.
             pruned = salvage.prune(raw)
         self.watch.note_omission(pruned)
         return self._parse(pruned)
 
     def _parse(self, raw: Object) -> Child:
         metadata = intern_strings(raw["metadata"])
-        # An answer to our own write is whole; keep what the watch would have shown, or each would differ from the other.
+        # The response to a write is complete. Store only what the watch would show, or the two views would differ.
         shown = {"metadata": metadata} if self.watch.metadata_only else raw
         omission = salvage.find_omission(raw) if salvage.OMITTED in raw else None
         known = self._store.records.get(metadata["uid"])
         made = child.parse_child(shown, kind=self.kind, paths=self._kept, signatures=self._signatures, known=known)
-        # Made this moment and known to nobody else, so that it may still be changed; a copy costs as much as parsing it.
+        # The child was just made and has no other reference, so it can still be changed. A copy costs as much as
+        # parsing.
         object.__setattr__(made, "ownership", self._intern(made.ownership))
         object.__setattr__(made, "requires", self._intern(made.requires))
         if omission is not None:
@@ -148,7 +152,7 @@ class KindCache:
         return made
 
     def replace(self, old: Child | None, new: Child | None, *, is_ours: bool) -> None:
-        """A child came, changed or went."""
+        """Update a created, changed or deleted child."""
         self._index.replace(old, new)
         self._budget.replace(old, new)
         if is_ours or (old is not None and new is not None and is_same(old, new)):
@@ -157,7 +161,7 @@ class KindCache:
             self._listener.on_child(stack_uid, resource)
 
     def complete(self) -> None:
-        """A fresh list is there, with the fields that were asked for when it began."""
+        """Complete a new list with the fields that were requested when it started."""
         is_news = self._held != self._kept
         self._held = self._kept
         if self._wanted != self._kept:
@@ -166,7 +170,7 @@ class KindCache:
             self._listener.on_synced(self.kind)
 
     def _intern(self, value: Shared) -> Shared:
-        """The one of its equals that was seen first: objects made from one manifest are owned alike."""
+        """Return the first equal value: objects made from one manifest have the same ownership."""
         if len(self._shared) >= MOST_SHARED:
             self._shared.clear()
         return cast(Shared, self._shared.setdefault(value, value))
@@ -175,14 +179,17 @@ class KindCache:
         return api_requests.collection_path(self.kind, self._namespace)
 
     def _widen_soon(self) -> None:
-        """List anew with what is wanted then: at start-up a hundred Stacks ask for their fields within milliseconds."""
+        """Schedule a list with the requested fields.
+
+        At start-up, a hundred Stacks request their fields within milliseconds.
+        """
         if self._widening is None:
             delay = self._server.rules.widen_after if self.watch.is_running else 0.0
             self._widening = supervision.call_later(delay, self._widen)
 
     def _widen(self) -> None:
         self._widening = None
-        # One that is under way comes to its end first, or a steady trickle of wishes would starve it; then `complete` asks.
+        # A running list must complete first, or frequent requests would starve it. `complete` then starts the next.
         if not self.watch.is_running or self._held == self._kept:
             self._list_anew()
 
@@ -193,7 +200,7 @@ class KindCache:
 
 
 def intern_strings(metadata: Object) -> Object:
-    """The same metadata, with one copy in memory of each text that many objects have in common."""
+    """Return the same metadata with one copy in memory of each text that many objects share."""
     annotations = metadata.get("annotations") or {}
     for holder, keys in ((metadata, COMMON), (annotations, COMMON_ANNOTATIONS)):
         for key in keys:
@@ -206,20 +213,20 @@ def intern_strings(metadata: Object) -> Object:
 
 
 def is_same(old: Child, new: Child) -> bool:
-    """Whether nothing changed that anybody reads; all else that a child tells comes from these."""
-    # One version is one state, however much of it is shown; those who asked to see more hear `on_synced`.
+    """Return whether no field in use changed; all other data of a child derives from these fields."""
+    # One version is one state, regardless of the fields shown. Callers that requested more fields receive `on_synced`.
     try:
         if old.resource_version == new.resource_version:
-            # A wider watch may bring to light that the very same state cannot be read.
+            # A wider watch may reveal that the same state cannot be read.
             return old.defect == new.defect
         return has_same_parts(old, new)
     except RecursionError:
-        # Too deep to be compared: then it is looked at.
+        # The value is too deep to compare, so it counts as changed.
         return False
 
 
 def has_same_parts(old: Child, new: Child) -> bool:
-    """Whether all that is read of two states is the same."""
+    """Return whether all parts in use of two states are equal."""
     return (
         old.fields == new.fields
         and old.deleting == new.deleting

@@ -1,6 +1,6 @@
-"""What is known of the objects of one collection: fed by a watch and by the answers to our own writes, newest wins.
+"""Store of the objects of one collection, fed by a watch and the operator's own writes; the newest state wins.
 
-Knows uids and versions alone; what a record is and who hears of changes, its owner says. No I/O.
+Knows only UIDs and versions; the owner defines records and handles changes. No I/O.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from hearth.model.child import Object
 
 
 class Versioned(Protocol):
-    """What a record must tell."""
+    """The required properties of a record."""
 
     @property
     def uid(self) -> str:
-        """Of the object."""
+        """Return the object's UID."""
 
     @property
     def resource_version(self) -> int:
-        """Of the state that the record shows."""
+        """Return the resourceVersion of the state in the record."""
 
 
 Record = TypeVar("Record", bound=Versioned)
 
 
 class StoreOwner(Protocol[Record]):
-    """Who makes records and uses them."""
+    """The component that makes and uses the records."""
 
     def parse(self, raw: Object) -> Record:
-        """The record of `raw`."""
+        """Create the record of `raw`."""
 
     def replace(self, old: Record | None, new: Record | None, *, is_ours: bool) -> None:
-        """A record came (no `old`), changed or went (no `new`).
+        """Handle a created (no `old`), changed or deleted (no `new`) record.
 
-        is_ours: the owner itself handed the change in, so nobody needs to be told.
+        is_ours: the owner itself passed in the change, so no listener needs a notification.
         """
 
     def complete(self) -> None:
-        """The store now holds a full set."""
+        """Handle a complete full set."""
 
 
 class ObjectStore(Generic[Record]):
-    """The records of one collection by uid; the handler of its watch."""
+    """The records of one collection by UID; also the handler of its watch."""
 
     def __init__(self, owner: StoreOwner[Record]) -> None:
         self._owner = owner
@@ -56,14 +56,14 @@ class ObjectStore(Generic[Record]):
 
     @property
     def records(self) -> Mapping[str, Record]:
-        """By uid; not to be kept across an await."""
+        """Return the records by UID; invalid after an await."""
         return self._records
 
     def record_write(self, raw: Object, *, passed: int) -> Record:
-        """Take in the answer to a write of our own, unless something newer is known; its record in any case.
+        """Store the response to a write of the operator, unless a newer state is known; return its record in any case.
 
-        passed: the version up to which the watch has delivered everything. An object that is not newer and yet not
-        here was deleted before its answer came.
+        passed: the version up to which the watch has delivered everything. An object that is not newer and is missing
+        here was deleted before its response arrived.
         """
         uid = raw["metadata"]["uid"]
         known = self._records.get(uid)
@@ -74,23 +74,23 @@ class ObjectStore(Generic[Record]):
         return record
 
     def forget(self, uid: str) -> None:
-        """Our deletion is done: it is gone at once, and late events of it do not bring it back."""
+        """Drop an object that the operator deleted; late events do not restore it."""
         if uid in self._records:
             self._drop(uid, is_ours=True)
-            # Its DELETED is still to come; where it came already, nothing was left to drop here.
+            # Its DELETED event is still to come. If that came already, there was no record to drop here.
             self._forgotten.add(uid)
 
     def invalidate(self) -> None:
-        """From now on records are made differently: take in even what is known in that version already."""
+        """Make all records again, even for known versions, because records are now made differently."""
         self._outdated = set(self._records)
 
     def on_list_started(self) -> None:
-        """A fresh full set begins."""
+        """Start a new full set."""
         self._shown = set()
         self._older = {}
 
     def on_object(self, raw: Object) -> None:
-        """Take in a state of an object, unless a newer one is known. The hot path: an echo costs two lookups."""
+        """Store a state of an object unless a newer one is known. Hot path: an echo costs two lookups."""
         metadata = raw["metadata"]
         uid = metadata["uid"]
         if self._shown is not None:
@@ -113,7 +113,7 @@ class ObjectStore(Generic[Record]):
         self._keep(uid, known, self._owner.parse(raw), is_ours=False)
 
     def on_deleted(self, raw: Object) -> None:
-        """Drop an object, unless a newer state of it is known: it may only have lost its label, and got it back."""
+        """Drop an object unless a newer state is known: it may have lost its label and regained it."""
         metadata = raw["metadata"]
         uid = metadata["uid"]
         if self._shown is not None:
@@ -124,13 +124,13 @@ class ObjectStore(Generic[Record]):
             self._drop(uid, is_ours=False)
 
     def on_synced(self, version: int | None) -> None:
-        """The full set is complete: what it did not show is gone, what it showed in an older state is in that state.
+        """Complete the full set: drop objects that it did not show, accept its older states as current.
 
-        Except for what is newer than the set itself: our own writes since. Nothing is, where `version` is None.
+        States newer than the set, from the operator's own writes, are exceptions. There are none if `version` is None.
         """
         shown, self._shown = self._shown or set(), None
         older, self._older = self._older, {}
-        # A store that was restored may well hold what we have deleted since the backup.
+        # A restored store may contain objects that the operator deleted after the backup.
         self._forgotten = self._forgotten & shown if version is not None else set()
         for uid, raw in older.items():
             known = self._records.get(uid)
@@ -138,7 +138,7 @@ class ObjectStore(Generic[Record]):
                 self._keep(uid, known, self._owner.parse(raw), is_ours=False)
         for uid in self._records.keys() - shown:
             if is_covered(self._records[uid], version):
-                # One that cannot be dropped in an orderly way must not keep the others from it.
+                # An object that cannot be dropped cleanly must not block the others.
                 supervision.guard("watch", self._drop)(uid, is_ours=False)
         self._owner.complete()
 
@@ -153,5 +153,5 @@ class ObjectStore(Generic[Record]):
 
 
 def is_covered(record: Versioned, version: int | None) -> bool:
-    """Whether a full set as of `version` speaks about that state of the object."""
+    """Return whether a full set as of `version` covers this state of the object."""
     return version is None or record.resource_version <= version

@@ -1,6 +1,6 @@
-"""The revisions of all Stacks, by their metadata: the definitions in them are read when they are needed.
+"""Cache of the revision metadata of all Stacks; the definitions are read on demand.
 
-Must not know what a revision is for.
+Must not know the purpose of a revision.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from hearth.model.child import Object
 from hearth.model.sharding import WHOLE, Share
 
 KINDS_KEPT = 256
-"""Sets of kinds: Stacks of one template have the same."""
+"""Maximum number of interned sets of kinds; Stacks of one template have the same set."""
 KINDS_LENGTH = 64 * limits.REVISION_KINDS
-"""Characters of them that are read; of a longer text no signature can be valid."""
+"""Maximum characters of kinds that are read; a longer text cannot have a valid signature."""
 HASH_LENGTH = 128
-"""Characters of a hash or signature that are read: three times as many as one has."""
+"""Maximum characters of a hash or signature that are read: three times the actual length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionRecord:
-    """A revision and whose it is."""
+    """A revision and the UID of its Stack."""
 
     uid: str
     resource_version: int
@@ -38,7 +38,7 @@ class RevisionRecord:
 
 
 class RevisionCache:
-    """The ControllerRevisions that carry a Stack's label. Its watch runs from `start` to `close`."""
+    """The ControllerRevisions with a Stack's label. Its watch runs from `start` to `close`."""
 
     def __init__(
         self,
@@ -62,38 +62,38 @@ class RevisionCache:
         )
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the watch."""
         self._watch.start()
 
     async def close(self) -> None:
-        """End."""
+        """Stop the watch."""
         await self._watch.close()
 
     async def wait_synced(self) -> None:
-        """Until all revisions were listed once."""
+        """Wait until all revisions were listed once."""
         await self._watch.wait_synced()
 
     def health(self) -> list[WatchStatus]:
-        """How the watch is doing."""
+        """Return the state of the watch."""
         return [child_cache.measure(CONTROLLER_REVISION.key, self._watch, objects=len(self._store.records))]
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
-        """Of that Stack, by rising number."""
+        """Return the revisions of this Stack in ascending order of their numbers."""
         return tuple(sorted(self._stacks.get(stack_uid, {}).values(), key=lambda revision: revision.number))
 
     def put(self, raw: Object) -> Revision:
-        """Take in the answer to a write of our own."""
+        """Store the response to a write of the operator."""
         return self._store.record_write(raw, passed=self._watch.version).revision
 
     def forget(self, stack_uid: str, name: str) -> None:
-        """Our deletion of a Stack's revision is done."""
+        """Complete the operator's own deletion of a Stack's revision."""
         for uid, revision in self._stacks.get(stack_uid, {}).items():
             if revision.name == name:
                 self._store.forget(uid)
                 return
 
     def parse(self, raw: Object) -> RevisionRecord:
-        """What is kept of a revision."""
+        """Return the cached part of a revision."""
         metadata = raw["metadata"]
         return RevisionRecord(
             uid=metadata["uid"],
@@ -107,9 +107,9 @@ class RevisionCache:
         old: RevisionRecord | None,
         new: RevisionRecord | None,
         *,
-        is_ours: bool,  # noqa: ARG002 -- nobody listens, so nobody needs to be told
+        is_ours: bool,  # noqa: ARG002 -- there is no listener to notify
     ) -> None:
-        """A revision came, changed or went."""
+        """Update a created, changed or deleted revision."""
         if old is not None:
             revisions = self._stacks[old.stack_uid]
             del revisions[old.uid]
@@ -119,11 +119,11 @@ class RevisionCache:
             self._stacks.setdefault(new.stack_uid, {})[new.uid] = new.revision
 
     def complete(self) -> None:
-        """A fresh list is there; `wait_synced` tells whoever waits."""
+        """Complete a new list; `wait_synced` handles the notification."""
 
 
 def parse_revision(metadata: Object) -> Revision:
-    """What the metadata of a ControllerRevision say, whoever wrote them: never trusted before they are verified."""
+    """Parse the metadata of a ControllerRevision; its author is unknown, so verify them before use."""
     annotations = metadata.get("annotations") or {}
     number = annotations.get(names.ANNOTATION_REVISION, "")
     owners = (each for each in metadata.get("ownerReferences") or () if is_stack(each))
@@ -139,12 +139,12 @@ def parse_revision(metadata: Object) -> Revision:
 
 
 def is_stack(reference: Object) -> bool:
-    """Whether an owner reference names a Stack that controls the object."""
+    """Return whether an owner reference names a Stack that controls the object."""
     group = str(reference.get("apiVersion", "")).rpartition("/")[0]
     return (group, reference.get("kind"), reference.get("controller")) == (names.GROUP, names.STACK, True)
 
 
 @functools.lru_cache(maxsize=KINDS_KEPT)
 def parse_kinds(text: str) -> frozenset[str]:
-    """The kinds that a revision says were applied; one set in memory for all that say the same."""
+    """Return the kinds that a revision claims to have applied; one set in memory for equal texts."""
     return frozenset(text.split(",")) if text else frozenset()

@@ -1,6 +1,6 @@
-"""Keeps a cache of Stacks to one share of them, and remembers of the others only that they are there.
+"""Filter that reduces a cache of Stacks to one shard and records only the existence of the other Stacks.
 
-Stacks are their users' objects and carry no label of ours, so all of them are watched, and most are dropped at once.
+Stacks belong to users and have no label of Hearth. Therefore all of them are watched, and most are dropped at once.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ Name: TypeAlias = tuple[str, str]
 
 
 class ShardFilter:
-    """The handler of a watch before another handler, which sees its own share alone."""
+    """A watch handler in front of another handler, which receives only its own shard."""
 
     def __init__(self, inner: WatchHandler, share: Share, tree: StackTree) -> None:
-        """tree: learns of the others; of those that `inner` sees it learns elsewhere."""
+        """Create the filter. tree: receives the other Stacks here; the Stacks of `inner` are added elsewhere."""
         self._tree = tree
         self._inner = inner
         self._share = share
         self._names: dict[str, Name] = {}
-        """By UID."""
+        """Names by UID."""
         self._counts: Counter[Name] = Counter()
         self._shown: set[str] = set()
 
     def has_uid(self, uid: str) -> bool:
-        """Whether another process has a Stack of this UID."""
+        """Return whether another process manages a Stack with this UID."""
         return uid in self._names
 
     def has_name(self, namespace: str, name: str) -> bool:
-        """Whether another process has a Stack of this name."""
+        """Return whether another process manages a Stack with this name."""
         return (namespace, name) in self._counts
 
     def on_list_started(self) -> None:
-        """A fresh full set begins."""
+        """Start a new full set."""
         self._shown = set()
         self._inner.on_list_started()
 
     def on_object(self, raw: Object) -> None:
-        """An object that is there."""
+        """Handle an object that exists."""
         metadata = raw["metadata"]
         uid = metadata["uid"]
         if self._share.has(uid):
@@ -63,7 +63,7 @@ class ShardFilter:
             self._counts[name] += 1
 
     def on_deleted(self, raw: Object) -> None:
-        """An object that is gone."""
+        """Handle a deleted object."""
         uid = raw["metadata"]["uid"]
         if self._share.has(uid):
             self._inner.on_deleted(raw)
@@ -71,7 +71,7 @@ class ShardFilter:
             self._drop(uid)
 
     def on_synced(self, version: int | None) -> None:
-        """What the full set did not show is gone."""
+        """Drop the Stacks that the full set did not show."""
         for uid in self._names.keys() - self._shown:
             self._drop(uid)
         self._shown = set()

@@ -1,7 +1,7 @@
-"""The sources beyond the cap on watches of their own: one watch of metadata per kind shows the changes of all of them.
+"""Sources beyond the limit on individual watches: one metadata watch per kind reports the changes of all of them.
 
-Keeps a version for each source that is followed, and nothing of any other object. Where the operator may not watch the kind
-as a whole, each source is polled by its name. Must not know who reads a source.
+Stores a version for each followed source and nothing of other objects. If the operator may not watch the whole kind,
+each source is polled by name. Must not know which Stacks read a source.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What is kept of a source that is there."""
+    """The stored version of an existing source."""
 
     uid: str
     number: int
-    """Its resourceVersion."""
+    """The source's resourceVersion."""
 
 
 class SharedSources:
-    """The sources of one kind that have no watch of their own; the handler of the shared watch, and its observer."""
+    """Sources of one kind without an individual watch; also the handler and observer of the shared watch."""
 
     def __init__(
         self, kind: Kind, *, server: WatchContext, namespace: str, on_change: Callable[[ObjectRef], None]
     ) -> None:
-        """Nothing is asked before the first source is followed. namespace: the only one that is served; "" for all."""
+        """Send nothing before the first source is followed. namespace: the only one that is served; "" for all."""
         self.is_polling = False
-        """Whether changes are noticed by polling alone."""
+        """Whether only polling detects changes."""
         self._kind = kind
         self._on_change = on_change
         self._observer = server.observer
         self._connection = server.connection
         self._known: dict[ObjectRef, Version | None] = {}
-        """Every source that is followed, None while there is no such object as far as is known."""
+        """Every followed source; None if no such object is known."""
         self._shown: set[ObjectRef] = set()
         self._cancel_timer: Callable[[], None] = lambda: None
         self._running: set[asyncio.Task[None]] = set()
@@ -57,19 +57,19 @@ class SharedSources:
         self._watch = Reflector(own, path, self, name=kind.key, metadata_only=True)
 
     def follow(self, ref: ObjectRef) -> None:
-        """Report its changes from now on; where the watch runs already, beginning with the state that is read next."""
+        """Report changes of a source; if the watch already runs, start with the next state that is read."""
         self._known.setdefault(ref, None)
         if not self._watch.is_running:
             self._watch.start()
 
     def unfollow(self, ref: ObjectRef) -> None:
-        """Report it no longer."""
+        """Stop to report changes of a source."""
         self._known.pop(ref, None)
         if not self._known and self._watch.is_running:
             self._run(self._rest)
 
     def put(self, ref: ObjectRef, raw: Object) -> None:
-        """Take in what was read; reported only if something else was read before."""
+        """Store a state that was read; report it only if it differs from an earlier one."""
         if ref not in self._known:
             return
         before, after = self._known[ref], find_version(raw)
@@ -79,67 +79,67 @@ class SharedSources:
                 self._on_change(ref)
 
     def find_uid(self, ref: ObjectRef) -> str:
-        """Of a source; "" where it is not known."""
+        """Return the UID of a source; "" if unknown."""
         version = self._known.get(ref)
         return version.uid if version is not None else ""
 
     def health(self) -> list[WatchStatus]:
-        """How the watch is doing."""
+        """Return the state of the watch."""
         if not self._watch.is_running:
             return []
         objects = sum(version is not None for version in self._known.values())
         return [child_cache.measure(self._kind.key, self._watch, objects=objects)]
 
     async def close(self) -> None:
-        """End; nothing is reported any more."""
+        """Stop the watch and all reports."""
         self._stop_polling()
         for task in self._running:
             task.cancel()
         await asyncio.gather(self._watch.close(), *self._running, return_exceptions=True)
 
     def on_list_started(self) -> None:
-        """A fresh list begins."""
+        """Start a new list."""
         self._shown = set()
 
     def on_object(self, raw: Object) -> None:
-        """It is there, in this version. Of interest for those alone that are followed."""
+        """Handle an existing object in this version; ignore sources that are not followed."""
         ref = self._ref(raw)
         if ref in self._known:
             self._shown.add(ref)
             self._note(ref, find_version(raw))
 
     def on_deleted(self, raw: Object) -> None:
-        """It is gone, unless there is another of its name by now."""
+        """Handle a deleted object, unless another object of the same name exists."""
         ref, version = self._ref(raw), self._known.get(self._ref(raw))
         if version is not None and version.uid == raw["metadata"]["uid"]:
             self._note(ref, None)
 
     def on_synced(self, version: int | None) -> None:
-        """What was not shown is gone; where versions mean nothing any more, everything is read again."""
+        """Drop sources that the list did not show; if versions are invalid, report all sources as changed."""
         self._stop_polling()
         for ref in [ref for ref, known in self._known.items() if known is not None]:
             if version is None or ref not in self._shown:
                 self._note(ref, None)
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """As the observer of the watch."""
+        """Implement the observer of the watch."""
         if self._observer is not None:
             self._observer.on_watch_restart(kind=kind, reason=reason)
         if reason == WatchEndReason.FORBIDDEN and not self.is_polling:
             log.warning("sources are polled, since their kind may not be watched as a whole", kind=kind)
             self.is_polling = True
             self._poll_later()
-            # The Stacks that read them say so.
+            # The Stacks that read these sources report the polling.
             for ref in list(self._known):
                 self._on_change(ref)
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """As the observer of the watch."""
+        """Implement the observer of the watch."""
         if self._observer is not None:
             self._observer.on_skipped_object(kind=kind, reason=reason)
 
     def on_limit(self, limit: str) -> None:
-        """As the observer of the watch."""
+        """Implement the observer of the watch."""
         if self._observer is not None:
             self._observer.on_limit(limit)
 
@@ -148,7 +148,7 @@ class SharedSources:
         return ObjectRef(group="", kind=self._kind.name, namespace=metadata["namespace"], name=metadata["name"])
 
     def _note(self, ref: ObjectRef, version: Version | None) -> None:
-        """Report it if this is another version than the one known. One that is older was read before."""
+        """Record the version and report a difference; ignore an older version, which was read before."""
         known = self._known[ref]
         if known == version or (known is not None and version is not None and version.number < known.number):
             return
@@ -156,7 +156,7 @@ class SharedSources:
         self._on_change(ref)
 
     async def _rest(self) -> None:
-        """End the watch, unless a source was followed since."""
+        """Stop the watch unless a source was followed in the meantime."""
         if not self._known:
             self._stop_polling()
             await self._watch.close()
@@ -169,7 +169,7 @@ class SharedSources:
         self._cancel_timer()
 
     async def _poll(self) -> None:
-        """Look at each source once, and again later."""
+        """Check each source once, and schedule the next poll."""
         try:
             await self._look_at_all()
         finally:
@@ -177,7 +177,7 @@ class SharedSources:
                 self._poll_later()
 
     async def _look_at_all(self) -> None:
-        """By one request at a time, so that the load stays small however many sources there are."""
+        """Check the sources with one request at a time, which limits the load for any number of sources."""
         for ref in list(self._known):
             path = api_requests.object_path(self._kind, ref.namespace, ref.name)
             try:
@@ -198,5 +198,5 @@ class SharedSources:
 
 
 def find_version(raw: Object) -> Version:
-    """Of an object."""
+    """Return the version of an object."""
     return Version(raw["metadata"]["uid"], int(raw["metadata"]["resourceVersion"]))

@@ -1,7 +1,7 @@
-"""The ConfigMaps and Secrets that definitions are read from: each is watched by its name for as long as a Stack reads it.
+"""Cache of ConfigMaps and Secrets that definitions use; each is watched by name while a Stack reads it.
 
-Beyond a cap per namespace and in all, sources share one watch. Must not know what is read out of them. Of a Secret, and of a
-large ConfigMap, nothing is kept but a digest that tells a change.
+Beyond a limit per namespace and in total, sources share one watch. Must not know which values are read. For a Secret or
+a large ConfigMap, the cache stores only a digest to detect changes.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (CONFIG_MAP, SECRET)}
 
 
 class SourceListener(Protocol):
-    """The part of the engine's listener that hears of sources."""
+    """The part of the engine's listener that receives sources."""
 
     def on_source(self, ref: ObjectRef) -> None:
-        """It came, changed or went."""
+        """Handle a created, changed or deleted source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord:
-    """What is kept of a source."""
+    """The cached state of a source."""
 
     uid: str
     resource_version: int
     data: Mapping[str, str] | None = field(repr=False)
-    """None of a Secret, and of what is too large to be kept."""
+    """None for a Secret and for data that is too large to store."""
     digest: bytes = b""
-    """Of data that is not kept. Stays in this process, so it needs no key."""
+    """Digest of data that is not stored. It stays in this process, so it needs no key."""
 
 
 class CachedSource:
@@ -68,33 +68,33 @@ class CachedSource:
 
     @property
     def is_readable(self) -> bool:
-        """Whether `data` is all of what it says, so that nobody need be asked."""
+        """Return whether `data` is complete, so that no request is needed."""
         newest = self.newest
         return self.watch.is_synced and (newest is None or newest.data is not None)
 
     @property
     def is_there(self) -> bool:
-        """Whether there is such an object, as far as is known."""
+        """Return whether the object exists as far as is known."""
         return bool(self._store.records)
 
     @property
     def data(self) -> Mapping[str, str] | None:
-        """What it says, or None where it is not there."""
+        """Return the object's data, or None if it does not exist."""
         newest = self.newest
         return None if newest is None else newest.data
 
     @property
     def newest(self) -> SourceRecord | None:
-        """What is known of it last."""
-        # While one object is replaced by the next of its name, both may be known.
+        """Return the newest known record."""
+        # During the replacement of one object by another of the same name, both may be known.
         return max(self._store.records.values(), key=lambda record: record.resource_version, default=None)
 
     def put(self, raw: Object) -> None:
-        """Take in what was read elsewhere; told only to those who have read something else."""
+        """Store a state from another request; notify the listener only if it differs from an earlier state."""
         self._store.record_write(raw, passed=self.watch.version)
 
     def parse(self, raw: Object) -> SourceRecord:
-        """What is kept."""
+        """Return the cached part of the source."""
         metadata = raw["metadata"]
         data: Mapping[str, str] | None = raw.get("data") or {}
         digest = b""
@@ -106,19 +106,19 @@ class CachedSource:
         )
 
     def replace(self, old: SourceRecord | None, new: SourceRecord | None, *, is_ours: bool) -> None:
-        """It came, changed or went."""
+        """Report a created, changed or deleted source."""
         is_same = old is not None and new is not None and (old.data, old.digest) == (new.data, new.digest)
         is_first_reading = is_ours and old is None
-        # A change that one Stack's reading brings to light would otherwise be no news to the others any more.
+        # If one Stack's read reveals a change, its later watch event would not notify the other Stacks.
         if not is_same and not is_first_reading:
             self._listener.on_source(self.ref)
 
     def complete(self) -> None:
-        """A fresh list is there."""
+        """Complete a new list."""
 
 
 class SourceCache:
-    """Every source that somebody reads."""
+    """Every source that a Stack reads."""
 
     def __init__(
         self,
@@ -129,29 +129,29 @@ class SourceCache:
         rules: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
-        """Nothing is asked before a source is read. namespace: the only one whose Stacks are served; "" for all."""
+        """Send nothing before a source is read. namespace: the only one whose Stacks are served; "" for all."""
         self._connection = connection
         self._listener = listener
         self._server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self._sources: dict[ObjectRef, CachedSource] = {}
-        """Those with a watch of their own."""
+        """Sources with an individual watch."""
         self._counts: Counter[str] = Counter()
-        """By namespace how many these are."""
+        """Number of individual watches by namespace."""
         self._shared = {
             kind: SharedSources(each, server=self._server, namespace=namespace, on_change=listener.on_source)
             for kind, each in KINDS.items()
         }
         self._sharing: set[ObjectRef] = set()
-        """Those that share a watch."""
+        """Sources with a shared watch."""
         self._read_by: dict[str, frozenset[ObjectRef]] = {}
         self._readers: dict[ObjectRef, set[str]] = {}
-        """By source the UIDs of the Stacks that read it."""
+        """UIDs of the Stacks that read a source, by source."""
         self._closing: set[asyncio.Task[None]] = set()
 
     async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
-        """The data of that ConfigMap or Secret, which is watched from now on where somebody follows it.
+        """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it.
 
-        Raises `Refused` with code 404 where there is none, and whatever the first reading of it raises.
+        Raises `ApiStatusError` with code 404 if it does not exist, and any error of the first read.
         """
         if ref in self._readers and ref not in self._sources and ref not in self._sharing:
             self._open(ref)
@@ -161,7 +161,7 @@ class SourceCache:
             if data is None:
                 raise not_found(ref)
             return data
-        # Asked for directly, since a watch that is refused goes on trying and would tell the user nothing.
+        # Request it directly: a rejected watch retries and would report nothing to the user.
         raw = await self._connection.request("GET", api_requests.object_path(KINDS[ref.kind], ref.namespace, ref.name))
         if source is not None:
             source.put(raw)
@@ -170,7 +170,7 @@ class SourceCache:
         return raw.get("data") or {}
 
     def find_uid(self, ref: ObjectRef) -> str:
-        """Of a source that is followed; "" where it is not known."""
+        """Return the UID of a followed source; "" if unknown."""
         source = self._sources.get(ref)
         if source is None:
             return self._shared[ref.kind].find_uid(ref)
@@ -178,14 +178,14 @@ class SourceCache:
         return newest.uid if newest is not None else ""
 
     def find_polled(self, stack_uid: str) -> list[ObjectRef]:
-        """Of what a Stack reads the sources without a watch, whose changes are noticed late; in a stable order."""
+        """Return a Stack's sources without a watch, whose changes are noticed late; in a stable order."""
         if not any(shared.is_polling for shared in self._shared.values()):
             return []
         shared = self._sharing.intersection(self._read_by.get(stack_uid, ()))
         return sorted((ref for ref in shared if self._shared[ref.kind].is_polling), key=str)
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
-        """These are all that a Stack reads; the watches of those that no Stack reads any longer end."""
+        """Set all sources that a Stack reads; stop the watches of sources without a reader."""
         before, after = self._read_by.pop(stack_uid, frozenset()), frozenset(refs)
         if after:
             self._read_by[stack_uid] = after
@@ -198,7 +198,7 @@ class SourceCache:
                 self._close(ref)
 
     def _open(self, ref: ObjectRef) -> None:
-        """Watch a source: by itself while there is room for that, else with others."""
+        """Watch a source, individually below the limit, otherwise in the shared watch."""
         is_full = len(self._sources) >= limits.SOURCE_WATCHES
         if is_full or self._counts[ref.namespace] >= limits.SOURCE_WATCHES_PER_NAMESPACE:
             self._sharing.add(ref)
@@ -211,7 +211,7 @@ class SourceCache:
         source.watch.start()
 
     def _close(self, ref: ObjectRef) -> None:
-        """Watch a source no longer, if it ever was watched."""
+        """Stop to watch a source, if it is watched."""
         if ref in self._sharing:
             self._sharing.discard(ref)
             self._shared[ref.kind].unfollow(ref)
@@ -225,7 +225,7 @@ class SourceCache:
             task.add_done_callback(self._closing.discard)
 
     def health(self) -> list[WatchStatus]:
-        """How each watch is doing."""
+        """Return the state of each watch."""
         return [*self._measure(), *(each for shared in self._shared.values() for each in shared.health())]
 
     def _measure(self) -> Iterator[WatchStatus]:
@@ -233,13 +233,13 @@ class SourceCache:
             yield child_cache.measure(source.kind.key, source.watch, objects=int(source.is_there))
 
     async def close(self) -> None:
-        """End all watches; the listener hears nothing more."""
+        """Stop all watches; the listener receives no more calls."""
         watches = (source.watch.close() for source in self._sources.values())
         await asyncio.gather(*watches, *(shared.close() for shared in self._shared.values()), *self._closing)
 
 
 def not_found(ref: ObjectRef) -> errors.ApiStatusError:
-    """What the server would say about a source that is not there."""
+    """Create the error that the server returns for a source that does not exist."""
     plural = KINDS[ref.kind].plural
     details = {"name": ref.name, "kind": plural}
     message = f'{plural} "{ref.name}" not found'

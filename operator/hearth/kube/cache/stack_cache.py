@@ -1,4 +1,4 @@
-"""All Stacks of the home cluster, kept small: what passes need of them, unparsed until asked for.
+"""Cache of all Stacks of the management cluster, reduced to what reconciles need and parsed on demand.
 
 Must not know what a Stack means.
 """
@@ -25,14 +25,14 @@ from hearth.model.stack_tree import Node, StackTree
 
 
 class StackListener(Protocol):
-    """The part of the engine's listener that hears of Stacks."""
+    """The part of the engine's listener that receives Stacks."""
 
     def on_stack(self, uid: str) -> None:
-        """A Stack came, changed or went."""
+        """Handle a created, changed or deleted Stack."""
 
 
 class StackCache:
-    """Every Stack, or those of one namespace, or a share of them. Its watch runs from `start` to `close`."""
+    """Every Stack, or those of one namespace or shard. Its watch runs from `start` to `close`."""
 
     def __init__(
         self,
@@ -48,56 +48,57 @@ class StackCache:
         self._store: ObjectStore[StackObject] = object_store.ObjectStore(self)
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self.tree = StackTree()
-        """Of all Stacks, those of other processes included."""
+        """The nesting of all Stacks, including those of other processes."""
         self._others = ShardFilter(self._store, share, self.tree)
         handler = self._store if share.is_whole else self._others
         self._watch = Reflector(server, api_requests.collection_path(STACK, namespace), handler, name=STACK.key)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the watch."""
         self._watch.start()
 
     async def close(self) -> None:
-        """End; the listener hears nothing more."""
+        """Stop the watch; the listener receives no more calls."""
         await self._watch.close()
 
     async def wait_synced(self) -> None:
-        """Until all Stacks were listed once."""
+        """Wait until all Stacks were listed once."""
         await self._watch.wait_synced()
 
     def health(self) -> list[WatchStatus]:
-        """How the watch is doing."""
+        """Return the state of the watch."""
         return [child_cache.measure(STACK.key, self._watch, objects=len(self._store.records))]
 
     def find_stack(self, uid: str) -> StackObject | None:
-        """The Stack, or None once it is gone."""
+        """Return the Stack, or None if it does not exist."""
         return self._store.records.get(uid)
 
     def stacks(self) -> Collection[str]:
-        """The UIDs of all Stacks."""
+        """Return the UIDs of all Stacks."""
         return self._store.records.keys()
 
     def is_other_shard_uid(self, uid: str) -> bool:
-        """Whether another process has a Stack of this UID."""
+        """Return whether another process manages a Stack with this UID."""
         return self._others.has_uid(uid)
 
     def is_other_shard_name(self, namespace: str, name: str) -> bool:
-        """Whether another process has a Stack of this name."""
+        """Return whether another process manages a Stack with this name."""
         return self._others.has_name(namespace, name)
 
     def put(self, raw: Object) -> StackObject:
-        """Take in the answer to a request of our own; nobody is told of what we wrote, neither now nor when its event comes.
+        """Store the response to a write of the operator; do not report that write, neither now nor on its watch event.
 
-        What else it shows somebody may have changed a moment before: that is told at once, as its event will be no news.
+        The response may also show a change of another client. Report that at once, because its event brings no new
+        version.
         """
         return self._store.record_write(raw, passed=self._watch.version)
 
     def forget(self, uid: str) -> None:
-        """Our removal of the finalizer was answered with the end of the Stack."""
+        """Drop a Stack whose deletion the server confirmed after the removal of the finalizer."""
         self._store.forget(uid)
 
     def parse(self, raw: Object) -> StackObject:
-        """What is kept of a Stack."""
+        """Return the cached part of a Stack."""
         try:
             return parse_stack(raw)
         except TypeError:
@@ -106,7 +107,7 @@ class StackCache:
             return parse_stack(pruned)
 
     def replace(self, old: StackObject | None, new: StackObject | None, *, is_ours: bool) -> None:
-        """A Stack came, changed or went."""
+        """Update a created, changed or deleted Stack."""
         either = new or old
         if new is not None:
             self.tree.put(Node(new.uid, new.namespace, new.name, new.parent))
@@ -119,11 +120,11 @@ class StackCache:
         self._listener.on_stack(either.uid)
 
     def complete(self) -> None:
-        """A fresh list is there; `wait_synced` tells whoever waits."""
+        """Complete a new list; `wait_synced` handles the notification."""
 
 
 def parse_stack(raw: Object) -> StackObject:
-    """A Stack as the engine sees it."""
+    """Convert an object to the engine's view of a Stack."""
     metadata, status = raw["metadata"], raw.get("status") or {}
     phase = status.get("phase") if isinstance(status, dict) else ""
     omission = salvage.find_omission(raw)
@@ -147,12 +148,12 @@ def parse_stack(raw: Object) -> StackObject:
 
 
 def has_user_change(old: StackObject, new: StackObject) -> bool:
-    """Whether something differs that only others write: the spec, an annotation, or that it is being deleted."""
+    """Return whether a part that only other clients write differs: the spec, an annotation, or the deletion."""
     return old.generation != new.generation or old.annotations != new.annotations or old.deleting != new.deleting
 
 
 def is_same(old: StackObject, new: StackObject) -> bool:
-    """Whether nothing but the resourceVersion (and what is not kept) differs; the generation speaks for the spec."""
+    """Return whether only the resourceVersion and uncached parts differ; the generation represents the spec."""
     return (
         old.generation == new.generation
         and old.defect == new.defect

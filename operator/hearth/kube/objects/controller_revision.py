@@ -1,6 +1,6 @@
-"""A Stack's revision as the `apps/v1 ControllerRevision` that keeps it, and back.
+"""Conversion between a Stack's revision and the `apps/v1 ControllerRevision` that stores it.
 
-Must not know when revisions are made, nor how they travel.
+Must not know when revisions are created or how they are sent.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hearth.model import errors, limits, names, sharding
 from hearth.model.child import Object
 
 COMPRESSED_FROM = 64 * 1024
-"""Bytes; below that, people may read a revision with kubectl."""
+"""Minimum bytes for compression; smaller revisions stay readable with kubectl."""
 GZIP = 16 + zlib.MAX_WBITS
-"""What tells zlib that a gzip header comes first."""
+"""Window bits that make zlib expect a gzip header."""
 
 
 def make_revision(stack: StackObject, revision: Revision, definition: Object) -> Object:
-    """The object to store; the garbage collector takes it away with its Stack."""
+    """Create the object to store; the garbage collector deletes it with its Stack."""
     return {
         "apiVersion": CONTROLLER_REVISION.api_version,
         "kind": CONTROLLER_REVISION.name,
@@ -46,7 +46,7 @@ def make_revision(stack: StackObject, revision: Revision, definition: Object) ->
                     "name": stack.name,
                     "uid": stack.uid,
                     "controller": True,
-                    # Deleting the Stack in the foreground must not wait for its history: that is needed to the end.
+                    # Foreground deletion of the Stack must not wait for the history, which is needed until the end.
                     "blockOwnerDeletion": False,
                 }
             ],
@@ -57,27 +57,27 @@ def make_revision(stack: StackObject, revision: Revision, definition: Object) ->
 
 
 def make_annotations(revision: Revision) -> dict[str, str]:
-    """What is known of a revision without reading its definition."""
+    """Create the annotations that describe a revision without its definition."""
     return {
         names.ANNOTATION_HASH: revision.hash,
         names.ANNOTATION_KINDS: ",".join(sorted(revision.kinds)),
-        # Beside the object's own field, which a watch of metadata does not show.
+        # The object's own field has the same number, but a metadata watch does not show it.
         names.ANNOTATION_REVISION: str(revision.number),
         names.ANNOTATION_SIGNATURE: revision.signature,
     }
 
 
 def encode_definition(definition: Object) -> Object:
-    """The definition as it is stored: as it is, or compressed where it is large."""
+    """Return the stored form of the definition, compressed if it is large."""
     raw = orjson.dumps(definition)
     if len(raw) <= COMPRESSED_FROM:
         return definition
-    # No time in it: the same definition always gives the same bytes.
+    # Without a timestamp, the same definition always produces the same bytes.
     return {"compressed": base64.b64encode(gzip.compress(raw, mtime=0)).decode()}
 
 
 def parse_definition(raw: Mapping[str, Any]) -> Object:
-    """The definition in a stored revision. Raises TamperedRevision where there is none."""
+    """Return the definition in a stored revision. Raises TamperedRevision if there is none."""
     data = raw.get("data") or {}
     try:
         if "compressed" in data:
@@ -93,7 +93,7 @@ def parse_definition(raw: Mapping[str, Any]) -> Object:
 
 
 def inflate(compressed: bytes) -> bytes:
-    """The text that was compressed. Raises ValueError or zlib.error where it is none, or larger than any definition."""
+    """Decompress a text. Raises ValueError or zlib.error if it is invalid or larger than any definition."""
     stream = zlib.decompressobj(wbits=GZIP)
     text = stream.decompress(compressed, limits.REVISION_BYTES)
     if not stream.eof or stream.unused_data:

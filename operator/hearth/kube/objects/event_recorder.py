@@ -1,6 +1,6 @@
-"""Events about a Stack as `kubectl describe` shows them: the same words again only raise a count.
+"""Events about a Stack for `kubectl describe`: a repeated message only increases a count.
 
-Must not know what is worth an Event. Nothing here raises: an Event that is lost has cost nobody anything.
+Must not know which changes deserve an Event. Nothing here raises, because a lost Event has no effect on reconciles.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ log = structlog.get_logger(__name__)
 
 KIND = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
 MESSAGE_LENGTH = 1024
-"""Bytes; what the API allows in the newer of its two kinds of Event."""
+"""Maximum bytes of a message in the newer of the API's two kinds of Event."""
 NAME_LENGTH = 200
 UNSCOPED = "default"
-"""Where Events about objects of cluster scope stand."""
+"""Namespace of Events about cluster-scoped objects."""
 REMEMBERED = 4096
-"""Events whose count is known without asking."""
+"""Maximum number of Events whose count is known without a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventContent:
-    """Something that was said about a Stack."""
+    """The content of an Event about a Stack."""
 
     type_: str
     reason: str
@@ -43,24 +43,24 @@ class EventContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvolvedObject:
-    """What an Event is about, and where it stands for that."""
+    """The object of an Event, and the namespace that contains the Event."""
 
     namespace: str
     involved: Object
 
 
 class EventRecorder:
-    """Posts Events."""
+    """Client that posts Events."""
 
     def __init__(self, sender: ApiClient, *, now: Callable[[], float]) -> None:
-        """now: seconds since the epoch."""
+        """Create the recorder. now: seconds since the epoch."""
         self._sender = sender
         self._now = now
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
-        """By namespace and name of the Event, the latest last."""
+        """Counts by namespace and name of the Event, the latest last."""
 
     async def emit(self, stack: StackObject, occurrence: EventContent) -> None:
-        """Post it, or count it once more; a failure is logged, never raised."""
+        """Post an Event or increase its count; log a failure, never raise it."""
         name = event_name(stack, occurrence)
         try:
             try:
@@ -75,7 +75,7 @@ class EventRecorder:
             )
 
     async def emit_about_source(self, ref: ObjectRef, *, uid: str, occurrence: EventContent) -> None:
-        """The same about a ConfigMap or Secret."""
+        """Post or count an Event about a ConfigMap or Secret."""
         involved: Object = {
             "apiVersion": "v1",
             "kind": ref.kind,
@@ -96,20 +96,20 @@ class EventRecorder:
         if count is None:
             if await self._create(about, name, occurrence):
                 return self._remember(key, 1)
-            # Posted by an earlier process.
+            # An earlier process posted the Event.
             count = int((await self._sender.send("get", KIND, path)).get("count") or 1)
         patch: Object = {"count": count + 1, "lastTimestamp": self._timestamp()}
         try:
             await self._sender.send("patch", KIND, path, body=patch)
         except errors.ApiStatusError as refused:
-            # The server forgets Events after an hour.
+            # The server deletes Events after an hour.
             if refused.code != 404 or not await self._create(about, name, occurrence):
                 raise
             count = 0
         return self._remember(key, count + 1)
 
     async def _create(self, about: InvolvedObject, name: str, occurrence: EventContent) -> bool:
-        """Post a new Event; False where there is one of that name."""
+        """Post a new Event; return False if one of this name exists."""
         path = api_requests.collection_path(KIND, about.namespace)
         try:
             await self._sender.send("create", KIND, path, body=make_event(about, name, occurrence, self._timestamp()))
@@ -130,18 +130,18 @@ class EventRecorder:
 
 
 def event_name(stack: StackObject, occurrence: EventContent) -> str:
-    """The same for the same words about the same Stack, so that they meet in one Event."""
+    """Return one name for the same message about the same Stack, so that repetitions share one Event."""
     return name_event(stack.name, stack.uid, occurrence)
 
 
 def name_event(name: str, uid: str, occurrence: EventContent) -> str:
-    """The same for the object of that name and UID."""
+    """Return one name for the same message about the object of this name and UID."""
     said = names.digest(uid, occurrence.type_, occurrence.reason, occurrence.message)
     return f"{names.shorten(name, length=NAME_LENGTH)}.{said}"
 
 
 def about_stack(stack: StackObject) -> InvolvedObject:
-    """Beside the Stack, where `kubectl describe` finds it."""
+    """Place the Event in the Stack's namespace, where `kubectl describe` finds it."""
     involved: Object = {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "Stack",
@@ -154,18 +154,18 @@ def about_stack(stack: StackObject) -> InvolvedObject:
 
 
 def about_namespace(name: str) -> InvolvedObject:
-    """About the namespace itself, which is on its way out, so that nothing new can be made in it."""
+    """Return a reference to the namespace itself, because nothing can be created in it while it terminates."""
     return InvolvedObject(namespace=UNSCOPED, involved={"apiVersion": "v1", "kind": "Namespace", "name": name})
 
 
 def is_terminating(refused: errors.ApiStatusError) -> bool:
-    """Whether an Event was refused since its namespace is on its way out."""
+    """Return whether the API server rejected an Event because its namespace is terminating."""
     reaction = api_errors.classify(refused.code, refused.status, kind=KIND, body_size=0)
     return isinstance(reaction, api_errors.NamespaceTerminating)
 
 
 def make_event(about: InvolvedObject, name: str, occurrence: EventContent, timestamp: str) -> Object:
-    """The Event to post."""
+    """Create the Event to post."""
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -184,7 +184,7 @@ def make_event(about: InvolvedObject, name: str, occurrence: EventContent, times
 
 
 def cut(message: str) -> str:
-    """The message, or its beginning where it is too long; never half a character."""
+    """Truncate a message that is too long, but never within a character."""
     raw = message.encode()
     if len(raw) <= MESSAGE_LENGTH:
         return message

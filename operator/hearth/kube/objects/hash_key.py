@@ -1,4 +1,4 @@
-"""The key of all keyed hashes: made once, kept in a Secret of the operator's namespace.
+"""The key of all keyed hashes: created once, stored in a Secret of the operator's namespace.
 
 Must not know what is hashed with it.
 """
@@ -20,17 +20,17 @@ NAMESPACES = Kind(group="", version="v1", name="Namespace", plural="namespaces",
 NAME = "hearth-hash-key"
 FIELD = "key"
 LENGTH = 32
-"""Bytes; as long as the hash that it is for."""
+"""Bytes; the length of the hash that uses it."""
 
 
 class InvalidHashKey(errors.HearthError):
-    """The Secret is there and holds no key; an administrator must look."""
+    """Error for a Secret without a valid key; an administrator must fix it."""
 
 
 async def get_hash_key(sender: ApiClient, namespace: str, *, entropy: Callable[[int], bytes]) -> bytes:
-    """The key, made here where there is none; the namespace too. Raises BrokenHashKey.
+    """Return the key; create it and the namespace if missing. Raises InvalidHashKey.
 
-    entropy: gives that many random bytes.
+    entropy: returns this number of random bytes.
     """
     key = await find_hash_key(sender, namespace)
     if key is not None:
@@ -38,7 +38,7 @@ async def get_hash_key(sender: ApiClient, namespace: str, *, entropy: Callable[[
     made = entropy(LENGTH)
     if await create_secret(sender, namespace, made):
         return made
-    # Somebody was quicker; that key counts, for objects may carry its hashes by now.
+    # Another process stored a key first. That key is valid, because objects may already have its hashes.
     key = await find_hash_key(sender, namespace)
     if key is None:
         raise errors.Unreachable(f"secret/{NAME} in namespace {namespace} comes and goes; try again")
@@ -46,7 +46,7 @@ async def get_hash_key(sender: ApiClient, namespace: str, *, entropy: Callable[[
 
 
 async def find_hash_key(sender: ApiClient, namespace: str) -> bytes | None:
-    """The key that is stored, if there is one."""
+    """Return the stored key, or None if there is none."""
     try:
         secret = await sender.send("get", SECRETS, api_requests.object_path(SECRETS, namespace, NAME))
     except errors.ApiStatusError as refused:
@@ -57,7 +57,7 @@ async def find_hash_key(sender: ApiClient, namespace: str) -> bytes | None:
 
 
 def parse_key(secret: Object, namespace: str) -> bytes:
-    """The key in the Secret."""
+    """Return the key in the Secret."""
     data = secret.get("data")
     text = data.get(FIELD, "") if isinstance(data, dict) else ""
     try:
@@ -73,12 +73,12 @@ def parse_key(secret: Object, namespace: str) -> bytes:
 
 
 async def create_secret(sender: ApiClient, namespace: str, key: bytes) -> bool:
-    """Store a new key; False where somebody else has stored one."""
+    """Store a new key; return False if another process has stored one."""
     body: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": NAME, "namespace": namespace, "labels": {"app.kubernetes.io/part-of": "hearth"}},
-        # Another key under the same name would make every hash unknown.
+        # A different key under the same name would invalidate every hash.
         "immutable": True,
         "data": {FIELD: base64.b64encode(key).decode()},
     }
@@ -91,7 +91,7 @@ async def create_secret(sender: ApiClient, namespace: str, key: bytes) -> bool:
 
 
 async def create(sender: ApiClient, kind: Kind, body: Object) -> int:
-    """201 where it was created, 409 where it is there already, 404 where its namespace is missing."""
+    """Return 201 if it was created, 409 if it exists already, 404 if its namespace is missing."""
     path = api_requests.collection_path(kind, body["metadata"].get("namespace", ""))
     try:
         await sender.send("create", kind, path, body=body)

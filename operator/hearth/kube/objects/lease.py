@@ -1,7 +1,7 @@
-"""One Lease (coordination.k8s.io/v1): what it says, and the requests that read and change it.
+"""One Lease (coordination.k8s.io/v1): its content, and the requests that read and change it.
 
-Every change states the version that was read, so that of two candidates one is refused. Must not know when a lease is
-to be taken or renewed: `hearth.kube.leader_election.leader_elector` does.
+Every change includes the version that was read, so the API server rejects one of two candidates. Must not know when a
+lease is acquired or renewed: `hearth.kube.leader_election.leader_elector` does.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ LABELS = {"app.kubernetes.io/part-of": "hearth"}
 NOT_FOUND = 404
 CONFLICT = 409
 MOST = 2**31 - 2
-"""The highest number that is read: with one more it fits into the field yet."""
+"""The highest number that is read: incremented by one, it still fits into the field."""
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """What a Lease says in one state of it."""
+    """The content of a Lease in one of its states."""
 
     holder: str
-    """Empty: nobody."""
+    """Empty if there is no holder."""
     seconds: float
-    """For which a renewal holds."""
+    """Seconds for which a renewal is valid."""
     transitions: int
-    """How often the holder was another one."""
+    """Number of changes of the holder."""
     version: int
 
 
 def parse_lease(raw: Object) -> Lease:
-    """What the object says; what it leaves out counts as nobody's, and so does what makes no sense."""
+    """Parse the object; missing and invalid data means that there is no holder."""
     stated = raw.get("spec")
     spec = stated if isinstance(stated, dict) else {}
     holder = spec.get("holderIdentity")
@@ -54,7 +54,7 @@ def parse_lease(raw: Object) -> Lease:
 
 
 def read_count(spec: Object, field: str) -> int:
-    """The whole number in that field; 0 where there is none. It is not above what the API server takes."""
+    """Return the whole number in this field, 0 if there is none, limited to what the API server accepts."""
     value = spec.get(field)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         return 0
@@ -62,12 +62,15 @@ def read_count(spec: Object, field: str) -> int:
 
 
 class LeaseClient:
-    """The requests about one Lease. Each raises `Refused` or `Unreachable`."""
+    """The requests for one Lease. Each raises `ApiStatusError` or `Unreachable`."""
 
     def __init__(
         self, sender: ApiClient, *, namespace: str, name: str, labels: Mapping[str, str], patience: float
     ) -> None:
-        """labels: that it is to carry; patience: seconds for one answer; a request that hangs must not use up the whole time for renewing."""
+        """Create the client. labels: for the Lease; patience: seconds for one response.
+
+        A request without a response must not consume the whole time for renewals.
+        """
         self._sender = sender
         self._namespace = namespace
         self._name = name
@@ -76,7 +79,7 @@ class LeaseClient:
         self._path = api_requests.object_path(LEASE, namespace, name)
 
     async def find(self) -> Lease | None:
-        """The Lease as it is now, if there is one."""
+        """Return the current Lease, or None if there is none."""
         try:
             return parse_lease(await self._limit(self._sender.send("get", LEASE, self._path)))
         except errors.ApiStatusError as refused:
@@ -85,7 +88,7 @@ class LeaseClient:
             return None
 
     async def create(self, spec: Object) -> Lease | None:
-        """The new Lease; None where somebody else made one. Its namespace is made as well where it is missing."""
+        """Create the Lease and, if missing, its namespace; return None if another process created the Lease."""
         try:
             return await self._create(spec)
         except errors.ApiStatusError as refused:
@@ -96,7 +99,7 @@ class LeaseClient:
         return await self._create(spec)
 
     async def change(self, lease: Lease, spec: Object) -> Lease | None:
-        """The Lease with these fields changed; None where it is no longer as it was read, or gone."""
+        """Change these fields and return the Lease; None if its version differs from the one read, or it is gone."""
         body = {"metadata": {"resourceVersion": str(lease.version), "labels": self._labels}, "spec": spec}
         try:
             return parse_lease(await self._limit(self._sender.send("patch", LEASE, self._path, body=body)))

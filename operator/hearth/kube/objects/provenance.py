@@ -1,6 +1,6 @@
-"""Who wrote a Stack's spec, and from which commit, as the Stack's own metadata tell it.
+"""Author and commit of a Stack's spec, from the Stack's own metadata.
 
-Source: what kubectl, Flux, Argo CD and Config Sync write; docs/decisions/0018-who-wrote-a-revision.md.
+Source: the metadata that kubectl, Flux, Argo CD and Config Sync write; docs/decisions/0018-who-wrote-a-revision.md.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from hearth.engine.ports import StackObject
 from hearth.model import names
 
 COMMIT_ANNOTATIONS = (names.ANNOTATION_COMMIT, "configmanagement.gke.io/token")
-"""In this order: what somebody wrote for us, then what Config Sync writes on all its objects."""
+"""In order of priority: the annotation for Hearth, then the one that Config Sync writes on all its objects."""
 LONGEST_COMMIT = 256
-"""Characters; a commit has 40 or 64, a tag a few more."""
+"""Maximum characters; a commit has 40 or 64, a tag a few more."""
 
 
 def find_author(managed_fields: Iterable[Mapping[str, Any]]) -> str:
-    """The field manager whose write of the spec is the newest, "" where none is known."""
+    """Return the field manager with the newest write of the spec, "" if unknown."""
     newest, author = "", ""
     for entry in managed_fields:
-        # Whoever wrote a status alone is no author.
+        # A field manager that wrote only a status is not an author.
         if not entry.get("subresource") and "f:spec" in (entry.get("fieldsV1") or {}):
             time = entry.get("time") or ""
             if time >= newest:
@@ -30,12 +30,12 @@ def find_author(managed_fields: Iterable[Mapping[str, Any]]) -> str:
 
 
 def find_commit(annotations: Mapping[str, str]) -> str:
-    """The commit that the Stack was made of, "" where nobody says."""
+    """Return the commit that the Stack was created from, "" if unknown."""
     stated = (annotations.get(key, "").strip() for key in COMMIT_ANNOTATIONS)
     return next((commit[:LONGEST_COMMIT] for commit in stated if commit), "")
 
 
 def describe(stack: StackObject) -> dict[str, str]:
-    """The annotations of a revision that is made of the Stack as it is now."""
+    """Return the annotations of a revision of the Stack in its current state."""
     found = {names.ANNOTATION_AUTHOR: stack.author, names.ANNOTATION_COMMIT: find_commit(stack.annotations)}
     return {key: value for key, value in found.items() if value}
