@@ -1,6 +1,6 @@
-"""The part of a check that compares values: lists whole objects, and asks by dry runs whether an apply would change them.
+"""Value comparison of a check: lists whole objects and tests by dry run whether an apply would change them.
 
-Writes nothing. Must not know what is done about what is found.
+Writes nothing. Must not know how its findings are used.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from hearth.plan.state.altered_values import Altered
 logger = structlog.get_logger(__name__)
 
 COMPARED_IN_A_ROW = 50
-"""Objects, before whatever else waits in the event loop gets a turn: a few milliseconds."""
+"""Objects compared before the event loop gets a turn; a few milliseconds of work."""
 NO_ANSWER = (429, 500, 502, 503, 504)
-"""Codes by which the server says nothing of the object."""
+"""Response codes without information about the object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An object that shows something else than its manifest states."""
+    """An object whose values differ from its manifest."""
 
     child: Child
     manifest: Object
@@ -48,14 +48,14 @@ class Comparison:
         self.found: dict[str, Altered] = {}
         """By UID."""
         self.count = 0
-        """Of all children that were listed."""
+        """Number of listed children."""
         self._board = board
         self._cluster = cluster
         self._manager = manager
         self._asked = 0
 
     async def look(self, kind: Kind, stack_uid: str) -> None:
-        """List the objects of one kind, and compare them. Raises Refused or Unreachable where nothing can be concluded."""
+        """List and compare the objects of one kind. Raises ApiStatusError or Unreachable if the check is inconclusive."""
         found = await self._cluster.list_children(kind, stack_uid, whole=True)
         self.count += sum(child.is_identified for child in found)
         by_uid = {child.uid: child for child in found}
@@ -66,7 +66,7 @@ class Comparison:
                 await self._confirm(candidate)
 
     def _find_candidates(self, by_uid: Mapping[str, Child]) -> Iterator[Candidate | None]:
-        """None for each object that shows what its manifest states."""
+        """Yield a candidate per altered object and None per object that matches its manifest."""
         for name, standing in list(self._board.statuses.items()):
             child = by_uid.get(standing.child.uid) if standing.child is not None else None
             desired = self._board.find_desired(name, child) if child is not None else None
@@ -74,14 +74,14 @@ class Comparison:
                 continue
             visible = drift.compare(child, desired)
             if visible.to_repair:
-                # Drift that ownership shows: it is repaired first.
+                # Field ownership already shows this drift; it is repaired first.
                 continue
             manifest = field_paths.without(desired.manifest, [lost.path for lost in visible.tolerated])
             places = altered_values.find_candidates(manifest, child.fields)
             yield Candidate(child=child, manifest=manifest, hash=desired.hash, places=tuple(places)) if places else None
 
     async def _confirm(self, candidate: Candidate) -> None:
-        """Ask the server whether an apply would change anything."""
+        """Check by dry run whether an apply would change the object."""
         if self._asked >= limits.CHECK_DRY_RUNS:
             logger.warning("value not checked", child=str(candidate.child.ref), limit=limits.CHECK_DRY_RUNS)
             return
@@ -94,7 +94,7 @@ class Comparison:
         except ApiStatusError as error:
             if error.code in NO_ANSWER:
                 raise
-            # It could not be repaired either; whatever is wrong there, its own apply tells.
+            # A repair is impossible too. The object's own apply reports the cause.
             return
         if altered_values.is_changed_by(applied, child.fields):
             self.found[child.uid] = Altered(hash=candidate.hash, fields=altered_values.describe(candidate.places))

@@ -1,6 +1,6 @@
-"""Has one Stack's board held by its environment, lets go on who is told to, and lets no time run while nobody moves.
+"""Control of one Stack's breakpoints: environment, continue requests, and the timeout during a stop.
 
-Decides nothing of where anybody stops: see `hearth.plan.resource.enforcement`.
+Must not decide where a resource stops: see `hearth.plan.resource.enforcement`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class BreakpointControl:
     """The breakpoints of one Stack in this process. May be lost at any time."""
 
     def __init__(self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks) -> None:
-        """Nothing is held before `heed`."""
+        """Prepare the control. It enforces nothing before `update`."""
         self._uid = uid
         self._services = services
         self._intake = intake
         self._tasks = tasks
         self._made_of: tuple[object, ...] = ()
-        """What the gates of the board were made of."""
+        """The inputs of the planner's current environment."""
 
     def update(self, board: StackPlanner, *, is_swept_away: bool) -> set[str]:
-        """Have the board held by what the user wants now; what is to be looked at because of it.
+        """Apply the current environment to the planner; return the resources to reconcile.
 
-        is_swept_away: the Stack goes with its whole namespace, so that nothing can be held.
+        is_swept_away: the whole namespace is being deleted, so nothing can be stopped.
         """
         made_of = (board, self._intake.options.environment, self._intake.targets.current, is_swept_away)
         if made_of == self._made_of:
@@ -50,7 +50,10 @@ class BreakpointControl:
     def after_reconcile(
         self, stack: StackObject, board: StackPlanner, memory: InMemoryState, *, blind_for: float
     ) -> None:
-        """After a pass: what follows from where everybody stands. blind_for: seconds until that is known."""
+        """Record post-delete stops and handle continue requests after a reconcile.
+
+        blind_for: seconds until the caches are complete.
+        """
         wishes, inbox = self._intake.targets, self._services.queue
         parting = board.deletion_guard.take_unrecorded()
         if parting:

@@ -1,6 +1,6 @@
-"""What one Stack's passes may trust of the caches: which kinds are watched for it, and whether all was looked at since.
+"""Trust in the caches for one Stack: which kinds are watched and whether every resource was refreshed since.
 
-Must not know what children mean; asks the cluster for watches and has the Stack looked at again once they are complete.
+Must not know what children mean. Requests watches and enqueues the Stack when they are synced.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from hearth.plan.health.health_rules import RuleChange
 from hearth.template.blueprint import Blueprint
 
 ASK_AGAIN = 2.0
-"""Seconds until a question is put again that the server did not answer."""
+"""Seconds until an unanswered question is asked again."""
 SYNC_GRACE = 5.0
-"""Seconds that the first list of a kind may take before the Stack says that it waits for it."""
+"""Seconds that the first list of a kind may take before the Stack reports that it waits."""
 
 
 class CacheSync:
-    """The view that one Stack has of its children."""
+    """The sync state of one Stack's caches."""
 
     def __init__(self, uid: str, *, services: Services, intake: DefinitionSync) -> None:
-        """Nothing is watched before `begin`."""
+        """Prepare the state. Nothing is watched before `start`."""
         self.unsynced: dict[Kind, frozenset[Path]] = {}
-        """Kinds whose caches are not complete yet, and what is wanted of their objects."""
+        """Kinds whose caches are not synced yet, with the required fields of their objects."""
         self.denied: dict[Kind, str] = {}
-        """Kinds that our account may not watch, in the server's words."""
+        """Kinds that the account may not watch, with the API server's reason."""
         self._absent: set[Kind] = set()
-        """Of these the ones of which nothing of the Stack can be there."""
+        """The denied kinds of which no object of the Stack can exist."""
         self._asked: set[Kind] = set()
-        """Of the denied ones those for which that was found out, or is being."""
+        """The denied kinds for which the question is answered or in progress."""
         self._wanted: dict[Kind, frozenset[Path]] = {}
         self.needs_full_refresh = False
-        """Whether the board has not looked at everything since it was made, or since a cache was complete."""
+        """Whether the planner must refresh every resource since its creation or the last cache sync."""
         self._uid = uid
         self._services = services
         self._intake = intake
         self._blind_until = 0.0
 
     def start(self, blueprint: Blueprint) -> None:
-        """Watch what another blueprint wants; `look` is to follow."""
+        """Start the watches of a new blueprint. The caller then calls `refresh`."""
         self.unsynced = self.find_required_watches(blueprint)
         self._wanted = dict(self.unsynced)
         self.denied.clear()
@@ -56,13 +56,13 @@ class CacheSync:
         self._asked.clear()
 
     def refresh(self) -> None:
-        """Look at everything, once it is there with all that is wanted of it."""
+        """Request a full refresh and restart the grace period."""
         self.needs_full_refresh = True
         self._blind_until = self._services.clock.monotonic() + SYNC_GRACE
         self.check_synced()
 
     def check_synced(self) -> None:
-        """Take the kinds out whose caches are complete by now."""
+        """Remove the kinds whose caches are synced."""
         cluster = self._services.workload_cluster
         absent = {kind: self._wanted[kind] for kind in self._absent}
         for kind, paths in {**self.unsynced, **absent}.items():
@@ -76,24 +76,24 @@ class CacheSync:
         self._services.queue.enqueue(self._uid, ALL_RESOURCES)
 
     def waits_for(self, kind: Kind) -> bool:
-        """Whether a complete cache of that kind, or that there can be none, is news."""
+        """Return whether a sync or denial of that kind affects the Stack."""
         return kind in self.unsynced or kind in self.denied
 
     @property
     def absent(self) -> Set[Kind]:
-        """Kinds of which nothing of the Stack can be there, as our account may neither look at them nor write them."""
+        """Kinds without objects of the Stack: the account may neither read nor write them."""
         return self._absent
 
     @property
     def has_questions(self) -> bool:
-        """Whether it is to be found out if anything of a denied kind may be there."""
+        """Whether a denied kind still needs the question whether objects of it may exist."""
         return self._find_question() is not None
 
     def _find_question(self) -> Kind | None:
         return next((kind for kind in self.denied if kind in self.unsynced and kind not in self._asked), None)
 
     async def ask(self) -> None:
-        """Find out whether anything may be there of the kinds that may not be watched: where not, nobody waits for them."""
+        """Ask whether objects of the denied kinds may exist. Stop waiting for kinds without objects."""
         while (kind := self._find_question()) is not None:
             stack = self._services.management_cluster.find_stack(self._uid)
             if stack is None:
@@ -114,7 +114,7 @@ class CacheSync:
         self._services.queue.enqueue(self._uid, STACK_SELF)
 
     def on_rules_changed(self, blueprint: Blueprint, change: RuleChange) -> None:
-        """Some kinds are judged otherwise, for which more may have to be seen of their objects."""
+        """Handle new health rules for some kinds, which may require more fields of their objects."""
         wanted = self.find_required_watches(blueprint)
         touched = {kind: paths for kind, paths in wanted.items() if change.touches(kind)}
         if touched:
@@ -123,12 +123,12 @@ class CacheSync:
             self.refresh()
 
     def grace_left(self) -> float:
-        """Seconds for which nothing is to be said of the Stack, as a first look at its children is under way."""
+        """Return the seconds left in which the status is withheld because the first list of children is in progress."""
         is_blind = self.needs_full_refresh or self.unsynced
         return max(0.0, self._blind_until - self._services.clock.monotonic()) if is_blind else 0.0
 
     def find_required_watches(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:
-        """What is to be watched: all that the blueprint wants, and all that earlier revisions may have left."""
+        """Find all watches that the blueprint and objects of earlier revisions require."""
         revision = self._intake.revision
         earlier = self._intake.find_kinds() | (revision.kinds if revision is not None else frozenset())
         rules = self._services.health_rules

@@ -1,7 +1,7 @@
-"""Obeys `hearth.dev/check`: has everything listed afresh, and keeps what was found until it is no longer so.
+"""Control of `hearth.dev/check`: lists everything and stores the result until it is outdated.
 
-Writes to no child. The lists bring the cache up to date, so that what they show is repaired afterwards in the ordinary way.
-Decides nothing of what is a problem: see `hearth.plan.status.check_result`.
+Writes to no child. The lists update the cache, so the usual reconcile repairs their findings. Must not decide what is a
+problem: see `hearth.plan.status.check_result`.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from hearth.plan.status.ready_condition import StatusInput
 logger = structlog.get_logger(__name__)
 
 FIRST_RETRY = 2.0
-"""Seconds until lists that were refused are asked for again; each time twice as many, up to `LAST_RETRY`."""
+"""Seconds until failed lists are repeated; doubled each time up to `LAST_RETRY`."""
 LAST_RETRY = 60.0
 
 
 class CheckControl:
-    """The checks of one Stack in this process. May be lost at any time: what was not written is done again."""
+    """The checks of one Stack in this process. May be lost at any time: an unwritten check is repeated."""
 
     def __init__(
         self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks, memory: InMemoryState
     ) -> None:
-        """Nothing is looked at before `look`."""
+        """Prepare the control. It checks nothing before `update`."""
         self.result: CheckResult | None = None
-        """Of the last check; None where there was none."""
+        """Result of the last check; None if there was none."""
         self.error = ""
-        """Why the check that is asked for cannot be done yet."""
+        """Why the requested check cannot run yet."""
         self._uid = uid
         self._services = services
         self._intake = intake
@@ -52,23 +52,23 @@ class CheckControl:
         self._memory = memory
         self._is_recalled = False
         self._is_recorded = True
-        """Whether the status tells of the outcome."""
+        """Whether the status contains the result."""
         self._asked = ""
-        """The token that is asked for and was not obeyed yet."""
+        """The token of a requested check that is not handled yet."""
         self._listed: tuple[str, int] | None = None
-        """The token for which everything was listed, and how many objects there were."""
+        """The token for which everything was listed, and the number of objects."""
         self._is_put_off = False
-        """Whether lists were refused a moment ago."""
+        """Whether failed lists wait for their retry."""
         self._failures = 0
 
     @property
     def is_unreported(self) -> bool:
-        """Whether nothing is to be done before the status says what was found, lest nobody ever sees it."""
+        """Whether the status must report problems before any step starts. Otherwise a repair would hide them."""
         return not self._is_recorded and (said := self._standing) is not None and said.problem_count > 0
 
     @property
     def _standing(self) -> CheckResult | None:
-        """The outcome that the phase shows."""
+        """The result that the phase shows."""
         return self.result if self.result is not None and self.result.is_current else None
 
     def update(
@@ -80,10 +80,10 @@ class CheckControl:
         kinds: Callable[[], Collection[Kind]],
         blind: float,
     ) -> None:
-        """After a pass: begin what is asked for, or conclude it; and see whether the last word still stands.
+        """After a reconcile, start or conclude a requested check and test whether the last result still holds.
 
-        describe: what there is to say of the Stack now; kinds: all that the Stack may have objects of; blind: seconds until
-        that is known.
+        describe: makes the current status input; kinds: all kinds that the Stack may have objects of; blind: seconds
+        until the caches are complete.
         """
         self._recall()
         self._ask(stack)
@@ -107,24 +107,24 @@ class CheckControl:
             self._tasks.run("check", lambda: self._list(kinds(), comparison))
 
     def invalidate(self) -> None:
-        """Something is being done: from here on the phase is that of what is wanted."""
+        """Mark the result as outdated because a step starts. The phase then shows the target again."""
         if (said := self._standing) is not None:
             self.result = dataclasses.replace(said, is_current=False)
 
     def note_written(self, status: Object) -> None:
-        """The status was written, or says so already."""
+        """Record that the status was written or is already up to date."""
         if not self._is_recorded and check_result.is_reported(self.result, status):
             self._is_recorded = True
             self._services.queue.enqueue(self._uid, STACK_SELF)
 
     def _recall(self) -> None:
-        """Read what an earlier process found."""
+        """Load the result of an earlier process."""
         if not self._is_recalled:
             self._is_recalled = True
             self.result = self._intake.targets.check
 
     def _ask(self, stack: StackObject) -> None:
-        """Look which check is asked for."""
+        """Read which check is requested."""
         token = stack.annotations.get(names.REQUEST_CHECK, "")
         asked = token if token != self._intake.targets.handled.get(check_result.VERB) else ""
         if asked != self._asked:
@@ -138,9 +138,9 @@ class CheckControl:
         self._asked, self._listed, self._is_recorded = "", None, False
 
     async def _list(self, kinds: Collection[Kind], comparison: Comparison) -> None:
-        """One list a kind, each of which the cache follows."""
+        """List the objects of each kind; the cache follows."""
         asked, uid = self._asked, self._uid
-        # Until it ends: who asks for another check meanwhile gets one of his own.
+        # Until this check ends, a newly requested one is separate.
         for kind in sorted(kinds, key=lambda each: each.key):
             try:
                 await comparison.look(kind, uid)
@@ -151,7 +151,7 @@ class CheckControl:
             self._memory.altered = comparison.found
             if asked == self._asked:
                 self._listed, self.error = (asked, comparison.count), ""
-        # Whatever came of it: nobody was told of what the lists have shown.
+        # The lists did not notify any listener, so enqueue the Stack in any case.
         self._services.queue.enqueue(uid, ALL_RESOURCES)
 
     def _put_off(self, asked: str, kind: Kind, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Obeys `hearth.dev/continue`: lets one resource pass the breakpoint that it waits at, and answers where nobody waits."""
+"""Handling of `hearth.dev/continue`: clears the breakpoint of one resource, or explains that no resource waits there."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import breakpoint_waits
 
 MAX_ECHO = 120
-"""Characters of an order that an answer repeats."""
+"""Characters of a request that an answer repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinueResult:
-    """What came of one order."""
+    """The result of one request."""
 
     message: str
     passed: tuple[str, str] | None = None
-    """The resource and its hook; None where nobody waits there."""
+    """The resource and its hook; None if no resource waits there."""
 
 
 def parse(order: str) -> tuple[str, str]:
-    """Resource and hook, "" for any, of `<resource>[/<hook>][@<token>]`."""
+    """Return resource and hook, "" for any, of `<resource>[/<hook>][@<token>]`."""
     target = order.partition("@")[0]
     resource, _, hook = target.rpartition("/")
     return (resource, hook) if hook in enforcement.HOOKS else (target, "")
 
 
 def answer(order: str, board: StackPlanner) -> ContinueResult:
-    """What is to be done about an order, where everything was looked at."""
+    """Answer a request after all resources were observed."""
     resource, hook = parse(order)
     waiting = list(breakpoint_waits.find_waits(board))
     found = next((wait for wait in waiting if wait.resource == resource and hook in ("", wait.hook)), None)
     if found is not None and found.stack:
-        # An order is given once: a copy of it, kept in a manifest, would stand against later ones given to that Stack itself.
+        # A request applies once. A copy stored in a manifest would conflict with later requests to that Stack itself.
         message = (
             f"hearth.dev/continue: {order[:MAX_ECHO]}: {found.resource} belongs to the nested Stack {found.stack}; "
             f"annotate that one with hearth.dev/continue: {found.continue_value}"
@@ -52,7 +52,7 @@ def answer(order: str, board: StackPlanner) -> ContinueResult:
 
 
 def _advise(resource: str, board: StackPlanner) -> str:
-    """The nested Stack to ask where a path leads into one, as one that is on its way out is not listened to any more."""
+    """Name the nested Stack that a path leads into. A Stack being deleted accepts no requests."""
     first, slash, rest = resource.partition("/")
     standing = board.statuses.get(first)
     children = [standing.child] if standing is not None and standing.child is not None else []

@@ -1,7 +1,7 @@
-"""What a kind that the operator may not list means for one Stack: nothing of it can be there, or that cannot be said.
+"""Meaning of a kind that the operator may not list for one Stack: no object of it exists, or that is unknown.
 
-Objects of a kind are only written once they are watched. So a kind that was never listed has none, unless an earlier
-revision of the Stack was completed with it, and the right to it was taken away since.
+The operator writes objects of a kind only after it watches the kind. A kind that was never listed has no objects, with
+one exception. An earlier revision was completed with the kind, and the right to it was withdrawn later.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hearth.template.compiler import compiler
 
 
 async def may_be_there(kind: Kind, stack: StackObject, *, services: Services, intake: DefinitionSync) -> bool:
-    """Whether objects of that Stack and kind may exist, though they cannot be listed.
+    """Return whether objects of that Stack and kind may exist although the operator cannot list them.
 
-    Raises Refused or Unreachable where the server does not say.
+    Raises ApiStatusError or Unreachable if the API server does not answer.
     """
     children = services.workload_cluster.children(stack.uid).values()
     if any(child.kind.key == kind.key for found in children for child in found):
         return True
-    # Who may still write may have written; who may do neither now has, as a rule, never had any right.
+    # An account that may write now may have written before. One that may do neither usually never had the right.
     for namespace in dict.fromkeys((services.only_namespace, stack.namespace)):
         if await services.workload_cluster.is_allowed("patch", kind=kind, namespace=namespace):
             return True
@@ -31,7 +31,7 @@ async def may_be_there(kind: Kind, stack: StackObject, *, services: Services, in
 
 
 async def _was_completed_with(kind: Kind, stack: StackObject, *, services: Services, intake: DefinitionSync) -> bool:
-    """Whether the revision that was completed last wants objects of that kind: of others nothing was left then."""
+    """Return whether the last completed revision contains that kind. It left no objects of other kinds."""
     last = intake.targets.completed.last
     if not last:
         return False

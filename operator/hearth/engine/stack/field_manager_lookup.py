@@ -1,6 +1,6 @@
-"""Asks who holds the fields that a condition speaks of: one GET each, and only for the few resources that it names.
+"""Lookup of the owners of fields named in a condition: one GET for each of the few named resources.
 
-The cache keeps our own part of `managedFields` alone, since the others' would cost more than all the rest of a child.
+The cache stores only the operator's own part of `managedFields`. The other parts would outweigh the rest of a child.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hearth.plan.state.memory import InMemoryState, ManagerQuery
 def resolve_queries(
     stack_uid: str, board: StackPlanner, memory: InMemoryState, *, tasks: NamedTasks, services: Services
 ) -> None:
-    """Begin to ask what the last pass wants to know; the resource is looked at again when the answer is there."""
+    """Start the lookups that the last reconcile requested; each answer enqueues its resource."""
     if not memory.manager_queries:
         return
     named = {name for type_ in board.conditions.by_type for name in board.conditions.first(type_)}
@@ -34,7 +34,7 @@ async def _look_up(
     try:
         raw = await services.workload_cluster.get(child.ref, kind=child.kind)
     except (ApiStatusError, Unreachable):
-        # Said without a name until something happens to the object again.
+        # The condition names no owner until the object changes again.
         return
     if raw["metadata"]["uid"] == child.uid:
         memory.field_managers[child.uid] = (question.lost, field_managers.describe_managers(raw, question))

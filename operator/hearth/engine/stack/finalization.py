@@ -1,4 +1,4 @@
-"""Lets a Stack go once the server itself says that nothing of it is left."""
+"""Removal of a Stack's finalizer once the API server confirms that no child remains."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from hearth.plan.status import deletion_blockers
 logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
-"""Seconds until the server is asked again."""
+"""Seconds until the API server is asked again."""
 SOON = 0.2
-"""The same where the Stack only changed meanwhile."""
+"""The same if the Stack only changed in the meantime."""
 CONFLICT = 409
 
 
 async def finalize(uid: str, services: Services, *, needed: Collection[int] = (), absent: Collection[Kind] = ()) -> str:
-    """Take our finalizer away; else the text says what is left, and the Stack is looked at again later.
+    """Remove the operator's finalizer; otherwise describe what remains and enqueue the Stack later.
 
-    needed: the numbers of revisions that are known to have been stored; absent: kinds that may not be listed, and of which
-    nothing of the Stack can be there.
+    needed: numbers of revisions that are known to have been stored; absent: unlistable kinds without objects of the
+    Stack.
     """
     stack = services.management_cluster.find_stack(uid)
     if stack is None or names.FINALIZER not in stack.finalizers:
@@ -39,13 +39,13 @@ async def finalize(uid: str, services: Services, *, needed: Collection[int] = ()
     try:
         left = await list_remaining(stack, services, needed=needed, absent=absent)
         if not left:
-            # As it is by now: of an older version the server would take no finalizer away.
+            # Use the current version: the API server rejects the removal from an older one.
             await services.management_cluster.remove_finalizer(services.management_cluster.find_stack(uid) or stack)
             return ""
         blocked = f"waits for {deletion_blockers.describe_all(iter(left), count=len(left))}"
     except (ApiStatusError, Unreachable) as error:
         if isinstance(error, ApiStatusError) and is_conflict(error):
-            # The Stack changed on the way, by a status of our own perhaps. To tell of it would be the next such change.
+            # The Stack changed, perhaps by a status of the operator. Reporting this would change it again.
             services.enqueue_after(SOON, uid, STACK_SELF)
             return ""
         blocked = f"cannot make sure that nothing is left: {error}; it is tried again"
@@ -55,12 +55,12 @@ async def finalize(uid: str, services: Services, *, needed: Collection[int] = ()
 
 
 def is_conflict(error: ApiStatusError) -> bool:
-    """Whether the object was another version by then; a webhook that chose that code names no object."""
+    """Return whether the object had another version. A webhook with this code names no object."""
     return error.code == CONFLICT and bool(error_message.read_details(error.status or {}).get("name"))
 
 
 async def is_namespace_terminating(stack: StackObject, services: Services) -> bool:
-    """Whether the Stack's whole namespace is on its way out, so that nothing in it can be held. False where nobody knows."""
+    """Return whether the Stack's namespace is being deleted, so that no deletion can be held; False if unknown."""
     kind = services.workload_cluster.kinds.find("v1", "Namespace")
     if kind is None:
         return False
@@ -75,7 +75,7 @@ async def is_namespace_terminating(stack: StackObject, services: Services) -> bo
 async def list_remaining(
     stack: StackObject, services: Services, *, needed: Collection[int] = (), absent: Collection[Kind] = ()
 ) -> list[Child]:
-    """A live look at every kind that the Stack ever applied; where nobody knows, at all kinds that we may look at."""
+    """List live objects of every kind that the Stack ever applied; if unknown, of all listable kinds."""
     revisions = verified_revisions.load(services.management_cluster, services.hashes, stack)
     is_known = revisions.knows_all_kinds(needed)
     kinds = (
@@ -89,7 +89,7 @@ async def list_remaining(
         except ApiStatusError as error:
             if error.code != revision_builder.FORBIDDEN or (is_known and kind not in absent):
                 raise
-            # Nobody was ever asked for the right to it, so nothing of ours is of that kind.
+            # The kind was never required, so no child is of that kind.
             continue
         left = [child for child in found if child.is_identified]
         if left:

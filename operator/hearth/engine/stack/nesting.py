@@ -1,7 +1,7 @@
-"""How deep Stacks nest, and how many there are of them: refuses to create a nested Stack beyond the limits.
+"""Limits on the depth and number of nested Stacks: denies the creation of a nested Stack beyond them.
 
-Reads the labels of live Stacks alone, so that nothing that is written on a Stack can say it is less deep than it is. Writes
-nothing, and leaves the Stacks that exist as they are.
+Reads only the labels of live Stacks, so no content of a Stack can understate its depth. Writes nothing and leaves
+existing Stacks unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.state.steps import Apply, Step
 
 RESERVED_FOR = 60.0
-"""Seconds for which a Stack that was just created counts although no watch has shown it yet; a watch takes milliseconds."""
+"""Seconds for which a new Stack counts before a watch shows it; a watch takes milliseconds."""
 
 Key: TypeAlias = tuple[str, str, str]
 """A nested Stack: the UID of its parent, its namespace and its name."""
@@ -28,19 +28,19 @@ Key: TypeAlias = tuple[str, str, str]
 
 @dataclass(slots=True)
 class Nesting:
-    """Decides whether one more Stack may be nested in another."""
+    """The decision whether one more Stack may be nested in another."""
 
     services: Services
     on_limit: Callable[[str], None]
     _reserved: dict[str, dict[Key, float]] = field(default_factory=dict)
-    """By the UID of the outermost Stack the nested ones that are being created, and until when they count."""
+    """By UID of the outermost Stack: the nested Stacks being created, and until when they count."""
     _present: dict[str, frozenset[Key]] = field(default_factory=dict)
-    """By the UID of the outermost Stack those nested in it, as of `_generation`."""
+    """By UID of the outermost Stack: its nested Stacks as of `_generation`."""
     _generation: int = -1
-    """Of the tree."""
+    """Generation of the tree."""
 
     def refuse(self, stack: StackObject, step: Step) -> StepFailure | None:
-        """Why the nested Stack that the step creates is not to be; None for any other step, and where nothing is against it."""
+        """Explain why the step may not create a nested Stack; None for any other or an allowed step."""
         if not isinstance(step, Apply) or step.uid is not None:
             return None
         if (step.kind.group, step.kind.name) != (names.GROUP, names.STACK):
@@ -56,7 +56,7 @@ class Nesting:
         return self._refuse_repetition(step, way) or self._refuse_number(step, way)
 
     def _refuse_repetition(self, step: Apply, way: Sequence[Node]) -> StepFailure | None:
-        """Why a template that is on the way already cannot be nested once more: nothing would ever end it."""
+        """Deny a template that is already on the path to the root; its nesting would never end."""
         wanted = find_definition(step.ref.namespace, step.manifest.get("spec"))
         if wanted is None:
             return None
@@ -75,7 +75,7 @@ class Nesting:
         return None
 
     def _refuse_number(self, step: Apply, way: Sequence[Node]) -> StepFailure | None:
-        """Why there are too many already. Where not, this one counts from now on."""
+        """Deny a Stack beyond the maximum number; reserve a slot for an allowed one."""
         if not way:
             return None
         root, now = way[-1], self.services.clock.monotonic()
@@ -94,7 +94,7 @@ class Nesting:
         return None
 
     def _find_present(self, root: Node) -> frozenset[Key]:
-        """All Stacks that are nested in one, directly or in one another."""
+        """Return all Stacks nested in one, directly or indirectly."""
         tree = self.services.management_cluster.tree
         if tree.generation != self._generation:
             self._generation = tree.generation
@@ -111,7 +111,7 @@ class Nesting:
         while waiting:
             parent = waiting.pop()
             nested = [node for uid in tree.find_nested(parent.uid) if (node := tree.find(uid)) is not None]
-            # A label can be forged in any namespace; whoever may write Stacks in this one needs no forgery.
+            # A label can be forged in any namespace. A user who may write Stacks in this namespace needs no forgery.
             has_far = any(node.namespace != parent.namespace for node in nested)
             proven = self._find_proven(parent) if has_far else frozenset()
             for node in nested:
@@ -121,13 +121,13 @@ class Nesting:
                     yield parent.uid, node.namespace, node.name
 
     def _find_proven(self, parent: Node) -> frozenset[str]:
-        """The UIDs of a Stack's children that prove that they are."""
+        """Return the UIDs of a Stack's children with proven ownership."""
         by_resource = self.services.workload_cluster.children(parent.uid).values()
         return frozenset(child.uid for children in by_resource for child in children if child.is_identified)
 
 
 def find_definition(namespace: str, spec: Any) -> Object | None:
-    """What a Stack of that spec is made of, where its template is in a ConfigMap; None where it is not."""
+    """Return what defines a Stack of that spec if its template is in a ConfigMap; otherwise None."""
     reference = spec.get("templateRef") if isinstance(spec, dict) else None
     if not isinstance(reference, dict):
         return None
@@ -141,5 +141,5 @@ def find_definition(namespace: str, spec: Any) -> Object | None:
 
 
 def describe(way: Sequence[Node]) -> str:
-    """A way into nested Stacks, the outermost first."""
+    """Describe a path into nested Stacks, the outermost first."""
     return " > ".join(map(str, reversed(way)))

@@ -1,6 +1,6 @@
-"""The deletion of one Stack itself: seen to its end once its children are gone, and held by nobody in a namespace that goes.
+"""Deletion of one Stack: finalized once its children are gone, and never held while its namespace is being deleted.
 
-Must not know how children are deleted: that is what a board plans which wants nothing.
+Must not know how children are deleted: a planner with an empty blueprint plans that.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ from hearth.engine.work_queue import STACK_SELF
 from hearth.plan.stack.stack_planner import StackPlanner
 
 LOOK_AT_NAMESPACE = 60.0
-"""Seconds between two looks at the namespace of a Stack whose deletion is held by its user. The first is at once, so this
-is for a namespace that goes later."""
+"""Seconds between two checks of the namespace while a user holds the deletion of its Stack.
+
+The first check is immediate. This interval covers a namespace that is deleted later.
+"""
 
 
 class StackDeletion:
-    """What is known of the end of one Stack."""
+    """The known state of one Stack's deletion."""
 
     def __init__(
         self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks, sight: CacheSync
     ) -> None:
-        """Nothing is looked at before `look`."""
+        """Prepare the state. It checks nothing before `update`."""
         self.blocked_by = ""
-        """What holds the Stack's own deletion beyond its children."""
+        """What blocks the Stack's own deletion besides its children."""
         self.is_namespace_terminating = False
-        """Whether the Stack goes with its whole namespace, as far as that was looked at."""
+        """Whether the whole namespace was being deleted at the last check."""
         self._uid = uid
         self._services = services
         self._intake = intake
         self._tasks = tasks
         self._sight = sight
         self._next_look = -math.inf
-        """Monotonic seconds before which the namespace is not looked at again."""
+        """Monotonic time in seconds of the next allowed check of the namespace."""
 
     def update(self, board: StackPlanner) -> None:
-        """After a pass: end what can be ended."""
+        """Finalize what can be finalized after a reconcile."""
         if not self._intake.is_deleting:
             return
         if board.is_complete:
@@ -49,7 +51,7 @@ class StackDeletion:
             self._tasks.run("look at the namespace", self._look_at_namespace)
 
     async def _look_at_namespace(self) -> None:
-        """A deletion is not held in a namespace that goes as a whole."""
+        """Check whether the whole namespace is being deleted; its deletion then holds no child."""
         stack, now = self._services.management_cluster.find_stack(self._uid), self._services.clock.monotonic()
         if stack is None or not stack.deleting or self.is_namespace_terminating or now < self._next_look:
             return

@@ -1,7 +1,7 @@
-"""One Stack in this process: its board, and what is remembered of it.
+"""Reconciler of one Stack in this process, with its planner and in-memory state.
 
-Holds no truth: thrown away at any moment and made anew it arrives at the same. A pass is synchronous; what takes time
-is a task beside it, whose end has the Stack looked at again.
+Stores no truth: it may be discarded at any time, and a new one reaches the same result. A reconcile is synchronous.
+Slow work runs in tasks, and each finished task enqueues the Stack.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ TIMER_SLACK = 0.1
 
 
 class StackReconciler:
-    """Runs the passes of one Stack."""
+    """The reconciler of one Stack."""
 
     def __init__(self, uid: str, *, services: Services, acceptor: RevisionBuilder) -> None:
-        """Nothing is looked at before the first pass."""
+        """Prepare the reconciler. It observes nothing before the first reconcile."""
         self.uid = uid
         self.planner: StackPlanner | None = None
         self.definition = DefinitionSync(uid=uid, services=services, acceptor=acceptor, on_activated=self._install)
@@ -67,16 +67,16 @@ class StackReconciler:
         )
         self._yielding = Supersession(uid, services=services, intake=self.definition)
         self._was_held = False
-        """Whether steps were kept from being taken since."""
+        """Whether steps were held since the last unheld reconcile."""
         self._cancel_timer: Callable[[], None] | None = None
 
     @property
     def memory(self) -> InMemoryState:
-        """What is remembered of its steps."""
+        """The in-memory state of the Stack's steps."""
         return self.results.memory
 
     def reconcile(self, stack: StackObject, marks: set[str]) -> list[str]:
-        """Look at what was marked; the keys of steps that are to be taken."""
+        """Reconcile what is dirty; return the keys of the steps to execute."""
         planned = self._look(stack, marks)
         if self._sight.has_questions:
             self._tasks.run("look for what may not be watched", self._sight.ask)
@@ -94,7 +94,7 @@ class StackReconciler:
             return []
         children = StackChildren(self._services.workload_cluster, self.uid)
         if board.set_suspended(is_suspended=self.definition.is_suspended):
-            # What was tried for the other purpose says nothing of this one.
+            # Attempts of one direction say nothing about the other.
             self.memory.reset_for_target(())
             marks.add(ALL_RESOURCES)
         if ALL_RESOURCES in marks or self._sight.needs_full_refresh:
@@ -120,7 +120,7 @@ class StackReconciler:
         return planned
 
     def _apply_requests(self, stack: StackObject) -> set[str]:
-        """Obey what the Stack says besides what it wants; what is to be looked at because of it."""
+        """Apply the requests and options of the Stack besides its target; return the resources that became dirty."""
         clock = self._services.clock
         self.definition.read_options(stack)
         self.definition.targets.follow_suspend(is_suspended=self.definition.is_suspended, now=clock.now())
@@ -141,12 +141,12 @@ class StackReconciler:
 
     @property
     def _is_held(self) -> bool:
-        """Whether nothing is to be written: the user wants it so, or something else by now, or the status must name the wish first."""
+        """Whether writes are held: the Stack is paused or superseded, or the status must be written first."""
         is_paused = self.definition.options.is_paused and not self._leaving.is_namespace_terminating
         return is_paused or self.is_superseded or self.is_status_urgent
 
     def _update_target(self, board: StackPlanner) -> None:
-        """Whether the wish is reached, or given up."""
+        """Check whether the target is completed or failed."""
         wish = self.definition.targets.current
         if wish is None or self.definition.is_deleting or self._sight.grace_left() > 0:
             return
@@ -169,7 +169,7 @@ class StackReconciler:
                 self._services.queue.enqueue(self.uid, STACK_SELF)
 
     def _check(self, stack: StackObject, board: StackPlanner) -> None:
-        """What is to be looked at afresh, or was; and what is not the Stack's although its label says so."""
+        """Run a requested check, and report objects that only claim to be the Stack's by label."""
         self._unproven.look(stack, board)
         self._checking.update(
             stack,
@@ -180,7 +180,7 @@ class StackReconciler:
         )
 
     def _may_give_up(self, wish: Target) -> bool:
-        """Whether a failure of that wish would send the Stack back to another."""
+        """Return whether a failure of that target would roll the Stack back."""
         flow, completed = self.definition.options, self.definition.targets.completed
         last = completed.last
         return (
@@ -192,32 +192,32 @@ class StackReconciler:
         )
 
     def cache_sync_grace(self) -> float:
-        """Seconds for which nothing is to be said of the Stack, as a first look at its children is under way."""
+        """Return the seconds left in which the status is withheld because the first list of children is in progress."""
         return self._sight.grace_left()
 
     @property
     def is_superseded(self) -> bool:
-        """Whether a newer spec is being read, so that neither steps nor words for the present one are worth a write."""
+        """Whether the operator is reading a newer spec, so that writes for the current target are wasted."""
         return self._yielding.is_active
 
     @property
     def is_faulty(self) -> bool:
-        """Whether an internal error is to be told, though nothing else of the Stack may be known yet."""
+        """Whether an internal error must be reported, even if nothing else is known of the Stack."""
         return self._faults.describe() is not None
 
     @property
     def is_status_urgent(self) -> bool:
-        """Whether work waits for the status to be written."""
+        """Whether work waits for a status write."""
         return not self.definition.targets.is_persisted or self._checking.is_unreported
 
     def note_written(self, status: Object) -> None:
-        """The status says so now."""
+        """Record the written status."""
         self._checking.note_written(status)
         if self.definition.targets.on_status_written(status):
             self._services.queue.enqueue(self.uid, STACK_SELF)
 
     def make_status_input(self, *, is_told: bool = True) -> ready_condition.StatusInput:
-        """What of the Stack goes into its next status. is_told: whether the whole of it can be written."""
+        """Make the input of the next status. is_told: whether the complete status can be written."""
         intake, wishes = self.definition, self.definition.targets
         return ready_condition.StatusInput(
             generation=max(0, intake.generation),
@@ -241,7 +241,7 @@ class StackReconciler:
         )
 
     def _seconds_left(self) -> float:
-        """Of the time that the wish was given; infinite where that does not run."""
+        """Return the seconds left until the target times out; infinite while the timeout does not run."""
         wish, flow = self.definition.targets.current, self.definition.options
         begun = wish.started_at if wish is not None else None
         if begun is None or flow.timeout is None or self.definition.is_deleting:
@@ -251,7 +251,7 @@ class StackReconciler:
         return begun + flow.timeout - self._services.clock.now()
 
     def on_broadcast(self, what: object) -> None:
-        """Something happened that no single Stack is named by: a kind, a complete cache, a source of definitions."""
+        """Handle an event that names no single Stack: a kind, a synced cache, a source of definitions."""
         if isinstance(what, Kind):
             if self._sight.waits_for(what):
                 self._sight.check_synced()
@@ -269,14 +269,14 @@ class StackReconciler:
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether it may wait for a kind, or to try something again; a look that costs nothing."""
+        """Whether the Stack may wait for a kind or a retry; checking this is cheap."""
         board = self.planner
         is_waiting = board is not None and bool(board.requeues or board.by_state[ResourceState.WAITING])
         return is_waiting or self.definition.rejection is not None
 
     @property
     def is_waiting_for_kinds(self) -> bool:
-        """Whether it wants something of a kind that the cluster did not serve when that was last looked at."""
+        """Whether the Stack needs a kind that the cluster did not serve at the last check."""
         return self.definition.rejection is not None or (self.planner is not None and self.planner.is_waiting_for_kinds)
 
     @property
@@ -284,7 +284,7 @@ class StackReconciler:
         return self.planner is not None and self.planner.has_lost_kinds()
 
     def take_step(self, key: str) -> Step | None:
-        """The step that is wanted under that key now; it counts as in flight from here on."""
+        """Return the current step for that key and count it as in flight."""
         if self.planner is None or self._is_held or key in self.memory.in_flight:
             return None
         step = self.planner.take_step(key)
@@ -294,7 +294,7 @@ class StackReconciler:
         return step
 
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
-        """Remember what came of a step, and look again."""
+        """Record the result of a step and enqueue what it affects."""
         self.results.record(key, step, result)
         used = steps.find_inputs(step)
         held = (uid for each in used for uid in self.planner.cleanup.at(each)) if self.planner is not None else ()
@@ -302,11 +302,11 @@ class StackReconciler:
             self._services.queue.enqueue(self.uid, what)
 
     def awaited_triggers(self) -> set[retry_triggers.RetryTrigger]:
-        """What refused steps hang on that wait for their next try."""
+        """Return the retry triggers of failed steps that wait for their retry."""
         return self.results.awaited_triggers(self.planner.requeues) if self.planner is not None else set()
 
     def close(self) -> None:
-        """Forget the Stack: nothing of it runs on."""
+        """Release the Stack's timers, tasks and source watches."""
         if self._cancel_timer is not None:
             self._cancel_timer()
         self._yielding.clear()
@@ -314,9 +314,9 @@ class StackReconciler:
         self._services.management_cluster.follow_sources(self.uid, ())
 
     def _install(self, stack: StackObject) -> None:
-        """Let passes run on the blueprint that was accepted."""
+        """Create the planner for the accepted blueprint."""
         blueprint = self.definition.blueprint
-        assert blueprint is not None  # noqa: S101 -- the intake calls this for nothing else
+        assert blueprint is not None  # noqa: S101 -- the definition sync calls this only with a blueprint
         self.memory.reset_for_target(blueprint.resources)
         self._sight.start(blueprint)
         self.planner = StackPlanner(
@@ -345,9 +345,9 @@ class StackReconciler:
             self._cancel_timer = self._services.clock.call_later(max(0.0, delay), self._enqueue_due)
 
     def _enqueue_due(self) -> None:
-        """Have looked at what was put off until now."""
+        """Enqueue what is due."""
         self._cancel_timer = None
-        # Even where nothing is due: timers of some loops fire a moment early, and only a pass sets the next one.
+        # Enqueue the Stack even if nothing is due: timers may fire early, and only a reconcile sets the next one.
         self._services.queue.enqueue(self.uid, STACK_SELF)
         now = self._services.clock.monotonic()
         for key, wake_at in self.planner.requeues.items() if self.planner is not None else ():
@@ -355,18 +355,18 @@ class StackReconciler:
                 self._services.queue.enqueue(self.uid, key)
 
     def note_fault(self, work: str, *, what: str = ALL_RESOURCES) -> float:
-        """Some work ended in an internal error: the status says so, and `what` is looked at again after those seconds."""
+        """Record an internal error for the status; enqueue `what` after the returned delay in seconds."""
         delay = self._faults.note(work, now=self._services.clock.monotonic())
         self._services.enqueue_after(delay, self.uid, what)
         self._services.enqueue_after(delay + internal_error_backoff.SHOWN_FOR + TIMER_SLACK, self.uid, STACK_SELF)
         return delay
 
     def find_retry(self, work: str) -> float:
-        """The monotonic seconds before which work that failed is not tried again; 0 where it did not fail."""
+        """Return the monotonic time in seconds before which failed work is not retried; 0 if it did not fail."""
         return self._faults.find_due(work)
 
     def clear_fault(self, work: str) -> None:
-        """It succeeded."""
+        """Record the success of work that may have failed."""
         if self._faults.clear(work):
             self._services.queue.enqueue(self.uid, STACK_SELF)
 
@@ -375,7 +375,7 @@ class StackReconciler:
         self._services.queue.enqueue(self.uid, STACK_SELF)
 
     async def _accept(self) -> None:
-        """Have the intake catch up; where that ends in an internal error, go on with what runs, and say so."""
+        """Sync the definition. After an internal error, keep the active revision and report the error."""
         if await supervision.contain("accept", self.definition.sync, lambda: False, stack=self.uid):
             return
         delay = self.note_fault(internal_error_backoff.ACCEPT)

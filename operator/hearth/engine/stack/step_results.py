@@ -1,6 +1,6 @@
-"""What one process remembers of a Stack's steps: what was refused and when it is tried again, what was made, what was whole.
+"""Recorded results of a Stack's steps: failures and their retries, created objects, complete ownership.
 
-Takes down what came of each step; decides nothing, and may be lost at any time.
+Must not decide. May be lost at any time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class StepResults:
-    """The memory of one Stack, and how it is kept."""
+    """The in-memory state of one Stack and its updates."""
 
     uid: str
     services: Services
@@ -37,17 +37,17 @@ class StepResults:
     memory: InMemoryState = field(default_factory=InMemoryState)
 
     def record(self, key: str, step: Step, result: step_execution.StepResult) -> None:
-        """Remember what came of a step."""
+        """Record the result of a step."""
         missed = self.memory.finish(key)
         match result, step:
             case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
-                # No failure yet: what is to be done about it, the resource's policy says.
+                # Not a failure yet: the resource's policy decides what follows.
                 self.memory.immutable[uid] = (step.hash, field)
             case StepFailure(), _:
                 self._remember(key, result, subject=steps.attempt_id(step), missed=missed)
             case step_execution.StepDone(child, left), Apply() if child is not None:
                 self.memory.forget_failures(key, steps.attempt_id(step))
-                # Whatever is missing from our own answer was never ours: only what goes from here on is drift.
+                # A field missing in the answer to our own apply was never ours. Only later losses are drift.
                 seen = (step.hash, child.ownership)
                 self.memory.record_ownership(child.uid, seen, field_ownership.DriftFinding(tolerated=left))
                 self.memory.altered.pop(child.uid, None)
@@ -62,7 +62,7 @@ class StepResults:
                 self.memory.forget_failures(key, steps.attempt_id(step))
 
     def count_failures(self, board: StackPlanner) -> None:
-        """An object that failed for good counts as one attempt at its resource; one that is marked is counted apart."""
+        """Count a permanently failed object as one attempt at its resource; count a marked object separately."""
         for name in board.newly_failed:
             standing = board.statuses[name]
             if standing.child is not None:
@@ -75,18 +75,18 @@ class StepResults:
                 self._remember(name, trouble, subject=decide.failure_id(standing.child))
 
     def awaited_triggers(self, waiting: Collection[str]) -> set[retry_triggers.RetryTrigger]:
-        """What the refused steps under these keys hang on."""
+        """Return the retry triggers of the failed steps under these keys."""
         return {cause for key in waiting if (attempt := self.memory.attempts.get(key)) for cause in attempt.triggers}
 
     def expedite(self, cause: retry_triggers.RetryTrigger) -> None:
-        """Have everything tried at once that was refused for what just changed."""
+        """Retry everything now that failed because of this trigger."""
         for key in self.memory.on_trigger(cause, now=self.services.clock.monotonic()):
             self.services.queue.enqueue(self.uid, key)
 
     def _remember(
         self, key: str, trouble: StepFailure, *, subject: str, missed: Collection[retry_triggers.RetryTrigger] = ()
     ) -> None:
-        """missed: what changed while the step was on its way."""
+        """missed: triggers that fired while the step was in flight."""
         now = self.services.clock.monotonic()
         attempt = backoff.after_failure(
             self.memory.attempts.get(key), trouble, subject=subject, now=now, patience=self._find_backoff()
@@ -95,18 +95,18 @@ class StepResults:
         self.memory.attempts[key] = backoff.expedite(attempt, now=now) if is_late else attempt
         for cause in trouble.causes:
             self.services.workload_cluster.watch_trigger(cause)
-        # A child's own words may be among them.
+        # The message may contain words of the child itself.
         message = redaction.redact(trouble.message, self.intake.hidden_texts)
         logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=message)
 
     def _find_backoff(self) -> BackoffPolicy:
-        """How failures are borne: as the Stack says, else as the operator was told."""
+        """Return the backoff policy: the Stack's settings, otherwise the operator's."""
         flow, usual = self.intake.options, self.services.backoff
         longest = flow.max_backoff if flow.max_backoff is not None else usual.max_backoff
         return dataclasses.replace(usual, limit=flow.retry_limit, max_backoff=longest)
 
     def _count_repair(self, name: str, repaired: str) -> None:
-        """Somebody's change was taken back: whoever goes on with it is answered more slowly."""
+        """Count a repaired change; repairs of repeated changes are delayed more and more."""
         self.memory.drift_conflicts[name] = drift_conflict.after_repair(
             self.memory.drift_conflicts.get(name),
             repaired,
@@ -115,7 +115,7 @@ class StepResults:
         )
 
     def _count_mark(self, name: str, uid: str) -> None:
-        """An object was marked: whoever goes on with it is answered more slowly."""
+        """Count the mark of an object; replacements after repeated marks are delayed more and more."""
         now, patience = self.services.clock.monotonic(), self._find_backoff()
         self.memory.mark_backoffs[name] = healing.after_mark(
             self.memory.mark_backoffs.get(name), uid, now=now, patience=patience

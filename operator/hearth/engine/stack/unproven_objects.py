@@ -1,6 +1,6 @@
-"""Names, once each, the objects that carry a Stack's label without its signature and stay what they are.
+"""Report of objects that carry a Stack's label without its signature, once per object.
 
-Does nothing to them. Which of them a resource takes up, `hearth.plan.resource.unproven` decides before.
+Changes none of them. `hearth.plan.resource.unproven` first decides which of them a resource adopts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hearth.plan.stack.stack_planner import StackPlanner
 logger = structlog.get_logger(__name__)
 
 REASON = "UnprovenObjects"
-"""Of the Event."""
+"""Reason of the Event."""
 
 
 class UnprovenObjects:
-    """Those of one Stack, in this process."""
+    """The unproven objects of one Stack in this process."""
 
     def __init__(self, uid: str, *, services: Services, tasks: NamedTasks) -> None:
-        """Nothing is named before `look`."""
+        """Prepare the report. It names nothing before `look`."""
         self._uid = uid
         self._services = services
         self._tasks = tasks
@@ -35,7 +35,7 @@ class UnprovenObjects:
         self._named: set[str] = set()
 
     def look(self, stack: StackObject, board: StackPlanner) -> None:
-        """After a pass in which nothing was left to do, or that finds the Stack on its way out."""
+        """Report new objects after a reconcile with nothing left to do, or while the Stack is being deleted."""
         found = self._services.workload_cluster.children_of(self._uid, UNPROVEN)
         if found is self._seen or not (stack.deleting or board.is_complete):
             return
@@ -52,7 +52,7 @@ class UnprovenObjects:
 
 
 def describe(children: Sequence[Child]) -> str:
-    """What is said of them."""
+    """Describe the objects for the user."""
     named = enumerate_names(
         [f"{child.ref} in {child.namespace}" if child.namespace else str(child.ref) for child in children]
     )

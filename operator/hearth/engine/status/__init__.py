@@ -1,1 +1,1 @@
-"""Writes the statuses and Events of Stacks, at a bounded rate. Must not decide what they say."""
+"""Writing of Stack statuses and Events at a bounded rate. Must not decide what they say."""

@@ -1,7 +1,7 @@
-"""When what is new about a Stack is worth a write of its status.
+"""Timing of status writes: when a change of a Stack is worth a write.
 
-Real news at once. Progress and short repairs later where the Stack is large or one of many, since each write costs the API
-server a look at all of the Stack. Must not know how statuses are made or written.
+Real changes are written at once. Progress and short repairs are delayed if the Stack is large or one of many. Each
+write makes the API server process the whole Stack. Must not know how statuses are built or written.
 """
 
 from __future__ import annotations
@@ -13,39 +13,45 @@ from hearth.engine.ports import StackObject
 from hearth.plan.status import status_builder
 
 BYTES_PER_SECOND = 50_000
-"""Bytes of a Stack's spec for each second between two statuses that tell of nothing but progress. The API server looks at
-the whole Stack whatever is written of it: for one of 2,000 resources that was nearly half a second of CPU."""
+"""Bytes of a Stack's spec per second between two progress-only statuses.
+
+The API server processes the whole Stack at any write. A Stack of 2,000 resources took nearly half a second of CPU.
+"""
 PROGRESS_WRITES_PER_SECOND = 10
-"""Stacks of all processes that tell of nothing but progress in a second: among thousands nobody reads along, and the server has
-better to do."""
+"""Progress-only writes per second of all processes.
+
+No user follows thousands of Stacks at once, and the API server has more important work.
+"""
 REPAIR_GRACE = 1.0
-"""Seconds for which a Stack that was complete must have been at work again until so large a one tells of it. A repair is done in
-some hundredths; the two statuses about it would take longer than that, and the next repair with them."""
+"""Seconds for which a complete, large Stack must be at work again before its status says so.
+
+A repair takes some hundredths of a second. Its two statuses would take longer and delay the next repair.
+"""
 
 
 class StatusRateLimiter:
-    """What of each Stack was written when, and what waits. All times are monotonic seconds."""
+    """Times of written and pending statuses, by Stack. All times are monotonic seconds."""
 
     def __init__(self, *, interval: float, processes: int = 1) -> None:
-        """interval: seconds between two writes of the same Stack's status; one that takes its pace longer is large.
+        """interval: seconds between two writes of one Stack's status; a Stack with a longer size-based pause is large.
 
-        processes: how many share the turns.
+        processes: number of processes that share the rate.
         """
         self._interval = interval
         self._between = processes / PROGRESS_WRITES_PER_SECOND
-        """Seconds from turn to turn."""
+        """Seconds between two progress writes of this process."""
         self._written: dict[str, float] = {}
-        """By Stack when its status was written last."""
+        """By Stack: time of the last status write."""
         self._turns: dict[str, float] = {}
-        """By Stack when it may tell of its progress."""
+        """By Stack: time of its next allowed progress write."""
         self._next_turn = 0.0
         self._setbacks: dict[str, float] = {}
-        """By Stack since when a setback was not told of."""
+        """By Stack: time since which a repair is unreported."""
 
     def find_delay(
         self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, now: float
     ) -> float:
-        """Seconds until that change is worth a write; 0 or less: now."""
+        """Return the seconds until the change is worth a write; 0 or less for now."""
         pause = len(stack.packed_spec) / BYTES_PER_SECOND
         if pause > self._interval and status_builder.is_repair_only(before, after):
             return self._setbacks.setdefault(stack.uid, now) + REPAIR_GRACE - now
@@ -55,24 +61,24 @@ class StatusRateLimiter:
         return max(paced, self._find_turn(stack.uid, now)) - now
 
     def on_written(self, uid: str, *, now: float) -> None:
-        """All of it is being told."""
+        """Record that the complete status is being written."""
         self.clear(uid)
         self._written[uid] = now
 
     def clear(self, uid: str) -> None:
-        """There is nothing to tell any more."""
+        """Clear the pending times: nothing is left to report."""
         self._turns.pop(uid, None)
         self._setbacks.pop(uid, None)
 
     def forget(self, uid: str) -> None:
-        """The Stack is gone."""
+        """Drop a deleted Stack."""
         self.clear(uid)
         self._written.pop(uid, None)
 
     def _find_turn(self, uid: str, now: float) -> float:
-        """When it is the Stack's turn among all that have progress to tell; those of one second may come at once."""
+        """Find the time of the Stack's next progress write; the writes of one second may come in a burst."""
         if uid not in self._turns:
-            # Who had other news never took his turn: what counts is how many wait.
+            # A Stack with other changes never used its slot, so the number of waiting Stacks counts.
             turn = max(now - 1, min(self._next_turn, now + (len(self._turns) + 1) * self._between))
             self._turns[uid], self._next_turn = turn, turn + self._between
         return self._turns[uid]

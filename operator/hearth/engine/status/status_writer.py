@@ -1,4 +1,4 @@
-"""Writes what a Stack's status says when it changed: at once, then at most once an interval; with Events for its owner."""
+"""Writer of Stack statuses and their Events: a change is written at once, then at most once per interval."""
 
 from __future__ import annotations
 
@@ -32,54 +32,54 @@ from hearth.plan.target import status_signature
 logger = structlog.get_logger(__name__)
 
 WRITERS = 8
-"""Status writes in flight: apart from the steps, so that neither waits for the other."""
+"""Status writes in flight. They are separate from steps, so neither waits for the other."""
 BLOCKED_AFTER = 10.0
-"""Seconds for which something may hold up a deletion before its owner is told by an Event: most finalizers take less."""
+"""Seconds that a deletion may be blocked before an Event reports it. Most finalizers take less."""
 RETRY = 2.0
-"""Seconds until a status that could not be written is tried again."""
+"""Seconds until a failed status write is retried."""
 
 UNWRITABLE = frozenset({400, 413, 422})
-"""How the API server refuses a status that it will never take: an output that is too large, say."""
+"""Response codes for a status that the API server never accepts: one with too large an output, for example."""
 
 STATUS = "status"
-"""The one key of each Stack in the queue of writes."""
+"""The only key of each Stack in the write queue."""
 
 
 class Outcome(enum.Enum):
-    """Closed: what came of a look at a status."""
+    """Closed set: results of a status update."""
 
     WRITTEN = "written"
-    """It says what there is to say."""
+    """The status is up to date."""
     PUT_OFF = "put off"
     FAILED = "failed"
-    """It cannot be written as a whole."""
+    """The status cannot be written as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWrite:
-    """A look at a status that is to come."""
+    """A planned status update."""
 
     due: float
-    """Monotonic seconds."""
+    """Monotonic time in seconds."""
     cancel: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionBlock:
-    """What holds up a deletion, in the words of its condition."""
+    """What blocks a deletion, in the words of its condition."""
 
     message: str
     due: float
-    """Monotonic seconds at which the Stack's owner is to be told of it; infinite once that was done."""
+    """Monotonic time in seconds of the Event; infinite after it was posted."""
 
 
 class StatusWriter:
-    """The one writer of statuses."""
+    """The only writer of Stack statuses."""
 
     def __init__(
         self, services: Services, *, find_runner: Callable[[str], StackReconciler | None], interval: float
     ) -> None:
-        """interval: seconds between two writes of the same Stack's status at least."""
+        """interval: minimum seconds between two writes of one Stack's status."""
         self._home = services.management_cluster
         self._clock = services.clock
         self._hashes = services.hashes
@@ -88,32 +88,32 @@ class StatusWriter:
         self._interval = interval
         self._pacing = StatusRateLimiter(interval=interval, processes=services.share.count)
         self._looked: dict[str, float] = {}
-        """By Stack when it was last looked at what its status would be, written or put off, in monotonic seconds."""
+        """By Stack: monotonic time in seconds of the last built status, written or delayed."""
         self._planned: dict[str, PlannedWrite] = {}
         self._blockages: dict[str, DeletionBlock] = {}
-        """By Stack what holds up its deletion."""
+        """By Stack: what blocks its deletion."""
         self._writing: set[str] = set()
-        """Stacks whose status is on its way."""
+        """Stacks whose status is being written."""
         self._failed_at: dict[str, int] = {}
-        """By Stack of which the whole status could not be written, its generation then."""
+        """By Stack whose complete status could not be written: its generation at that time."""
         self._executor = FairExecutor(workers=WRITERS, take_step=self._write, clock=services.clock, where="status")
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start to write."""
         self._executor.start()
 
     async def stop(self) -> None:
-        """End at once; the next process writes what was left."""
+        """Stop at once; the next process writes what is left."""
         await self._executor.stop()
 
     def find_stall(self) -> str:
-        """Why no status is written, where that stands still."""
+        """Explain why no status is written if writing has stalled."""
         return self._executor.find_stall()
 
     def request(self, stack_uid: str, *, delay: float = 0.0, is_urgent: bool = False) -> None:
-        """Something that the status tells may have changed.
+        """Request a status update because its content may have changed.
 
-        delay: seconds until that is worth a look; is_urgent: work waits for the write, whenever the last one was.
+        delay: seconds until the update is useful; is_urgent: work waits for the write, so the interval does not apply.
         """
         now = self._clock.monotonic()
         due = now + delay
@@ -130,7 +130,7 @@ class StatusWriter:
         self._planned[stack_uid] = PlannedWrite(due=due, cancel=cancel)
 
     def forget(self, stack_uid: str) -> None:
-        """The Stack is gone."""
+        """Drop a deleted Stack."""
         self._pacing.forget(stack_uid)
         self._looked.pop(stack_uid, None)
         self._failed_at.pop(stack_uid, None)
@@ -144,7 +144,7 @@ class StatusWriter:
         self._executor.enqueue(stack_uid, [STATUS])
 
     async def _write(self, stack_uid: str, _key: str) -> None:
-        """One at a time of each Stack: of two, the older might arrive last, and would stay."""
+        """Write one status per Stack at a time. Otherwise an older one could arrive last and remain."""
         if stack_uid in self._writing:
             self.request(stack_uid, delay=self._interval)
             return
@@ -164,14 +164,14 @@ class StatusWriter:
             self._writing.discard(stack_uid)
 
     def _find_retry(self, stack_uid: str) -> float:
-        """When a status that could not be written is tried again, in monotonic seconds; at once where the spec is another one."""
+        """Return the monotonic time in seconds of the retry; 0 if the spec changed."""
         stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
         if stack is None or runner is None or self._failed_at[stack_uid] != stack.generation:
             return 0.0
         return runner.find_retry(internal_error_backoff.STATUS)
 
     async def _write_without_details(self, stack: StackObject, runner: StackReconciler) -> None:
-        """Tell at least that the status cannot be told; it is tried again as a whole."""
+        """Report at least that the status cannot be built; the complete one is retried later."""
         self._failed_at[stack.uid] = stack.generation
         runner.note_fault(internal_error_backoff.STATUS, what=STACK_SELF)
         before = stack.status
@@ -179,7 +179,7 @@ class StatusWriter:
             runner.make_status_input(is_told=False), before=before, now=self._clock.now()
         )
         status = status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
-        # Of all else, what was written last stays.
+        # All other fields keep their last written values.
         known = {key: before[key] for key in before if key in status or key in status_signature.MEMORY}
         patch = status_builder.find_changes(known, status)
         if patch:
@@ -191,7 +191,7 @@ class StatusWriter:
         runner.note_written({**before, **status})
 
     def _build(self, stack: StackObject, runner: StackReconciler, before: Object) -> Object:
-        """The status as it is to be, signed."""
+        """Build and sign the status."""
         self._evaluations.begin(stack.uid)
         status = status_builder.build_status(
             runner.make_status_input(),
@@ -202,17 +202,17 @@ class StatusWriter:
             monotonic=self._clock.monotonic(),
         )
         status = status_redaction.redact_status(status, runner.definition.hidden_texts)
-        # Last of all: it is over what is written.
+        # The signature covers the final content.
         return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
 
     async def _write_changes(self, stack: StackObject, runner: StackReconciler) -> Outcome:
-        """Write what changed."""
+        """Write the changed fields of the status."""
         stack_uid = stack.uid
         if (blind := runner.cache_sync_grace()) > 0:
             self.request(stack_uid, delay=blind)
             return Outcome.PUT_OFF
         if runner.is_superseded:
-            # What comes of the newer spec is told as soon as that is known: then a pass touches it.
+            # The reconcile after the newer spec is processed requests the status again.
             self.request(stack_uid, delay=self._interval)
             return Outcome.PUT_OFF
         before = stack.status
@@ -223,7 +223,7 @@ class StatusWriter:
             self._pacing.clear(stack_uid)
             runner.note_written(status)
             return Outcome.WRITTEN
-        # A look at thousands of resources is not for every pass either.
+        # Building a status of thousands of resources is too expensive for every reconcile.
         now = self._looked[stack_uid] = self._clock.monotonic()
         if not runner.is_status_urgent and (wait := self._pacing.find_delay(stack, before, status, now=now)) > 0:
             self.request(stack_uid, delay=wait)
@@ -240,17 +240,17 @@ class StatusWriter:
         runner.note_written(status)
         latest = self._home.find_stack(stack_uid)
         if latest is not None and status_builder.find_changes(latest.status, status):
-            # Only what seemed to differ was sent: where an earlier write had been lost, more did.
+            # Only apparent differences were sent. If an earlier write was lost, more fields differ.
             self.request(stack_uid, delay=self._interval)
         await self._contain_event(lambda: self._tell(stack, before, status), stack)
         return Outcome.WRITTEN
 
     async def _contain_event(self, emit: Callable[[], Awaitable[None]], stack: StackObject) -> None:
-        """An Event that cannot be made keeps no status from being written."""
+        """Emit an Event without letting a failure block the status write."""
         await supervision.contain("event", emit, lambda: None, stack=stack.uid)
 
     async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:
-        """An Event where the same things have held up the deletion for a while."""
+        """Emit an Event if the same objects have blocked the deletion for a while."""
         message = conditions.find(status, deletion_blockers.TYPE).get("message")
         if message is None:
             self._blockages.pop(stack.uid, None)
@@ -267,7 +267,7 @@ class StatusWriter:
         await self._home.emit_event(stack, type_="Warning", reason=deletion_blockers.TYPE, message=text)
 
     async def _tell(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """An Event where the Stack came to rest in another way than before."""
+        """Emit an Event if the Stack settled in a different state."""
         old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
         for text in after.get("warnings") or ():
             if text not in (before.get("warnings") or ()):

@@ -1,14 +1,15 @@
-"""How many writes of children may be on their way to the API server at once, learnt from how it answers.
+"""Adaptive limit of concurrent writes of children, learned from the answers of the API server.
 
-Pure arithmetic: the clock is an argument, so it is tried in simulated time. Must not know Stacks, queues or requests.
+The limit starts low and grows by one with every answer until one of these signals lowers it:
+- Flow control: the API server throttles a write. The limit halves, and no write starts during the requested pause.
+- No answer, while no other write is answered either: the API server is unavailable. A few writes suffice to detect
+  its return.
+- Latency: even the fastest answer of a round takes several times as long as that class of write ever did. A queue at
+  the API server then delays all its clients. The limit drops slightly, and stays there only at the same throughput.
+  Slow answers alone are no signal: a webhook or another client's work may be slow.
 
-It begins with few and lets one more go for every answer, as long as nothing speaks against it. Against it speak
-- the server's own flow control, which turns requests away: half as many from then on, and none at all for as long as
-  the server asks for;
-- silence while nobody else is answered either: the server is away, and few are enough to see when it is back;
-- time: where even the quickest answer of a round takes several times as long as that sort of write ever did, there is a
-  queue before the server, in which everybody else waits as well. So there are a few less, and that stays so only where
-  as much is done as before. Slow answers alone are no reason: a webhook may be slow, or another one's work.
+Pure arithmetic with the clock as an argument, so tests run it in simulated time. Must not know Stacks, queues or
+requests.
 """
 
 from __future__ import annotations
@@ -17,90 +18,98 @@ import math
 from collections.abc import Hashable
 
 INITIAL_LIMIT = 4
-"""Writes in flight at first: enough to keep a small server busy, and so few that it shows how quick it can be."""
+"""Initial writes in flight: enough to keep a small API server busy, few enough to measure its fastest answers."""
 MIN_LIMIT = 1
 PROBE_LIMIT = 4
-"""While the server is away: that one which hangs for half a minute does not hide that others are answered again."""
+"""Limit without answers. One write that hangs for half a minute must not hide that others are answered again."""
 MIN_LIMIT_BY_LATENCY = 8
-"""However long answers take, so many may go: they keep the cores of a small server busy."""
+"""Minimum limit for latency cuts: it keeps the cores of a small API server busy."""
 SLOWDOWN_FACTOR = 4.0
-"""Times the quickest of its sort, from which an answer has waited in a queue: two are nothing but chance, or an etcd that
-writes several things in one go."""
+"""Multiple of the fastest time of its class that indicates a queue.
+
+Twice the time is noise, or an etcd that batches writes.
+"""
 MIN_SLOWDOWN = 0.1
-"""Seconds; where the quickest come sooner, nobody is kept waiting: a small Stack needs some seven requests, and waits a second
-between two statuses anyway."""
+"""Seconds; with faster answers no client waits noticeably.
+
+A small Stack needs about seven requests and waits a second between two statuses anyway.
+"""
 DECREASE_FACTOR = 0.7
-"""Of the limit, that a cut because of time leaves."""
+"""Fraction of the limit that remains after a latency cut."""
 SAME_THROUGHPUT = 0.9
-"""Of what was done in the same time before: less than that means that the cut costs something, and it is taken back.
-Others who begin to write at such a moment take a part, too."""
+"""Minimum fraction of the previous throughput. Below it, the cut has a cost and is reverted.
+
+Other clients that start to write at that time also take a share.
+"""
 SETTLE_TIME = 15.0
-"""Seconds for which nothing is cut because of time once that was of no use: trying it costs a hundredth then."""
+"""Seconds without latency cuts after a useless one. At this interval, a trial costs one percent."""
 THROTTLED_FACTOR = 0.5
 SAFE_FACTOR = 0.8
-"""Of the number at which the server turned one away: up to here it grows with every answer."""
+"""Fraction of the throttled limit up to which the limit grows with every answer."""
 GROWTH = 7.0
-"""Seconds after which the safe number is exceeded by one; by eight after twice as long, by 27 after thrice: long enough
-near a number that the server refuses, soon at the top where it no longer does."""
+"""Seconds after which the limit exceeds the safe limit by one; by 8 after twice, by 27 after three times as long.
+
+Growth is slow near a limit that the API server throttles, and fast far above it.
+"""
 MAX_PAUSE = 60.0
-"""Seconds; a server that asks for more is asked again nevertheless."""
+"""Seconds; the maximum pause even if the API server asks for more."""
 LEAST_ROUND = 8
-"""Answers from which something can be told."""
+"""Minimum answers for a measurement."""
 SHORTEST_ROUND = 0.5
-"""Seconds; what is done in less hangs on chance."""
+"""Seconds; shorter measurements are too noisy."""
 SHORTEST = 0.001
-"""Seconds; what is quicker was not quicker for the server's sake."""
+"""Seconds; faster times say nothing about the API server."""
 FADING = 600.0
-"""Seconds after which the quickest answers are believed half as much, unless there were such again."""
+"""Seconds after which the fastest times count as twice as long, unless they occur again."""
 
 
 class ConcurrencyLimiter:
-    """The number for one API server. Moments are monotonic seconds."""
+    """The concurrency limit for one API server. Times are monotonic seconds."""
 
     def __init__(self, *, most: int) -> None:
-        """most: writes in flight, whatever the server bears."""
+        """most: maximum writes in flight, regardless of the API server's capacity."""
         self._most = float(most)
         self._limit = min(float(INITIAL_LIMIT), self._most)
         self._safe = min(max(THROTTLED_FACTOR * self._most, float(MIN_LIMIT_BY_LATENCY)), self._most)
-        """Up to here it grows with every answer, as far as the time of answers goes: to half before that is known."""
+        """Limit up to which every answer adds one, judged by latency; at first half of the maximum."""
         self._borne = self._most
-        """The same, as far as the server's flow control goes."""
+        """The same, judged by the API server's flow control."""
         self._cut_at = -math.inf
         self._has_borne = False
-        """Whether anything was accepted of what was begun after the last cut."""
+        """Whether a write started after the last cut was accepted."""
         self._held_until = -math.inf
         self._answered_at = -math.inf
-        """When the server said anything at all."""
+        """Time of the last answer of any kind."""
         self._quickest: dict[Hashable, float] = {}
-        """By sort of write the seconds that the quickest of them took."""
+        """By class of write: its fastest time in seconds."""
         self._fade_at = math.inf
         self._settled_until = -math.inf
         self._before: tuple[float, float] | None = None
-        """The limit before a cut because of time that is on trial, and the writes a second before the first of them."""
+        """The limit before a latency cut on trial, and the writes per second before the first such cut."""
         self._begin_round(-math.inf)
 
     @property
     def limit(self) -> int:
-        """Writes that may be in flight, apart from any hold; at least one."""
+        """Writes that may be in flight apart from any pause; at least one."""
         return int(self._limit)
 
     def find_limit(self, now: float) -> int:
-        """Writes that may be in flight now; 0 while the server wants none."""
+        """Return the writes that may be in flight now; 0 during a pause."""
         return int(self._limit) if now >= self._held_until else 0
 
     def find_pause(self, now: float) -> float:
-        """Seconds for which the server wants none."""
+        """Return the seconds left of the pause that the API server requested."""
         return max(0.0, self._held_until - now)
 
     def on_success(self, sort: Hashable, *, begun: float, now: float, in_flight: int) -> None:
-        """A write was accepted. sort: what takes about as long as others of that sort; in_flight: this one included."""
+        """Record an accepted write. sort: class of writes with similar latency; in_flight: includes this write."""
         self._answered_at = now
         seconds = now - begun
         if seconds < self._quickest.get(sort, math.inf):
             self._quickest[sort] = seconds
         if begun >= self._cut_at:
             self._has_borne = True
-            # Where the limit is not made use of, nothing tells whether more would be borne.
+            # An unused limit gives no evidence that the API server can take more.
             if self._limit < self._most and 2 * in_flight >= self._limit:
                 self._grow(now)
         self._answers += 1
@@ -108,26 +117,26 @@ class ConcurrencyLimiter:
             self._note(sort, seconds, now)
 
     def on_rejected(self, *, now: float) -> None:
-        """A write was refused for what it is: the server is there, and that is all."""
+        """Record a write rejected for its content; it only shows that the API server answers."""
         self._answered_at = now
 
     def on_throttled(self, after: float, *, begun: float, now: float, in_flight: int) -> None:
-        """The server's flow control turned a write away, and wants none for `after` seconds."""
+        """Record a throttled write and pause for `after` seconds."""
         self._answered_at = now
         self._held_until = max(self._held_until, now + min(after, MAX_PAUSE))
         if begun <= self._cut_at:
-            # It tells of the number before that.
+            # This answer refers to the limit before the last cut.
             return
         reached = min(self._limit, float(in_flight))
         if self._has_borne:
-            # Else it takes nothing at all, whatever the number, and says nothing of what it bears at better times.
+            # Otherwise the API server accepts nothing at any limit, which says nothing about its normal capacity.
             self._borne = max(SAFE_FACTOR * reached, float(MIN_LIMIT))
         self._before = None
         self._cut(max(THROTTLED_FACTOR * reached, float(MIN_LIMIT)), now)
 
     def on_no_answer(self, *, begun: float) -> None:
-        """No answer came to a write."""
-        # Where others were answered meanwhile, it is something behind the server that hangs.
+        """Record a write without an answer."""
+        # If other writes were answered in the meantime, a component behind the API server hangs.
         if begun > self._answered_at:
             self._limit = min(self._limit, float(PROBE_LIMIT))
 
@@ -137,7 +146,7 @@ class ConcurrencyLimiter:
             allowed += ((now - self._cut_at) / GROWTH) ** 3 if self._cut_at > -math.inf else 0.0
         before, self._limit = self._limit, max(self._limit, min(self._limit + 1, allowed, self._most))
         if before < self._safe <= self._limit:
-            # Grown as far as is safe: from here on a round has something to tell.
+            # The limit has reached the safe limit, so a round now gives evidence.
             self._begin_round(now)
 
     def _cut(self, limit: float, now: float) -> None:
@@ -145,16 +154,16 @@ class ConcurrencyLimiter:
         self._begin_round(now)
 
     def _begin_round(self, now: float) -> None:
-        """What is begun from now on tells what this limit does."""
+        """Start a round: writes started from now on measure this limit."""
         self._round_at, self._began_with = now, self._limit
         self._round: dict[Hashable, float] = {}
-        """By sort of write the seconds that the quickest of them took."""
+        """By class of write: its fastest time in seconds."""
         self._first_at = math.inf
-        """When the first answer of the round came; what is done is counted from there."""
+        """Time of the first answer in the round; throughput counts from there."""
         self._answers = 0
 
     def _note(self, sort: Hashable, seconds: float, now: float) -> None:
-        """An answer to what was begun in this round."""
+        """Record an answer to a write started in this round."""
         if seconds < self._round.get(sort, math.inf):
             self._round[sort] = seconds
         if self._first_at == math.inf:
@@ -163,16 +172,16 @@ class ConcurrencyLimiter:
             self._end_round(now)
 
     def _end_round(self, now: float) -> None:
-        """Whether there is a queue before the server, and whether fewer make it shorter at no cost."""
+        """Decide whether the API server has a queue, and whether a lower limit shortens it at no cost."""
         slowness = min(seconds / max(self._quickest[sort], SHORTEST) for sort, seconds in self._round.items())
         done = self._answers / (now - self._first_at)
         before, self._before = self._before, None
         if before is not None and done < SAME_THROUGHPUT * before[1]:
-            # If less does less, more may do more.
+            # A lower limit did less, so a higher one may do more.
             self._limit, self._safe = max(self._limit, before[0]), min(2 * before[0], self._most)
             self._settled_until = now + SETTLE_TIME
         elif slowness > SLOWDOWN_FACTOR and min(self._round.values()) > MIN_SLOWDOWN and self._may_cut(now):
-            # Of several cuts in a row none may cost more than that, and neither may all of them.
+            # Neither one of several cuts in a row nor all of them together may cost more.
             self._before = self._limit, max(done, before[1] if before is not None else 0.0)
             self._safe = max(DECREASE_FACTOR * self._limit, float(MIN_LIMIT_BY_LATENCY))
             self._cut(self._safe, now)
@@ -182,12 +191,12 @@ class ConcurrencyLimiter:
         self._begin_round(now)
 
     def _may_cut(self, now: float) -> bool:
-        """Whether there may be fewer because of time."""
+        """Return whether a latency cut is allowed."""
         return self._is_steady and self._limit > MIN_LIMIT_BY_LATENCY and now >= self._settled_until
 
     @property
     def _is_steady(self) -> bool:
-        """Whether the round tells of one number: its quickest answers are those from before it grew."""
+        """Whether the limit stayed constant in the round. Otherwise its fastest answers predate the growth."""
         return int(self._limit) == int(self._began_with)
 
     def _fade(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Takes steps, a bounded number at a time, one Stack after the other, so that a large one does not starve a small one."""
+"""Executor with a bounded number of workers and fair queues, so that a large Stack does not starve a small one."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from hearth import supervision
 from hearth.engine.ports import Clock
 
 RunKey: TypeAlias = Callable[[str, str], Awaitable[None]]
-"""Takes the step that is planned for a Stack's key now, if one still is. What it raises is an internal error."""
+"""Executes the current step for a Stack's key, if any. Its exceptions are internal errors."""
 
 RESERVED_FRACTION = 8
-"""One in so many places is for Stacks with nothing in flight: where each write of a large Stack hangs in a webhook for
-half a minute, the others do not hang with it."""
+"""One worker in eight is reserved for Stacks with no step in flight.
+
+A large Stack whose writes hang in a webhook for half a minute cannot block the others.
+"""
 STARTS_WITHIN = 60.0
-"""Seconds within which something that waits must begin where nothing else is in flight."""
+"""Seconds within which a queued step must start if none is in flight."""
 STEP_HANGS_AFTER = 180.0
-"""Seconds within which one of the steps in flight must end: each request ends after 30, and a step sends at most six."""
+"""Seconds within which a step in flight must end. Each request ends after 30 seconds, and a step sends at most six."""
 
 
 class FairExecutor:
-    """A queue of keys by Stack, served in turn by a number of workers, of which as many work as there is room for.
+    """Fair queues of keys by Stack, served in turn by as many workers as the current limit allows.
 
-    Only keys are queued: what is to be done is asked for when it is done, so a step that is no longer wanted by then
-    costs nothing. Stacks with nothing in flight come first.
+    Only keys are queued. The worker asks for the step when its turn comes, so an obsolete step costs nothing. Stacks
+    with no step in flight come first.
     """
 
     def __init__(  # noqa: PLR0913 -- what it calls, and when
@@ -40,46 +42,46 @@ class FairExecutor:
         where: str = "step",
         on_error: Callable[[str, str], None] = lambda _stack_uid, _key: None,
     ) -> None:
-        """workers: steps in flight at most; find_room: how many of them just now; on_start: told the seconds in the queue.
+        """workers: maximum steps in flight; find_room: the current limit; on_start: called with the queue time in seconds.
 
-        where: what steps are called in metrics and logs; on_error: gets the Stack and the key of a step that raised.
+        where: name of the steps in metrics and logs; on_error: called with the Stack and key of a step that raised.
         """
         self._take_step = take_step
         self._where = where
         self._on_error = on_error
         self._moved_at = clock.monotonic()
-        """When something was queued on an empty queue, begun or finished last; monotonic seconds."""
+        """Monotonic time in seconds of the last enqueue into an empty queue, start or end."""
         self._clock = clock
         self._find_room = find_room or (lambda: workers)
         self._on_start = on_start
         self._queues: dict[str, OrderedDict[str, float]] = {}
-        """By Stack its keys in order, each with the moment since which it waits."""
+        """By Stack: its keys in order, each with the time since which it waits."""
         self._idle: OrderedDict[str, None] = OrderedDict()
-        """Of these the Stacks with nothing in flight, in the order of their turns."""
+        """Queued Stacks with no step in flight, in the order of their turns."""
         self._busy: OrderedDict[str, None] = OrderedDict()
-        """The others, in the order of their turns."""
+        """The other queued Stacks, in the order of their turns."""
         self._running: Counter[str] = Counter()
-        """By Stack its steps in flight."""
+        """By Stack: its steps in flight."""
         self.in_flight = 0
-        """Steps of all Stacks."""
+        """Steps in flight of all Stacks."""
         self._resting: list[asyncio.Future[None]] = []
         self._workers = workers
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Let the workers begin."""
+        """Start the workers."""
         self._tasks = [
             supervision.spawn_forever("executor", self._serve, name=f"executor-{n}") for n in range(self._workers)
         ]
 
     async def stop(self) -> None:
-        """End the workers; a request under way is abandoned, as by a crash."""
+        """Stop the workers; a request in flight is abandoned as in a crash."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def enqueue(self, stack_uid: str, keys: Iterable[str]) -> None:
-        """Queue keys; those that wait already keep their place."""
+        """Enqueue keys; a key in the queue keeps its position."""
         queue = self._queues.get(stack_uid) or OrderedDict[str, float]()
         now = self._clock.monotonic()
         if not self._queues:
@@ -93,13 +95,13 @@ class FairExecutor:
         self.wake()
 
     def count_queued(self) -> int:
-        """Steps that wait."""
+        """Return the number of queued steps."""
         return sum(map(len, self._queues.values()))
 
     def find_stall(self) -> str:
-        """Why its work stands still, where it does. An API server that is away or throttles is no reason: steps end then.
+        """Explain a stall; "" for none. An unavailable or throttling API server is no stall, because steps still end.
 
-        Nothing is written while the server asks for a pause, so without any room a queue may wait.
+        A queue may wait at a limit of 0, because the API server requested a pause.
         """
         seconds = self._clock.monotonic() - self._moved_at
         limit = STEP_HANGS_AFTER if self.in_flight else STARTS_WITHIN
@@ -108,7 +110,7 @@ class FairExecutor:
         return f"{self.count_queued()} {self._where} tasks wait, and none has started or ended for {seconds:.0f} s"
 
     def wake(self) -> None:
-        """There may be room for one more, or something to do."""
+        """Wake one worker, because the limit or the queue may have grown."""
         while self._resting and self._queues:
             worker = self._resting.pop()
             if not worker.done():
@@ -116,7 +118,7 @@ class FairExecutor:
                 return
 
     def _next(self) -> tuple[str, str] | None:
-        """The first key of the Stack whose turn it is; None where nothing waits, or there is no room for it."""
+        """Return the first key of the next Stack; None if nothing waits or the limit is reached."""
         room = self._find_room()
         if self._idle and self.in_flight < room:
             line = self._idle
@@ -147,7 +149,7 @@ class FairExecutor:
             stack_uid, key = taken
             self.in_flight += 1
             self._running[stack_uid] += 1
-            # Whoever is woken does the same: so many begin as there is room for.
+            # Each worker wakes the next one, up to the limit.
             self.wake()
             try:
                 await self._take(stack_uid, key)
@@ -166,7 +168,7 @@ class FairExecutor:
         )
 
     def _leave(self, stack_uid: str) -> None:
-        """A step of that Stack has ended."""
+        """Record the end of a step of that Stack."""
         self._running[stack_uid] -= 1
         if not self._running[stack_uid]:
             del self._running[stack_uid]

@@ -1,4 +1,4 @@
-"""Takes one step to the cluster, and sorts what comes back into done or trouble. Knows nothing of Stacks or queues."""
+"""Execution of one step on the cluster; classifies the response as done or failed. Must not know Stacks or queues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hearth.plan.state import desired, internal_errors
 from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
 
 CREATE_ONLY = "1"
-"""A resourceVersion that no object has: an apply that states it creates, or is refused with 409."""
+"""A resourceVersion that no object has. An apply with it creates the object or fails with 409."""
 
 
 REASONS: Mapping[type[object], str] = {
@@ -40,19 +40,19 @@ REASONS: Mapping[type[object], str] = {
     api_errors.KindNotServed: "KindNotAvailable",
     api_errors.Unavailable: "Unavailable",
 }
-"""By reaction the reason that a status shows."""
+"""Reason in the status, by error class."""
 FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
-"""What only a change of the definition mends."""
+"""Error classes that only a changed definition resolves."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """A step was taken."""
+    """An executed step."""
 
     child: Child | None
-    """The object as written; None where it was deleted or released, or is gone."""
+    """The object as written; None if it was deleted or released, or is gone."""
     tolerated: tuple[LostField, ...] = ()
-    """What of the manifest was left to others."""
+    """Manifest fields left to other field managers."""
 
 
 StepResult: TypeAlias = StepDone | StepFailure
@@ -61,7 +61,7 @@ StepResult: TypeAlias = StepDone | StepFailure
 async def execute_step(
     step: Step, *, cluster: WorkloadCluster, manager: str, may_exist: StackMayExist, ours: Signatures
 ) -> StepResult:
-    """What came of the step. Never raises for anything that the world does."""
+    """Execute the step and return its result. Never raises for an API error."""
     try:
         match step:
             case Apply():
@@ -89,7 +89,7 @@ async def execute_step(
 
 
 def explain_internal_error(step: Step) -> StepResult:
-    """What came of a step that raised what no code expects."""
+    """Return the result of a step that raised an unexpected exception."""
     _, ref, verb = _subject(step)
     return internal_errors.make_trouble(f"{verb} {ref}")
 
@@ -112,7 +112,7 @@ async def _apply(
 async def _take_over(
     step: Apply, *, cluster: WorkloadCluster, manager: str, may_exist: StackMayExist, ours: Signatures
 ) -> StepResult:
-    """Something stands under the name already: bring it up to date where it is ours or may be, else leave it alone."""
+    """Handle an existing object of the same name: update one that is or may become a child, else leave it alone."""
     live = await cluster.get(step.ref, kind=step.kind)
     metadata, manifest = live["metadata"], step.manifest
     annotations = metadata.get("annotations") or {}
@@ -130,7 +130,7 @@ async def _take_over(
         step = dataclasses.replace(step, manifest=desired.with_adopted(manifest))
     left: tuple[LostField, ...] = ()
     if is_ours:
-        # The cache did not know it, so what others keep of it is only seen now.
+        # The cache did not contain the object, so the fields of other managers are known only now.
         left = drift.check_before_change(child.parse_child(live, kind=step.kind, paths=()), step).tolerated
     stated = dataclasses.replace(step, tolerated=left).sent_manifest
     manifest = with_preconditions(stated, uid=metadata["uid"])
@@ -138,17 +138,17 @@ async def _take_over(
 
 
 def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
-    """Whether that is the unsigned object which the step is for, and still labelled by an apply of ours."""
+    """Return whether the object is the unsigned one that the step takes over, still labeled by an apply of ours."""
     return metadata["uid"] == step.takes_up and child.is_labelled(metadata)
 
 
 def with_preconditions(manifest: Object, **metadata: str) -> Object:
-    """The manifest with a condition on the object that it is meant for; the original stays as it is."""
+    """Return a copy of the manifest with preconditions on its object."""
     return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
 
 
 async def _explain(error: ApiStatusError, step: Step, *, cluster: WorkloadCluster) -> StepFailure:
-    """What a refusal means; a second question to the server where its first answer does not tell."""
+    """Explain an API error; send a second request if the first answer is unclear."""
     kind, ref, verb = _subject(step)
     right = "delete" if isinstance(step, Delete) else "patch"
     first = reaction = _classify(error, step)
@@ -159,7 +159,7 @@ async def _explain(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
         elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Apply):
             reaction = api_errors.after_dry_run(reaction, await _probe(step, cluster=cluster))
             if isinstance(reaction, api_errors.MaybeImmutable) and not await _is_immutable(step, cluster=cluster):
-                # What others added stands in the way, or a map that an apply would empty: no reason for another object.
+                # Fields of others or an emptied map cause the error, so a replacement would not help.
                 reaction = api_errors.Denied(message=reaction.message)
         elif isinstance(reaction, api_errors.KindNotServed):
             await cluster.refresh_kinds()
@@ -169,7 +169,7 @@ async def _explain(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
         return StepFailure(
             reason="Unreachable", message=message, retry_after=after, causes=(retry_triggers.SERVER,), server=server
         )
-    # The server's wish to wait counts however the rest is read.
+    # The requested delay of the API server counts in any case.
     after = max(error.retry_after or 0.0, getattr(reaction, "after", None) or 0.0)
     return StepFailure(
         reason=REASONS.get(type(reaction), "Refused"),
@@ -183,7 +183,7 @@ async def _explain(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
 
 
 def _judge_server(error: ApiStatusError | Unreachable) -> ServerResponse:
-    """How the server itself does."""
+    """Classify the state of the API server itself."""
     if isinstance(error, Unreachable):
         return ServerResponse.SILENT
     is_busy = api_errors.is_throttled(error.code, error.status, after=error.retry_after)
@@ -191,7 +191,7 @@ def _judge_server(error: ApiStatusError | Unreachable) -> ServerResponse:
 
 
 def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
-    """Kind and place of what a step writes, and what it does to it."""
+    """Return kind and reference of the object that a step writes, and the verb."""
     match step:
         case Apply():
             return step.kind, step.ref, "apply"
@@ -214,7 +214,7 @@ def _classify(error: ApiStatusError, step: Step) -> api_errors.ErrorClass:
 
 
 async def _probe(step: Apply, *, cluster: WorkloadCluster) -> api_errors.ErrorClass | None:
-    """What the server says of the same definition as a new object; None where it would take it."""
+    """Test the same definition as a new object; return the error, or None if the API server accepts it."""
     try:
         await cluster.create_dry_run(step.manifest, kind=step.kind)
     except ApiStatusError as error:
@@ -223,7 +223,7 @@ async def _probe(step: Apply, *, cluster: WorkloadCluster) -> api_errors.ErrorCl
 
 
 async def _is_immutable(step: Apply, *, cluster: WorkloadCluster) -> bool:
-    """Whether the server refuses the mere change of what is stated, whoever owns what else is there."""
+    """Return whether the API server rejects a mere change of the applied fields, regardless of other owners' fields."""
     live = await cluster.get(step.ref, kind=step.kind)
     change = merge_patch.make_merge_patch(step.sent_manifest, live)
     try:

@@ -1,4 +1,4 @@
-"""Lets the executor go as fast as the API server bears it: what came of each write goes to the limiter, and a hold ends by itself."""
+"""Adaptation of the executor to the API server: feeds results to the limiter and ends pauses by timer."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from hearth.plan.retry.backoff import ServerResponse
 from hearth.plan.state.steps import Apply, Step
 
 DEFAULT_PAUSE = 1.0
-"""Seconds to hold back where the server turned a write away and did not say for how long."""
+"""Seconds to pause if the API server throttles a write without a stated delay."""
 
 
 class WriteThrottle:
-    """The limiter of one API server, with the clock of this process."""
+    """The concurrency limiter of one API server, bound to the clock of this process."""
 
     def __init__(self, *, most: int, clock: Clock) -> None:
-        """most: writes of children in flight, whatever the server bears."""
+        """most: maximum writes in flight, regardless of the API server's capacity."""
         self._limiter = ConcurrencyLimiter(most=most)
         self._clock = clock
         self._cancel: Callable[[], None] | None = None
 
     @property
     def limit(self) -> int:
-        """Writes that may be in flight, apart from any hold."""
+        """Writes that may be in flight apart from any pause."""
         return self._limiter.limit
 
     def find_limit(self) -> int:
-        """Writes that may be in flight now."""
+        """Return the writes that may be in flight now."""
         return self._limiter.find_limit(self._clock.monotonic())
 
     def on_result(
         self, step: Step, result: step_execution.StepResult, *, begun: float, in_flight: int, wake: Callable[[], None]
     ) -> None:
-        """What came of a step. begun: monotonic seconds; wake: is called when a hold that begins now has ended."""
+        """Record the result of a step. begun: monotonic seconds; wake: called at the end of a pause that starts now."""
         now = self._clock.monotonic()
         if isinstance(result, step_execution.StepDone):
             self._limiter.on_success(classify_write(step), begun=begun, now=now, in_flight=in_flight)
@@ -52,7 +52,7 @@ class WriteThrottle:
                 self._hold(wake)
 
     def _hold(self, wake: Callable[[], None]) -> None:
-        """Begin again once nothing is held back; timers of some loops fire a moment early."""
+        """Wake the executor at the end of the pause; some timers fire a moment early."""
         if self._cancel is not None:
             self._cancel()
             self._cancel = None
@@ -64,7 +64,7 @@ class WriteThrottle:
 
 
 def classify_write(step: Step) -> tuple[object, ...]:
-    """What takes about as long as other steps that give the same."""
+    """Return a key that is equal for steps of similar latency."""
     if isinstance(step, Apply):
         return Apply, step.uid is None, step.kind.group, step.kind.name
     return type(step), False, step.child.kind.group, step.child.kind.name
