@@ -1,4 +1,4 @@
-"""Which breakpoints are armed for a Stack now: its rules, less what was passed under the present wish. A value only."""
+"""The environment of a Stack in force now: its rules, without the breakpoints cleared under the target. A value only."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from hearth.plan.environment.environment_rules import EnvironmentRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveEnvironment:
-    """What stands in the way of a Stack's steps because its user wants so."""
+    """Restrictions on the steps of a Stack that its user set."""
 
     rules: EnvironmentRules = environment_rules.EMPTY
     revision: int = 0
-    """The one that is wanted; what was written for another one stops nobody any more."""
+    """The target revision. Writes made for another revision no longer stop a resource."""
     cleared: ClearedBreakpoints = cleared_breakpoints.NONE
     can_record: bool = True
-    """Whether there is a wish that can be told of what is passed."""
+    """Whether there is a target that can record cleared breakpoints."""
     previous_resources: frozenset[str] = frozenset()
-    """The resources that had an object before this revision was wanted, or since it was reached."""
+    """The resources that had an object before this target, or since it completed."""
 
     @property
     def is_unrestricted(self) -> bool:
-        """Whether nothing is in the way of anything."""
+        """Return whether there are no rules."""
         return self.rules.is_empty
 
     def stops_at(self, resource: str, hook: str) -> bool:
-        """Whether that resource stops there now."""
+        """Return whether the resource stops at that hook now."""
         return (
             self.rules.find_breakpoint(resource, hook) is not None
             and cleared_breakpoints.breakpoint_key(resource, hook) not in self.cleared.keys

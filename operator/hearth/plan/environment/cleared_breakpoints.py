@@ -1,6 +1,6 @@
-"""What was passed of the breakpoints under one wish, and which objects went away under it before somebody may go on.
+"""The breakpoints cleared under one target, and the deletions after which a resource stops.
 
-Neither can be read off the children, so it stands in `status.wish`, and is written there before anything follows from it.
+The operator cannot derive either from the children. So `status.wish` stores both before any step that depends on them.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from typing import Any
 from hearth.model.child import Object
 
 LIMIT = 500
-"""Breakpoints passed one by one under one wish; of more the oldest are forgotten, and stop again where they are met again."""
+"""Maximum of breakpoints cleared one by one under one target. Beyond it, the oldest are dropped and may stop again."""
 REQUIRED_LIMIT = 500
-"""Names that are kept of what one resource required: as many as `dependsOn` may state."""
+"""Maximum of stored names that one resource required: the limit of `dependsOn`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearedBreakpoints:
-    """Belongs to one wish: the next one begins with none."""
+    """Cleared breakpoints of one target. The next target starts with none."""
 
     keys: tuple[str, ...] = ()
-    """`web/PreUpdate`, the oldest first."""
+    """Keys in the form `web/PreUpdate`, the oldest first."""
     post_delete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By resource whose object is deleted and that stops after that, the resources that it required."""
+    """The resources that each resource required, by resource that stops after the deletion of its object."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to be written."""
+        """Return whether there is nothing to store."""
         return not self.keys and not self.post_delete
 
     def clear(self, resource: str, hook: str) -> ClearedBreakpoints:
-        """With one more passed."""
+        """Return a copy with one more breakpoint cleared."""
         key = breakpoint_key(resource, hook)
         others = tuple(each for each in self.keys if each != key)
         return ClearedBreakpoints(keys=(*others, key)[-LIMIT:], post_delete=self.post_delete)
 
     def find_changed(self, other: ClearedBreakpoints) -> set[str]:
-        """The resources that have passed something under one of the two alone."""
+        """Return the resources whose cleared breakpoints differ between the two."""
         return {key.rpartition("/")[0] for key in {*self.keys} ^ {*other.keys}}
 
     def add_post_delete(self, parting: Mapping[str, Iterable[str]]) -> ClearedBreakpoints:
-        """With these resources' objects about to be deleted."""
+        """Return a copy with resources whose objects the operator is about to delete."""
         added = {resource: tuple(required)[:REQUIRED_LIMIT] for resource, required in parting.items()}
         kept = list({**self.post_delete, **added}.items())[-LIMIT:]
         return ClearedBreakpoints(keys=self.keys, post_delete=dict(kept))
@@ -52,12 +52,12 @@ NONE = ClearedBreakpoints()
 
 
 def breakpoint_key(resource: str, hook: str) -> str:
-    """How one breakpoint of one resource is called."""
+    """Return the key of one breakpoint of one resource."""
     return f"{resource}/{hook}"
 
 
 def encode(passages: ClearedBreakpoints) -> Object:
-    """As it stands in a status; what is empty is left out."""
+    """Encode for a status; omit empty fields."""
     said: Object = {}
     if passages.keys:
         said["passed"] = list(passages.keys)
@@ -69,7 +69,7 @@ def encode(passages: ClearedBreakpoints) -> Object:
 
 
 def decode(said: Mapping[str, Any]) -> ClearedBreakpoints:
-    """What a status tells of. Raises AttributeError, KeyError, TypeError or ValueError where it makes no sense."""
+    """Decode from a status. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
     parted = {each["resource"]: read_names(each.get("requires")) for each in said.get("parted") or ()}
     read_names(list(parted))
     return ClearedBreakpoints(
@@ -78,7 +78,7 @@ def decode(said: Mapping[str, Any]) -> ClearedBreakpoints:
 
 
 def read_names(said: Any) -> tuple[str, ...]:
-    """A list of texts. Raises ValueError where it is none."""
+    """Decode a list of strings. Raises ValueError if it is none."""
     if not isinstance(said or [], list) or not all(isinstance(each, str) for each in said or ()):
         raise ValueError("is no list of names")
     return tuple(said or ())

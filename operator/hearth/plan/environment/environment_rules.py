@@ -1,6 +1,6 @@
 """The breakpoints and restricted actions of a Stack as rules on its resources, compiled once for each generation.
 
-Knows names and words only; must not know where a resource stands.
+Knows only names, hooks and actions. Must not know the status of a resource.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from hearth.model import limits
 from hearth.template.text import patterns
 
 STAR, QUESTION_MARK = "[a-zA-Z0-9]*", "[a-zA-Z0-9]"
-"""What the wildcards of a rule stand for: a part of one name."""
+"""Regular expressions for the wildcards of a rule. They match within one name."""
 RUN_OF_STARS = re.compile(r"\*+")
 
 
 class Action(enum.StrEnum):
-    """What happens to a resource, whatever the Stack's own action is called."""
+    """Action on a resource, independent of the action of the Stack."""
 
     CREATE = "Create"
     UPDATE = "Update"
@@ -30,38 +30,38 @@ class Action(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRule:
-    """One entry of the environment."""
+    """One entry of `spec.environment`."""
 
     resource: str
-    """As it was written: a name, a glob, or a path into a nested stack."""
+    """As the user wrote it: a name, a glob, or a path into a nested Stack."""
     words: frozenset[str]
-    """Its hooks, or what it denies."""
+    """Its hooks, or the actions that it denies."""
     place: str
-    """Where it stands: `spec.environment.breakpoints[0]`."""
+    """Its field path: `spec.environment.breakpoints[0]`."""
     pattern: Any = None
-    """None where `resource` is a plain name."""
+    """None if `resource` is a plain name."""
     is_inherited: bool = False
-    """Whether it may come from the Stack around this one, and be taken away there alone."""
+    """Whether it may come from the parent Stack, where alone the user can remove it."""
     is_nested: bool = False
-    """Whether it is about resources of a nested stack, which are not this Stack's own."""
+    """Whether it applies to resources of a nested Stack, not to those of this Stack."""
 
     @property
     def where_defined(self) -> str:
-        """Where else it may have to be taken away, as the end of a sentence; "" for nowhere."""
+        """Return where else the user may need to remove it, as the end of a sentence; "" for nowhere."""
         return ", here or in the Stack around this one" if self.is_inherited else ""
 
     def fits(self, name: str) -> bool:
-        """Whether it is about this resource of the Stack itself."""
+        """Return whether it applies to this resource of the Stack itself."""
         if self.is_nested:
             return False
         return self.pattern.fullmatch(name) is not None if self.pattern is not None else self.resource == name
 
     def leads_into(self, name: str) -> bool:
-        """Whether it is about resources within the nested stack that stands for this resource."""
+        """Return whether it applies to resources within the nested Stack of this resource."""
         return self.is_nested and self.finds_any((name,))
 
     def finds_any(self, names: Collection[str]) -> bool:
-        """Whether one of these resources is there for it; of a path the first part."""
+        """Return whether it matches one of these resources. For a path, the first part counts."""
         if self.pattern is not None:
             return any(map(self.pattern.fullmatch, names))
         return self.resource.partition("/")[0] in names
@@ -69,28 +69,28 @@ class EnvironmentRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRules:
-    """All rules of one Stack."""
+    """The rules of one Stack."""
 
     breakpoints: tuple[EnvironmentRule, ...] = ()
     restrictions: tuple[EnvironmentRule, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is ruled."""
+        """Return whether there are no rules."""
         return not self.breakpoints and not self.restrictions
 
     def find_breakpoint(self, name: str, hook: str) -> EnvironmentRule | None:
-        """The first rule that stops this resource there."""
+        """Return the first rule that stops this resource at that hook."""
         return find(self.breakpoints, name, hook)
 
     def find_restriction(self, name: str, action: Action) -> EnvironmentRule | None:
-        """The first rule that denies this to the resource."""
+        """Return the first rule that denies this action on the resource."""
         return find(self.restrictions, name, action)
 
     def find_unmatched(self, names: Collection[str], *, nested: Collection[str]) -> Iterator[EnvironmentRule]:
-        """The rules that name none of these resources. Costs a look at all names for each glob.
+        """Find the rules that match none of these resources. Tests all names for each glob.
 
-        nested: those that are nested stacks, so that a path may lead into them.
+        nested: the names of nested Stacks, which a path can lead into.
         """
         rules = (*self.breakpoints, *self.restrictions)
         return (rule for rule in rules if not rule.finds_any(nested if rule.is_nested else names))
@@ -100,12 +100,12 @@ EMPTY = EnvironmentRules()
 
 
 def find(rules: Iterable[EnvironmentRule], name: str, word: str) -> EnvironmentRule | None:
-    """The first of the rules that says that word of that resource."""
+    """Return the first rule that has that word and applies to that resource."""
     return next((rule for rule in rules if word in rule.words and rule.fits(name)), None)
 
 
 def parse(spec: Mapping[str, Any] | None, *, has_parents: bool = False) -> EnvironmentRules:
-    """The rules in `spec.environment`, which the API server has validated. has_parents: some come from a parent."""
+    """Parse `spec.environment`, which the API server has validated. has_parents: some rules come from a parent."""
     if not spec:
         return EMPTY
     return EnvironmentRules(
@@ -115,7 +115,7 @@ def parse(spec: Mapping[str, Any] | None, *, has_parents: bool = False) -> Envir
 
 
 def parse_rules(spec: Mapping[str, Any], key: str, *, word: str, has_parents: bool) -> Iterator[EnvironmentRule]:
-    """The rules of one list. word: the key of what each entry says of its resource; has_parents: some are a parent's."""
+    """Parse the rules of one list. word: the key of the hooks or actions; has_parents: some rules come from a parent."""
     for index, entry in enumerate(spec.get(key) or ()):
         resource = str(entry["resource"])
         first = resource.partition("/")[0]
@@ -130,12 +130,12 @@ def parse_rules(spec: Mapping[str, Any], key: str, *, word: str, has_parents: bo
 
 
 def has_wildcards(name: str) -> bool:
-    """Whether a name stands for several."""
+    """Return whether a name contains a wildcard."""
     return "*" in name or "?" in name
 
 
 def compile_glob(glob: str) -> Any:
-    """What a name with wildcards matches, in linear time; they never reach beyond one part of a path."""
+    """Compile a name with wildcards to a pattern with linear run time. A wildcard matches within one path part."""
     shortened = RUN_OF_STARS.sub("*", glob[: limits.GLOB_LENGTH])
     parts = (STAR if part == "*" else QUESTION_MARK if part == "?" else re.escape(part) for part in shortened)
     return patterns.compile_pattern("".join(parts))

@@ -1,8 +1,8 @@
-"""What a nested Stack inherits of its parent's environment: the rules whose paths lead into it, each with the rest of its path.
+"""Environment rules that a nested Stack inherits: those whose paths lead into it, with the rest of the path.
 
-They are laid over the manifest of the nested Stack, beside what that states itself. They belong to no definition and to no
-hash: the object remembers apart from these what it was given, so that a change of the rules alone is written, and is no
-update of the resource. Must not know what a rule does.
+The operator adds them to the manifest of the nested Stack, after its own rules. They are not part of a definition or a
+hash. An annotation records them separately, so that the operator writes a change of the rules alone, without an update
+of the resource. Must not know the effect of a rule.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from hearth.model.field_paths import ElementPath
 from hearth.plan.environment.environment_rules import EnvironmentRule, EnvironmentRules
 
 ENVIRONMENT: ElementPath = ("spec", "environment")
-"""Where a nested Stack has its rules."""
+"""The path of the rules in a nested Stack."""
 DIGITS = 16
-"""Hexadecimal digits of a record: one environment follows on another, so that no attack and no crowd is to be feared."""
+"""Hexadecimal digits of a record. Only consecutive environments of one Stack are compared, so collisions do not matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InheritedRules:
-    """The rules that one nested Stack is given."""
+    """Rules that one nested Stack inherits."""
 
     lists: tuple[tuple[str, tuple[tuple[str, str, tuple[str, ...]], ...]], ...]
-    """By list of the environment its entries: the rest of a path, the word of what it says, and what it says."""
+    """Entries by list of the environment: the rest of the path, the key (`at` or `deny`), and its values."""
 
     @property
     def digest(self) -> str:
-        """What the object remembers them by; equal for equal rules alone."""
+        """Return the digest that the annotation of the object holds; equal only for equal rules."""
         return hashlib.sha256(json.dumps(self.lists).encode()).hexdigest()[:DIGITS]
 
     def merge_into(self, manifest: Object) -> Object:
-        """The manifest with these rules behind its own. What cannot take them stays, and the API server says why."""
+        """Append these rules to those of the manifest. An invalid part stays unchanged; the API server reports it."""
         spec = manifest.get("spec") or {}
         stated = (spec.get("environment") or {}) if isinstance(spec, dict) else None
         if not isinstance(stated, dict):
@@ -51,7 +51,7 @@ class InheritedRules:
 
 
 def find(rules: EnvironmentRules, resource: str) -> InheritedRules | None:
-    """What a nested Stack is given that stands for this resource, None where that is nothing."""
+    """Find the rules that the nested Stack of this resource inherits; None if there are none."""
     lists = (
         ("breakpoints", tuple(_choose(rules.breakpoints, resource, word="at"))),
         ("restrictedActions", tuple(_choose(rules.restrictions, resource, word="deny"))),
@@ -69,7 +69,7 @@ def _choose(
 
 
 def has_rules(child: Child, inheritance: InheritedRules | None) -> bool:
-    """Whether the object remembers that it was given just this, or nothing where that is nothing."""
+    """Return whether the annotation of the object records exactly these rules, or no rules."""
     annotations: dict[str, Any] = child.fields["metadata"].get("annotations") or {}
     return annotations.get(names.ANNOTATION_INHERITED_RULES) == (
         inheritance.digest if inheritance is not None else None
@@ -77,5 +77,5 @@ def has_rules(child: Child, inheritance: InheritedRules | None) -> bool:
 
 
 def is_inherited(place: ElementPath, inheritance: InheritedRules | None) -> bool:
-    """Whether a field of the complete manifest holds rules that were given, so that nobody else may keep it."""
+    """Return whether a field of the complete manifest holds inherited rules, so that no other manager may keep it."""
     return inheritance is not None and place[: len(ENVIRONMENT)] == ENVIRONMENT

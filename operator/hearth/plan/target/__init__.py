@@ -1,1 +1,1 @@
-"""Which revision is the target, and why. Must not know children."""
+"""The target revision, and its cause. Must not know children."""

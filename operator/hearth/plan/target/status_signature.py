@@ -1,6 +1,6 @@
-"""The controller's memory within a Stack's status, with a signature: what another writer put there is not read back.
+"""Signed controller state in the status of a Stack. The operator does not read back what other writers put there.
 
-The rest of the status describes what is there and is never read back. Must not know what the memory means.
+The rest of the status describes observed state and is never read back. Must not know the meaning of that state.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ MEMORY = (
     "handled",
     "check",
 )
-"""The fields of a status that the next process reads."""
+"""The status fields that the next process reads."""
 UNWRITTEN = frozenset({"observedGeneration"})
-"""The fields that the API server sets in a status that no operator has written."""
+"""The fields that the API server sets in a status before the operator writes it."""
 PURPOSE = "status"
 
 
 def sign(status: Object, *, uid: str, hashes: HashFunction) -> Object:
-    """The status with the signature over its memory. uid: of the Stack."""
+    """Add the signature over the controller state to a status. uid: of the Stack."""
     return {**status, FIELD: hashes.sign(PURPOSE, _describe(status, uid))}
 
 
 def read_memory(status: Mapping[str, Any], *, uid: str, hashes: HashFunction) -> Mapping[str, Any] | None:
-    """The memory that this operator wrote into the status of that Stack; None where it wrote none."""
+    """Return the controller state that this operator wrote into the status of that Stack; None if it wrote none."""
     signature = status.get(FIELD)
     if not isinstance(signature, str):
         return None
@@ -41,16 +41,16 @@ def read_memory(status: Mapping[str, Any], *, uid: str, hashes: HashFunction) ->
     try:
         is_signed = hashes.is_signed(PURPOSE, _describe(memory, uid), signature)
     except (TypeError, ValueError, RecursionError):
-        # Nested too deeply, or a number that no JSON holds: nothing that the operator wrote.
+        # Nested too deeply, or a number that JSON cannot represent: the operator did not write it.
         return None
     return memory if is_signed else None
 
 
 def is_written(status: Mapping[str, Any]) -> bool:
-    """Whether anything but the API server's defaults is in the status."""
+    """Return whether the status contains more than the API server's defaults."""
     return not status.keys() <= UNWRITTEN
 
 
 def _describe(status: Mapping[str, Any], uid: str) -> list[Any]:
-    """What is signed."""
+    """Return the signed value."""
     return [uid, {key: status[key] for key in MEMORY if key in status}]

@@ -1,4 +1,4 @@
-"""How suspending and resuming a Stack goes into its wish: what is being done is called by it, and has a time of its own."""
+"""Suspend and resume transitions in the target of a Stack. They name the current action, and have their own timeout."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from hearth.plan.target.target import SuspendTransition, Target
 
 
 def follow_suspend(wish: Target, *, is_suspended: bool, now: float) -> Target:
-    """The wish under what the spec says now; the same one where that is known. now: seconds since the epoch."""
+    """Update the target from `spec.suspended`; the same target if nothing changed. now: seconds since the epoch."""
     turn = wish.suspend
     if is_suspended == (turn is not None and turn.is_suspended):
         return wish
     if not is_suspended and wish.is_rollback and not wish.is_completed:
-        # It was ordered meanwhile: what follows is the rollback, and is called so.
+        # The user requested a rollback during the suspension: the next action is Rollback, not Resume.
         return dataclasses.replace(wish, suspend=None, since=float(int(now)))
     return dataclasses.replace(wish, suspend=SuspendTransition(is_suspended=is_suspended, since=float(int(now))))
 
 
 def restart_timeout(wish: Target, *, now: float) -> Target:
-    """The wish with its time begun anew, where that runs. now: seconds since the epoch."""
+    """Restart the timeout of the target, if it is running. now: seconds since the epoch."""
     if wish.started_at is None:
         return wish
     since = float(int(now))

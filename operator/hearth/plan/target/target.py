@@ -1,7 +1,7 @@
-"""Which revision a Stack wants now, and why: its spec, an order of the user to go back, or a failure that sends it back.
+"""The target revision of a Stack, and its cause: the spec, a rollback request, or an automatic rollback.
 
-A rollback is nothing but another revision being wanted. What of a wish cannot be read off the spec stands in
-`status.wish`, and is written there before the first write that depends on it.
+A rollback only changes the target revision. `status.wish` stores what the operator cannot derive from the spec, before
+the first write that depends on it.
 """
 
 from __future__ import annotations
@@ -16,59 +16,59 @@ from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.environment.cleared_breakpoints import ClearedBreakpoints
 
 EMPTY_REVISION = 0
-"""The number of the revision that wants no object at all: where a first create that failed is rolled back to."""
+"""The number of the revision without objects: the target of the rollback of a failed first create."""
 MAX_PROTECTED_REVISIONS = 16
-"""Revisions whose objects are held back at the same time: one, and one more for each restart in the midst of a change."""
+"""Maximum of revisions whose objects are protected at a time: one, and one more for each restart during a change."""
 FAILURE_LENGTH = 1_024
-"""Characters of what is remembered of a failure."""
+"""Maximum characters of a stored failure message."""
 
 
 class TargetCause(enum.StrEnum):
-    """Why a revision is wanted; a status calls it the cause."""
+    """Reason for the target revision; `cause` in the status."""
 
     SPEC = "Spec"
-    """It is the definition in the spec."""
+    """The target is the definition in the spec."""
     ROLLBACK = "Rollback"
-    """The user ordered it by `spec.rollback.toRevision`."""
+    """The user requested it by `spec.rollback.toRevision`."""
     AUTOMATIC = "AutomaticRollback"
-    """It is the last that was reached, and the definition in the spec has failed."""
+    """The target is the last completed revision, because the definition in the spec failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackRequest:
-    """A user's order to go back. It counts for the definition beside which it was written, and for no later one."""
+    """A rollback that a user requests. It applies to the definition in the spec at that time, and to no later one."""
 
     to_revision: int
-    """What `toRevision` says."""
+    """The value of `toRevision`."""
     spec_hash: str
-    """Hash of the definition in the spec at that time; "" while that is not known."""
+    """Hash of the definition in the spec at that time; "" while it is unknown."""
     revision: int
-    """What is meant by it, settled once."""
+    """The resolved revision. It is resolved once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedRevisions:
-    """Which revisions were reached in full."""
+    """Revisions that completed."""
 
     last: int | None = None
     previous: int | None = None
-    """The last besides that one."""
+    """The last one other than `last`."""
     is_known: bool = True
-    """Whether that is all: what an earlier process wrote of it may have been lost."""
+    """Whether the history is complete. What an earlier process wrote may be lost."""
 
     @property
     def has_target(self) -> bool:
-        """Whether there is anything to go back to: never nothing at all where something may have been reached."""
+        """Return whether a rollback has a target. That is never revision 0 if a revision may have completed."""
         return self.last is not None or self.is_known
 
     def note(self, revision: int) -> CompletedRevisions:
-        """With one more reached; nothing at all is no revision, and nobody who orders the last one means it."""
+        """Add a completed revision. Revision 0 does not count: a request for the last revision never means it."""
         return (
             self if revision in (self.last, EMPTY_REVISION) else CompletedRevisions(last=revision, previous=self.last)
         )
 
     def find_other(self, revision: int | None) -> int | None:
-        """The last that was reached besides that one."""
+        """Return the last completed revision other than `revision`."""
         return self.previous if self.last == revision else self.last
 
 
@@ -77,73 +77,73 @@ class SuspendTransition:
     """The last change of `spec.suspended`."""
 
     is_suspended: bool
-    """Whether workloads are to be at nothing, or are being brought back."""
+    """Whether the operator suspends workloads; False while it resumes them."""
     since: float
-    """Seconds since the epoch, whole ones."""
+    """Whole seconds since the epoch."""
     is_completed: bool = False
-    """Whether that came to its end once: what happens since then is repair."""
+    """Whether the transition completed once. All later writes are repairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is wanted now. Equal wishes are the same one."""
+    """The target revision with its cause and state. Equal targets are identical."""
 
     revision: int
     cause: TargetCause
     since: float
-    """Seconds since the epoch, whole ones."""
+    """Whole seconds since the epoch."""
     is_first: bool = False
-    """Whether nothing was ever wanted before: its action is called Create."""
+    """Whether the Stack had no earlier target: the action is then Create."""
     is_completed: bool = False
-    """Whether it was reached in full once: what happens since then is repair."""
+    """Whether the target completed once. All later writes are repairs."""
     is_cleanup_waived: bool = False
-    """Whether obsolete objects are not to be held back any longer."""
+    """Whether the user waived the protection of obsolete objects."""
     protected_revisions: tuple[int, ...] = ()
-    """The revisions that were reached before, and whose objects therefore are held back until this one is."""
+    """The earlier completed revisions, whose objects stay until this target completes."""
     rollback: RollbackRequest | None = None
-    """The order that was last obeyed, also while a later definition overrides it."""
+    """The last handled rollback request, even while a later definition overrides it."""
     failed_hash: str = ""
-    """Of the definition in the spec that failed; only of an automatic rollback."""
+    """Hash of the failed definition in the spec; only for an automatic rollback."""
     failure: str = ""
-    """What had failed, in words."""
+    """Message of the failure."""
     cleared: ClearedBreakpoints = cleared_breakpoints.NONE
-    """What was passed of the breakpoints since it is wanted."""
+    """The breakpoints cleared under this target."""
     suspend: SuspendTransition | None = None
-    """The last change of `spec.suspended`, as far as it tells what is being done for this wish."""
+    """The last change of `spec.suspended`, if it names the current action of this target."""
 
     @property
     def started_at(self) -> float | None:
-        """When what is being done now was begun, in seconds since the epoch; None where it came to its end."""
+        """Return the start of the current action in seconds since the epoch; None if it completed."""
         if self.suspend is not None and not (self.suspend.is_completed and not self.suspend.is_suspended):
             return None if self.suspend.is_completed else self.suspend.since
         return None if self.is_completed else self.since
 
     @property
     def is_rollback(self) -> bool:
-        """Whether the spec wants something else."""
+        """Return whether the target differs from the definition in the spec."""
         return self.cause is not TargetCause.SPEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRequest:
-    """What the Stack says at one moment."""
+    """Input for the choice of the target, from the Stack at one moment."""
 
     hash: str
-    """Of the definition in its spec; "" where that cannot be read now."""
+    """Hash of the definition in its spec; "" if the operator cannot read it now."""
     to_revision: int | None = None
     failure: str = ""
-    """Why the present wish is to be given up; "": it is not."""
+    """Why the current target failed for good; "" if it did not."""
     is_retried: bool = False
-    """Whether the user asks for a definition that was given up to be tried once more."""
+    """Whether the user requests a retry of a failed definition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChoice:
-    """What is to be wanted."""
+    """Decision on the target."""
 
     cause: TargetCause
     revision: int | None = None
-    """None: the definition in the spec, whatever number it gets."""
+    """None: the definition in the spec, whose number is not assigned yet."""
     order: RollbackRequest | None = None
     failed_hash: str = ""
     failure: str = ""
@@ -152,9 +152,9 @@ class TargetChoice:
 def choose_target(
     asked: TargetRequest, *, before: Target | None, hashes: Mapping[int, str], completed: CompletedRevisions
 ) -> TargetChoice:
-    """What is to be wanted now. Raises ImpossibleOrder.
+    """Choose the target. Raises RollbackRevisionNotFound.
 
-    before: the wish so far; hashes: of the definitions of all revisions that are kept, by number.
+    before: the previous target; hashes: of the definitions of all stored revisions, by number.
     """
     order = None
     if asked.to_revision is not None:
@@ -183,7 +183,7 @@ def choose_target(
 
 
 def _is_given_up(asked: TargetRequest, before: Target) -> bool:
-    """Whether the spec still wants what has failed. A hash that is not known never says that something changed."""
+    """Return whether the spec still has the failed definition. An unknown hash does not count as a change."""
     return not before.failed_hash or not asked.hash or before.failed_hash == asked.hash
 
 
@@ -195,7 +195,7 @@ def _settle(
     hashes: Mapping[int, str],
     completed: CompletedRevisions,
 ) -> RollbackRequest:
-    """The order as it was understood before, or as it is understood at first sight."""
+    """Return the rollback request as resolved before, or resolve a new one."""
     known = before.rollback if before is not None else None
     if known is not None and known.to_revision == stated:
         return known if known.spec_hash else dataclasses.replace(known, spec_hash=asked.hash)
@@ -218,22 +218,22 @@ def _settle(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetContext:
-    """What besides the aim itself makes a wish."""
+    """Context for a new target, in addition to the choice."""
 
     now: float
     """Seconds since the epoch."""
     is_recalled: bool = False
-    """Whether the wish so far was read from a status, so that nobody here knows whether it was reached."""
+    """Whether the previous target comes from a status, so that this process does not know if it completed."""
     is_retried: bool = False
-    """Whether the user says that its time starts anew."""
+    """Whether the user restarts its timeout."""
     is_unseen: bool = False
-    """Whether no status ever told of any wish, so that to its user the Stack is new."""
+    """Whether no status ever contained a target, so that the Stack is new for its user."""
 
 
 def start_target(aim: TargetChoice, *, revision: int, before: Target | None, given: TargetContext) -> Target:
-    """The wish that follows from an aim: the one so far where that aims at the same.
+    """Make the target for a choice; the previous target stays if the choice is the same.
 
-    revision: the number of what is aimed at.
+    revision: the number of the chosen revision.
     """
     if before is not None and _is_same(before, aim, revision):
         since = float(int(given.now)) if given.is_retried and not before.is_completed else before.since
@@ -252,7 +252,10 @@ def start_target(aim: TargetChoice, *, revision: int, before: Target | None, giv
 
 
 def _find_turn(before: Target | None, aim: TargetChoice) -> SuspendTransition | None:
-    """What another wish keeps of the turn: all while suspended; what is being resumed goes on as such, unless it goes back."""
+    """Return the suspend transition that a new target inherits.
+
+    A suspension stays. A resume in progress stays, unless the new target is a rollback.
+    """
     turn = before.suspend if before is not None else None
     if turn is None or turn.is_suspended:
         return turn
@@ -260,18 +263,18 @@ def _find_turn(before: Target | None, aim: TargetChoice) -> SuspendTransition | 
 
 
 def _is_same(before: Target, aim: TargetChoice, revision: int) -> bool:
-    """Whether an aim is what is wanted already. The same order given anew is another one."""
+    """Return whether a choice equals the previous target. A repeated rollback request counts as a new one."""
     is_same_order = aim.cause is not TargetCause.ROLLBACK or before.rollback == aim.order
     return before.revision == revision and before.cause is aim.cause and is_same_order
 
 
 def _find_kept(before: Target | None, *, is_recalled: bool) -> tuple[int, ...]:
-    """The revisions that may have been reached last."""
+    """Return the revisions that may have completed last."""
     if before is None:
         return ()
     if before.is_completed:
         return (before.revision,)
-    # Reached perhaps a moment before its process died: then its objects are held back as well, which harms nothing.
+    # The target may have completed just before its process died. Protecting its objects too does no harm.
     if not is_recalled:
         return before.protected_revisions
     first, *later = dict.fromkeys((*before.protected_revisions, before.revision))
@@ -279,5 +282,5 @@ def _find_kept(before: Target | None, *, is_recalled: bool) -> tuple[int, ...]:
 
 
 def complete_target(wish: Target) -> Target:
-    """The wish once it was reached in full."""
+    """Mark the target as completed."""
     return dataclasses.replace(wish, is_completed=True, protected_revisions=())

@@ -1,4 +1,4 @@
-"""A wish as `status.wish` tells of it, where the next process reads it."""
+"""Encoding of a target as `status.wish`, for the next process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hearth.plan.target.target import (
 )
 
 TOO_HIGH = 10**limits.COUNT_DIGITS
-"""No number of a revision has more digits."""
+"""Exclusive upper bound of revision numbers."""
 
 
 def encode(wish: Target) -> Object:
-    """As it stands in a status; what is not so is left out."""
+    """Encode a target for a status; omit false and empty fields."""
     said: Object = {"revision": wish.revision, "cause": str(wish.cause), "since": times.format_time(wish.since)}
     flags = {"first": wish.is_first, "completed": wish.is_completed, "cleanupWaived": wish.is_cleanup_waived}
     said.update({key: True for key, is_so in flags.items() if is_so})
@@ -43,7 +43,7 @@ def encode(wish: Target) -> Object:
 
 
 def decode(said: Mapping[str, Any] | None) -> Target | None:
-    """The wish that a status tells of, None where it tells of none that makes sense."""
+    """Decode the target from a status; None if it is absent or invalid."""
     if not said:
         return None
     try:
@@ -62,26 +62,26 @@ def decode(said: Mapping[str, Any] | None) -> Target | None:
             suspend=_read_turn(said.get("turn")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
-        # Somebody has written into the status: what was known is lost, and the spec counts.
+        # Another writer changed the status: the stored target is lost, and the spec is the target.
         return None
 
 
 def read_number(value: Any) -> int:
-    """The number of a revision. Raises ValueError where it is none."""
+    """Decode a revision number. Raises ValueError if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < TOO_HIGH:
         raise ValueError("is no number of a revision")
     return value
 
 
 def read_text(value: Any) -> str:
-    """A text. Raises ValueError where it is none."""
+    """Decode a string. Raises ValueError if it is not a string."""
     if not isinstance(value, str):
-        raise ValueError("is no text")  # noqa: TRY004 -- one error for whatever makes no sense
+        raise ValueError("is no text")  # noqa: TRY004 -- one error type for all invalid values
     return value
 
 
 def _read_order(said: Mapping[str, Any] | None) -> RollbackRequest | None:
-    """The order that a status tells of. Raises AttributeError, KeyError, TypeError or ValueError where it makes no sense."""
+    """Decode the rollback request. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
     if not said:
         return None
     stated, revision = read_number(said["toRevision"]), read_number(said["revision"])
@@ -89,7 +89,7 @@ def _read_order(said: Mapping[str, Any] | None) -> RollbackRequest | None:
 
 
 def _read_turn(said: Mapping[str, Any] | None) -> SuspendTransition | None:
-    """The turn that a status tells of. Raises AttributeError, KeyError, TypeError or ValueError where it makes no sense."""
+    """Decode the suspend transition. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
     if not said:
         return None
     since = times.parse_time(said["since"])
@@ -97,14 +97,14 @@ def _read_turn(said: Mapping[str, Any] | None) -> SuspendTransition | None:
 
 
 def write_completed(completed: CompletedRevisions) -> Object:
-    """What was reached, as it stands in a status."""
+    """Encode the completed revisions for a status."""
     numbers = {"lastCompletedRevision": completed.last, "previousCompletedRevision": completed.previous}
     said: Object = {key: number for key, number in numbers.items() if number is not None}
     return said if completed.is_known else {**said, "historyUnknown": True}
 
 
 def read_completed(memory: Mapping[str, Any] | None) -> CompletedRevisions:
-    """What was reached, as a status tells it. memory: None where it was lost."""
+    """Decode the completed revisions. memory: None if it was lost."""
     if memory is None:
         return CompletedRevisions(is_known=False)
     last, previous = (find_number(memory, key) for key in ("lastCompletedRevision", "previousCompletedRevision"))
@@ -112,7 +112,7 @@ def read_completed(memory: Mapping[str, Any] | None) -> CompletedRevisions:
 
 
 def find_number(memory: Mapping[str, Any], key: str) -> int | None:
-    """The number of a revision in that field; None where there is none."""
+    """Return the revision number in that field; None if there is none."""
     try:
         return read_number(memory[key])
     except (KeyError, ValueError):
@@ -120,7 +120,7 @@ def find_number(memory: Mapping[str, Any], key: str) -> int | None:
 
 
 def read_handled(memory: Mapping[str, Any]) -> dict[str, str]:
-    """By verb the token that was obeyed last."""
+    """Return the last handled token of each request."""
     handled = memory.get("handled")
     found = handled.items() if isinstance(handled, dict) else ()
     return {verb: token for verb, token in found if isinstance(token, str)}
