@@ -1,1 +1,1 @@
-"""From a definition (template and parameters) to an immutable blueprint, and from values to manifests. Pure."""
+"""Compilation of a definition (template and parameters) to an immutable blueprint, and of values to manifests. Pure."""

@@ -1,6 +1,6 @@
-"""What a definition means once it is compiled: immutable, shared by every pass, without any state of a pass.
+"""The compiled result of a definition: immutable, shared by all reconciles, without the state of any reconcile.
 
-Knows nothing of children, clusters or time; whoever evaluates hands in the values.
+Must not know children, clusters or time. The caller passes the values to evaluate with.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from hearth.model.child import Object, Path
 from hearth.model.field_paths import PathPattern
 
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | None]
-"""By resource name the fields of its child, or None where there is no child (yet)."""
+"""By resource name, the fields of its child, or None if there is no child (yet)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An expression or manifest has its value."""
+    """An expression or manifest that has its value."""
 
     value: Any = field(repr=False)
 
 
 class Evaluating(str):
-    """What is waited for where all values are there, and the expression is being evaluated elsewhere."""
+    """The reason to wait when all values are present and another process evaluates the expression."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A value is not there yet; waiting is a value, never an exception."""
+    """The result while a value is missing. Waiting is a value, never an exception."""
 
     missing: tuple[str, ...]
-    """The paths that are waited for, as written: `db.status.host`."""
+    """The missing paths as written: `db.status.host`."""
 
     @property
     def is_evaluating(self) -> bool:
-        """Whether nothing but an evaluation is waited for, which ends by itself."""
+        """Return whether only an evaluation is missing, which ends by itself."""
         return bool(self.missing) and all(isinstance(each, Evaluating) for each in self.missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationError:
-    """An expression was evaluated and failed in a way that waiting does not mend (e.g. a division by zero)."""
+    """The result of an expression that failed permanently (e.g. a division by zero). Waiting does not help."""
 
     path: str
-    """Of the expression, from the root of the Stack."""
+    """The path of the expression, from the root of the Stack."""
     message: str
 
 
@@ -56,22 +56,22 @@ Outcome: TypeAlias = Known | Pending | EvaluationError
 
 
 class Evaluable(Protocol):
-    """Something with expressions in it."""
+    """A value that contains expressions."""
 
     @property
     def reads(self) -> Mapping[str, frozenset[Path]]:
-        """By resource name every path that is read of it, whether required or not.
+        """Return by resource name every path that is read of it, required or not.
 
-        A path ends before the first list index or computed key. A resource that is taken as a whole is read by every
-        field at the top of its kind's schema (by the usual ones where no schema is known).
+        A path ends before the first list index or computed key. If a resource is read as a whole, the paths are the
+        top-level fields of its kind's schema (the usual ones if no schema is known).
         """
 
     def evaluate(self, values: Values) -> Outcome:
-        """Its value; `Known.value` is a fresh object that the caller may change."""
+        """Return the value; `Known.value` is a new object that the caller may change."""
 
 
 class Replacement(enum.Enum):
-    """How a resource gets another object where its own cannot be changed."""
+    """How a resource gets another object if its own cannot be changed."""
 
     CREATE_FIRST = "CreateFirst"
     DELETE_FIRST = "DeleteFirst"
@@ -79,7 +79,7 @@ class Replacement(enum.Enum):
 
 
 class DriftPolicy(enum.Enum):
-    """What is done about fields that somebody else took."""
+    """The reaction to fields that another field manager took."""
 
     REPAIR = "Repair"
     REPORT = "Report"
@@ -87,109 +87,112 @@ class DriftPolicy(enum.Enum):
 
 
 class SharingScope(enum.IntEnum):
-    """For which Stacks a blueprint holds whose definition is the same: told by what of a Stack's identity went into it."""
+    """The Stacks with the same definition that a blueprint is valid for.
+
+    It follows from the parts of a Stack's identity that the blueprint uses.
+    """
 
     ANY = 0
     NAMESPACE = 1
-    """Those of one namespace."""
+    """All Stacks of one namespace."""
     ONE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceBlueprint:
-    """One resource that is there under these parameters (`when` is true)."""
+    """One resource that exists with these parameters (`when` is true)."""
 
     name: str
     index: int
-    """Its place in the order: higher than that of everything it requires."""
+    """Its position in the dependency order: higher than that of everything it requires."""
     path: str
-    """Where it stands in the Stack: `spec.template.resources.web`."""
+    """Its path in the Stack: `spec.template.resources.web`."""
     api_version: str
     kind: str
     manifest: Evaluable
-    """Gives the manifest as the user means it: no name, namespace or labels of ours added yet."""
+    """The manifest as the user wrote it, without a name, namespace or labels added by Hearth."""
     is_constant: bool
-    """Whether the manifest reads no other resource, so that one evaluation serves for ever."""
+    """Whether the manifest reads no other resource, so that it is evaluated only once."""
     constant: bytes | None = field(default=None, repr=False)
-    """JSON of a list whose only entry is the manifest, where somebody keeps that of a constant one anyway."""
+    """JSON of a list whose only entry is the manifest, if a constant manifest is stored anyway."""
     is_name_pinned: bool
-    """Whether the manifest states `metadata.name`."""
+    """Whether the manifest sets `metadata.name`."""
     requires: tuple[str, ...]
-    """The present resources that must be ready first: by reference or `dependsOn`; direct ones only, sorted."""
+    """The present resources that must be ready first: direct references or `dependsOn` only, sorted."""
     dependents: tuple[str, ...]
     """The inverse of `requires`."""
     ready_when: tuple[Evaluable, ...] = ()
     """Booleans that replace the kind's built-in rule; they may read the resource itself."""
     failed_when: tuple[Evaluable, ...] = ()
     replacement: Replacement | None = None
-    """None: as is usual for its kind."""
+    """None: the default for its kind."""
     replace_on: tuple[Path, ...] = ()
-    """Fields whose change means another object even where the API server would take it."""
+    """Fields whose change requires another object even if the API server would accept it."""
     drift_policy: DriftPolicy = DriftPolicy.REPAIR
     ignore_fields: tuple[PathPattern, ...] = ()
-    """Fields that are stated once and then left to others."""
+    """Fields that are applied once and then left to other field managers."""
     is_retained: bool = False
-    """Whether its object is kept when nothing wants it any more."""
+    """Whether its object is retained when it is obsolete."""
     is_stack: bool = False
-    """Whether it is a nested stack, so that paths lead into it."""
+    """Whether it is a nested Stack, so that paths lead into it."""
     adopts: bool | None = None
-    """Whether an object that is there already and nobody's child is taken over; None: as the Stack says."""
+    """Whether an existing object that is not a child is adopted; None: the Stack's setting applies."""
     hidden: frozenset[str] | None = field(default=None, repr=False)
-    """Texts that must not be shown; None where its manifest holds nothing sensitive, so that it may be quoted freely."""
+    """Texts that must not be shown; None if its manifest contains nothing sensitive and may be quoted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Blueprint:
-    """A definition, compiled."""
+    """A compiled definition."""
 
     resources: Mapping[str, ResourceBlueprint]
-    """In order: what is required comes first."""
+    """In dependency order: required resources come first."""
     outputs: Mapping[str, Evaluable]
     """Only those whose `when` is true."""
     reads: Mapping[str, frozenset[Path]]
-    """By resource name the paths that anything in the blueprint reads of it: what must be kept of its child."""
+    """By resource name, the paths that anything in the blueprint reads of it. These must be cached of its child."""
     retained: frozenset[str] = frozenset()
-    """Resources whose objects are kept when nothing wants them any more, those that are not there now among them."""
+    """Resources whose objects are retained when they are obsolete, including resources that are absent now."""
     adopts: bool = False
-    """What holds for resources that say nothing of adoption."""
+    """The default for resources without an adoption policy."""
     abandons: bool = False
-    """Whether every object is kept: the Stack goes without them."""
+    """Whether every object is retained when the Stack is deleted."""
     sensitive_texts: frozenset[str] = field(default=frozenset(), repr=False)
-    """Sensitive texts, which nothing that people read may hold."""
+    """Sensitive texts, which must not be in any text that people read."""
     reach: SharingScope = SharingScope.ONE
     """Which Stacks of this definition may share it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where the value of a parameter was read that the Stack's spec does not give itself."""
+    """The source of a parameter value that the Stack's spec does not contain itself."""
 
     kind: str
     """`Secret` or `ConfigMap`."""
     name: str
     key: str
     place: str
-    """For messages: `spec.parametersFrom[0] (secret/db key password)`."""
+    """The location for messages: `spec.parametersFrom[0] (secret/db key password)`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """Template and parameters as the user gave them, and where they stand, for messages."""
+    """Template and parameters as the user gave them, with their locations for messages."""
 
     template: Object
     parameters: Object = field(repr=False)
-    """Values by name, those from elsewhere among them."""
+    """Values by name, including those from sources."""
     origins: Mapping[str, Origin] = field(default_factory=dict)
-    """By name where the values from elsewhere were read."""
+    """By name, the origin of the values from sources."""
     refreshed: tuple[str, ...] = ()
-    """The sensitive parameters that have another value now than when the definition was stored."""
+    """The sensitive parameters whose values have changed since the definition was stored."""
     template_path: str = "spec.template"
     parameters_path: str = "spec.parameters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackIdentity:
-    """What expressions know as `stack`."""
+    """The data that expressions can read as `stack`."""
 
     name: str
     namespace: str

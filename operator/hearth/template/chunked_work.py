@@ -1,4 +1,4 @@
-"""Work that takes long, in pieces (see `hearth.model.work`), as it is cut for templates."""
+"""Long work in pieces (see `hearth.model.work`), sized for templates."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ("LARGE", "MARKS_IN_A_PIECE", "ChunkedWork", "Result", "Unevaluated", 
 
 
 class Unevaluated(Exception):
-    """The work needs expressions that are still being evaluated: begin it again when that is done."""
+    """The work needs expressions whose evaluation is not complete: start it again afterwards."""
 
 
 MARKS_IN_A_PIECE = 16
-"""Texts with expressions that are looked at, or evaluated, in one piece: more than most resources have."""
+"""Texts with expressions that are validated or evaluated in one piece: more than most resources have."""
 LARGE = 65_536
-"""Bytes of a value from which it is a piece by itself."""
+"""Bytes above which a value is a piece by itself."""

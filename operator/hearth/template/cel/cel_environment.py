@@ -1,6 +1,7 @@
-"""CEL as Hearth speaks it: which extensions and functions there are, and what its compiler says, in our words.
+"""CEL with Hearth's extensions and functions, and the errors of its compiler, reworded.
 
-The only module besides `hearth.template.cel.type_checker` that makes CEL environments. Knows no templates and no schemas.
+Apart from `hearth.template.cel.type_checker`, the only module that creates CEL environments. Must not know templates or
+schemas.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hearth.template.cel import quantity
 from hearth.template.text import error_hints
 
 NAMESPACES = frozenset({"base64", "cel", "google", "math", "optional", "strings"})
-"""Beginnings of function names; nothing else can be called so."""
+"""Prefixes of function names. They cannot be used as other names."""
 TYPE_NAMES = frozenset(
     {
         "bool",
@@ -37,13 +38,13 @@ TYPE_NAMES = frozenset(
         "uint",
     }
 )
-"""Names that CEL itself gives a value to."""
+"""Names that CEL itself assigns a value."""
 LITERALS = frozenset({"false", "in", "null", "true"})
 """Words that cannot even follow a dot."""
 KEYWORDS = LITERALS | frozenset(
     "as break const continue else for function if import let loop namespace package return var void while".split()
 )
-"""Words that CEL keeps for itself."""
+"""Words that CEL reserves."""
 
 _EXTENSIONS = (
     ext_optional.ExtOptional(),
@@ -53,16 +54,16 @@ _EXTENSIONS = (
     ext_bindings.ExtBindings(),
 )
 Look: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
-"""From the name of a message of ours to how people call it, and its fields."""
+"""Maps the name of a protobuf message of Hearth to its name for people, and its fields."""
 _IMMORTAL = 1 << 40
 """More references than any process drops."""
 
 
 def _keep_none_alive() -> None:
-    """Give `None` references that are never returned.
+    """Give `None` extra references that are never returned.
 
-    The CEL wrapper hands out `None` without counting the reference, so that every null in a result takes one away for
-    good; below Python 3.12, where `None` does not yet live forever by itself, the process would abort after some thousand.
+    The CEL wrapper returns `None` without counting the reference, so that every null in a result removes one
+    permanently. Below Python 3.12, where `None` is not yet immortal, the process would abort after some thousand nulls.
     """
     if sys.version_info < (3, 12):
         ctypes.c_ssize_t.from_address(id(None)).value += _IMMORTAL
@@ -73,7 +74,7 @@ _keep_none_alive()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CelError:
-    """One complaint of the compiler."""
+    """One error of the compiler."""
 
     line: int
     column: int
@@ -82,7 +83,7 @@ class CelError:
 
 
 class CelCompileError(ValueError):
-    """CEL does not take an expression; carries every fault, none where all of them may be passed over."""
+    """An expression that CEL rejects; carries every error, none if all of them may be ignored."""
 
     def __init__(self, faults: tuple[CelError, ...]) -> None:
         self.faults = faults
@@ -92,9 +93,9 @@ class CelCompileError(ValueError):
 def new_environment(
     *, variables: Mapping[str, Any] | None = None, pool: Any = None, quantity_type: Any = cel.Type.STRING
 ) -> Any:
-    """An environment with all our extensions and functions.
+    """Create an environment with all of Hearth's extensions and functions.
 
-    quantity_type: what quantities are; text where expressions are evaluated, a type of its own where they are checked.
+    quantity_type: the type of quantities: text for evaluation, a separate type for type checks.
     """
     return cel.NewEnv(
         descriptor_pool=pool,
@@ -105,7 +106,7 @@ def new_environment(
 
 
 def quantity_functions(own: Any) -> list[Any]:
-    """The functions on quantities that the API server's CEL has."""
+    """Return the quantity functions of the API server's CEL."""
     kinds = cel.Type
 
     def member(name: str, returns: Any, implementation: Callable[..., Any], *others: Any) -> Any:
@@ -149,9 +150,9 @@ def quantity_functions(own: Any) -> list[Any]:
 
 
 def compile_text(environment: Any, text: str, *, is_checked: bool, look: Look = lambda name: (name, ())) -> Any:
-    """The compiled expression. Raises Refusal.
+    """Compile an expression. Raises CelCompileError.
 
-    look: tells about a message, where a field of it is asked for that is not there.
+    look: describes a message of which an expression reads a missing field.
     """
     try:
         return environment.compile(text, disable_check=not is_checked)
@@ -164,7 +165,7 @@ _STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 
 
 def parse_faults(output: str, text: str, look: Look) -> tuple[CelError, ...]:
-    """The compiler's complaints, without those that are echoes or no mistakes to us."""
+    """Parse the compiler's errors, without follow-up errors and those that Hearth accepts."""
     complaints = _FAULT.findall(output)
     found = dict.fromkeys(
         CelError(
@@ -179,20 +180,20 @@ def parse_faults(output: str, text: str, look: Look) -> tuple[CelError, ...]:
 
 
 def skip_dot(text: str, line: int, column: int) -> int:
-    """How far behind that place the name of a field begins, where the place is the dot before it."""
+    """Return the distance to the name of a field if the position is the dot before it."""
     lines = text.split("\n")
     rest = lines[line - 1][column - 1 :] if line <= len(lines) else ""
     return len(rest) - len(rest.lstrip(".?")) if rest.startswith(".") else 0
 
 
 def clean(message: str) -> str:
-    """A message of CEL's run time without its status codes."""
+    """Remove the status codes from a runtime message of CEL."""
     return _STATUS.sub("", _STATUS.sub("", message.strip()))
 
 
-# What only follows from another fault; or that a type of ours is not understood, which is no fault of the user's.
+# A follow-up error, or an error about a type of Hearth, which is not the user's mistake.
 _ECHO = re.compile(r"'\*error\*'|expression of type 'hearth_types_\d+\.\w+' cannot be the operand")
-# `test ? value : null` drops a key; its two types differ, which only a checker minds.
+# `test ? value : null` drops a key; only a type checker rejects its two types.
 _CHOICE_OF_NULL = re.compile(r"overload for '_\?_:_' applied to .*\bnull_type\b")
 _OVERLOAD = re.compile(r"found no matching overload for '(\S+)' applied to '(.*)'")
 _FIELD = re.compile(r"undefined field '(\w+)' not found in struct '([\w.]+)'")
@@ -202,7 +203,7 @@ _TYPE_PACKAGE = re.compile(r"\bhearth_types_\d+\.")
 
 
 def reword_error(message: str, look: Look) -> str:
-    """A complaint of CEL's compiler, for somebody who does not know its insides."""
+    """Reword an error of CEL's compiler for readers who do not know its internals."""
     if match := _FIELD.fullmatch(message):
         name, fields = look(match[2])
         return f"there is no field '{match[1]}' in {name}{error_hints.did_you_mean(match[1], fields)}"
@@ -216,7 +217,7 @@ def reword_error(message: str, look: Look) -> str:
 
 
 def advise(operator: str, operands: str) -> str:
-    """What helps where an operator does not take its operands."""
+    """Suggest a fix if an operator does not accept its operands."""
     if "null_type" in operands:
         return "test with has()"
     if operator.startswith("_[") and operands.endswith("string)"):
@@ -225,7 +226,7 @@ def advise(operator: str, operands: str) -> str:
 
 
 def strip_package(message: str) -> str:
-    """`message` with the names of our own types as people know them."""
+    """Replace the names of Hearth's own types in `message` with their names for people."""
     return _TYPE_PACKAGE.sub("", message)
 
 
@@ -233,7 +234,7 @@ _SPELT = {"_?_:_": "? :", "_[_]": "[ ]", "_?._": ".?", "_[?_]": "[? ]", "-_": "-
 
 
 def name_operator(function: str) -> str:
-    """`'+'` for `_+_`, `size()` for `size`."""
+    """Return `'+'` for `_+_`, `size()` for `size`."""
     if function in _SPELT:
         return f"'{_SPELT[function]}'"
     operator = function.strip("_@")

@@ -1,6 +1,6 @@
-"""What an expression gives, as JSON knows it: the one way from CEL's values to values of a manifest, and to text.
+"""Conversion of expression results to JSON values and to text. The only path from CEL values to manifest values.
 
-Knows neither expressions nor manifests.
+Must not know expressions or manifests.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Any
 import orjson
 
 _EXACT = 2.0**53
-"""Beyond it a double no longer tells every whole number apart, and stays a double."""
+"""Above it, a double cannot represent every integer, and stays a double."""
 
 
 class UnrepresentableValue(ValueError):
-    """A value that JSON has no form for; the message says which and what to do."""
+    """A value that JSON cannot represent; the message states which and the next step."""
 
 
 def convert(value: Any) -> Any:
-    """`value` as JSON: numbers without a needless point, bytes in base 64, times as text, nulls left out of maps and lists.
+    """Convert `value` to JSON.
 
-    Raises Unwritable.
+    Whole numbers have no point, bytes are in base 64, times are text, and maps and lists contain no nulls.
+    Raises UnrepresentableValue.
     """
     match value:
         case bool() | str() | int() | None:
@@ -46,21 +47,24 @@ def convert(value: Any) -> Any:
 
 
 def convert_double(value: float) -> int | float:
-    """`value`, as an integer where it is whole: JSON makes no difference, and a field of integers takes only that."""
+    """Convert `value` to an integer if it is whole.
+
+    JSON treats both alike, but an integer field accepts only the integer.
+    """
     if not math.isfinite(value):
         raise UnrepresentableValue(f"gives {value}, which is no number of JSON; guard the division or conversion")
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
 
 
 def convert_key(key: Any) -> str:
-    """`key`, where it can be the key of a map."""
+    """Return `key` if it can be the key of a map."""
     if not isinstance(key, str):
         raise UnrepresentableValue(f"gives a map with the key {key!r}; keys must be text, convert with string()")
     return key
 
 
 def write_duration(value: datetime.timedelta) -> str:
-    """As CEL's string() does: `3600s`, `0.5s`."""
+    """Format a duration as CEL's string() does: `3600s`, `0.5s`."""
     whole, rest = divmod(value // datetime.timedelta(microseconds=1), 1_000_000)
     if rest and whole < 0:
         return "-" + write_duration(-value)
@@ -68,5 +72,5 @@ def write_duration(value: datetime.timedelta) -> str:
 
 
 def write_text(value: Any) -> str:
-    """A converted value within a text: `true`, `3`, lists and maps as compact JSON."""
+    """Format a converted value for use in a text: `true`, `3`, lists and maps as compact JSON."""
     return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

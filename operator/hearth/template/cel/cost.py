@@ -1,8 +1,8 @@
-"""An upper bound of the time and memory that an expression takes, from its syntax tree and the sizes of its inputs.
+"""An upper bound of an expression's time and memory, from its syntax tree and the sizes of its inputs.
 
-The bound is rough: it may be many times too high, and must not be too low. It is made once per text and asked for each
-evaluation; most expressions need no question at all, since they select and compare. Knows the syntax tree and what
-CEL's functions cost; nothing of limits, nor of what happens beyond them.
+The bound is rough: it may be many times too high, but must not be too low. The estimator is made once per text, and the
+bound is computed for each evaluation. Most expressions need no bound, since they only select and compare. Knows the
+syntax tree and the cost of CEL's functions. Must not know limits, nor what happens above them.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from hearth.template.cel import cel_environment, syntax_tree, weight
 from hearth.template.cel.weight import NODE_BYTES, Weight
 
 ITERATIONS = 10_000
-"""CEL gives up after as many in one evaluation."""
+"""The number of iterations after which CEL stops an evaluation."""
 STEP = 0.2
 """Microseconds for one node of the tree."""
 TEXT_COPY = 0.0008
 """Microseconds for a byte of text that is copied or compared."""
 LOOK = 0.05
-"""Microseconds for each value that may be the one that a step leads to, when that is looked for here."""
+"""Microseconds for each candidate value when this module resolves a step."""
 NODE_COPY = 0.1
 """Microseconds for a value that is converted or compared."""
 LIST_COPY = 0.013
-"""Microseconds for each element when a list is made longer by one: CEL copies it each time."""
+"""Microseconds for each element when a list grows by one: CEL copies the list each time."""
 LIST_COPY_BYTES = 16
-"""Of memory for the same, which stay taken until the evaluation ends."""
+"""Bytes of memory for each such element, which are freed only after the evaluation."""
 SEARCH = 0.035
 """Microseconds for a byte of text that is searched."""
 INSTRUCTION_TIME, INSTRUCTION_BYTES = 1.0, 200
 """Microseconds and bytes for one instruction of a compiled pattern."""
 MATCH, SLOWEST_MATCH = 0.005, 30.0
-"""Microseconds for each instruction and character; at most so many for a character."""
+"""Microseconds for each instruction and character, and the maximum for a character."""
 UNICODE_CLASS = 1_200
 MOST_REPEATED = 1_000
-"""RE2 refuses more, nested repetitions included."""
+"""RE2 rejects more, including nested repetitions."""
 LARGEST_PATTERN = 1_000_000
 _REPETITION = re.compile(r"\{(?:\d*,)?(\d+),?\}")
 _CLASS = re.compile(r"\\[pPC]|\[\^|\\[DSW]")
 LONGEST_NUMBER = 400
-"""Characters of a number as text, or of a pattern of `format` that gives one, with its largest precision."""
+"""Characters of a number as text, or of a number that a pattern of `format` writes with its largest precision."""
 MOST_PRECISION = 1_100
 SMALL_COUNT = 8
-"""Operands of concatenations, and values in lists and maps, below which an expression over small inputs needs no question."""
+"""Concatenation operands, and values in lists and maps, up to which an expression over small inputs needs no bound."""
 
 
 class Bound:
-    """The largest value that an expression can give. Inputs are only looked at when their size matters."""
+    """The largest value that an expression can have. Inputs are measured only when their size matters."""
 
     __slots__ = ("_count", "_element", "_weight", "values")
 
@@ -63,9 +63,9 @@ class Bound:
         element: Bound | None = None,
         values: Sequence[Any] | None = None,
     ) -> None:
-        """nodes: values in it; text: bytes; count: elements of a list or map.
+        """Store the size: nodes: values in it; text: bytes; count: elements of a list or map.
 
-        element: the largest element, None for no more than the whole; values: it is one of these, where that is known.
+        element: the largest element, None if it is bounded only by the whole; values: the possible values, if known.
         """
         self._weight: Weight | None = Weight(nodes, text)
         self._count: float | None = count
@@ -74,14 +74,14 @@ class Bound:
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Bound:
-        """The bound of an input that is any of these values."""
+        """Return the bound of an input that is any of these values."""
         made = cls(1, 0, 0, None, values)
         made._weight = made._count = None
         return made
 
     @property
     def weight(self) -> Weight:
-        """Its size."""
+        """Return its size."""
         if self._weight is None:
             found = [weight.weigh(each, most_nodes=limits.WEIGHED_NODES) for each in self.values or ()]
             self._weight = Weight(
@@ -91,45 +91,45 @@ class Bound:
 
     @property
     def count(self) -> float:
-        """Elements of a list or map."""
+        """Return the number of elements of a list or map."""
         if self._count is None:
             self._count = max((len(each) for each in self.values or () if isinstance(each, list | dict)), default=0)
         return self._count
 
     @property
     def nodes(self) -> float:
-        """Values in it."""
+        """Return the number of values in it."""
         return self.weight.nodes
 
     @property
     def text(self) -> float:
-        """Bytes of text in it."""
+        """Return the bytes of text in it."""
         return self.weight.text
 
     @property
     def total(self) -> float:
-        """Bytes."""
+        """Return its bytes."""
         return self.weight.total
 
     @property
     def copy_time(self) -> float:
-        """Microseconds to copy or compare all of it."""
+        """Return the microseconds to copy or compare all of it."""
         return self.nodes * NODE_COPY + self.text * TEXT_COPY
 
     @property
     def constant(self) -> Any:
-        """The value, where there is only one."""
+        """Return the value, if there is only one."""
         return self.values[0] if self.values is not None and len(self.values) == 1 else None
 
     def pick(self, key: Any = None) -> Bound:
-        """Its field or element of that name or number; any, where it is None."""
+        """Return its field or element of that name or number; any, if `key` is None."""
         if self.values is None:
             found = self._element
             return found if found is not None else Bound(self.nodes, self.text, self.nodes)
         return Bound.of(list(take(self.values, key)))
 
     def iterate(self) -> Bound:
-        """What a loop over it goes through: elements of lists, keys of maps."""
+        """Return what a loop iterates over: elements of lists, keys of maps."""
         if self.values is None:
             return self.pick()
         found: list[Any] = []
@@ -140,7 +140,7 @@ class Bound:
 
 
 def take(values: Iterable[Any], key: Any) -> Iterator[Any]:
-    """What the values have under that key; all of it where it is None."""
+    """Yield what the values have under that key; everything if `key` is None."""
     for value in values:
         if isinstance(value, dict):
             if key is None:
@@ -158,53 +158,53 @@ SCALAR = Bound(1, 0, 0)
 
 
 def make_usual(nodes: float, text: float, count: float) -> Bound:
-    """An object of which every part may be as large as the whole, with so many elements in each of its lists."""
+    """Make an object whose parts may all be as large as the whole, with so many elements in each of its lists."""
     made = Bound(nodes, text, count)
     made._element = made  # noqa: SLF001 -- as the name says
     return made
 
 
 class TooMuch(Exception):
-    """The bound exceeds what is asked about, so that its value does not matter any more."""
+    """The bound exceeds the limit, so that its exact value does not matter."""
 
 
 @dataclass(slots=True)
 class Meter:
-    """What the parts of an expression take together."""
+    """The sum of the costs of an expression's parts."""
 
     most: float
-    """Microseconds beyond which nobody wants to know: the look itself takes as long as what it bounds."""
+    """Microseconds above which the estimate stops, since it would take as long as the evaluation."""
     time: float = 0.0
     """Microseconds."""
     memory: float = 0.0
-    """Bytes, as if nothing was given back before the end."""
+    """Bytes, as if no memory was freed before the end."""
 
     def add(self, time: float, memory: float = 0.0) -> None:
-        """Count something in. Raises TooMuch."""
+        """Add a cost. Raises TooMuch."""
         self.time += time
         self.memory += memory
         if self.time > self.most:
             raise TooMuch
 
     def look(self, found: Bound) -> Bound:
-        """Count a step in, and that many values were looked through to find what it leads to."""
+        """Add a step, and the candidate values that were searched to resolve it."""
         self.add(STEP + LOOK * len(found.values or ()))
         return found
 
     def make(self, made: Bound, *, time: float = 0.0) -> Bound:
-        """Count in that a new value is made."""
+        """Add the creation of a new value."""
         self.add(made.copy_time + time, made.total)
         return made
 
 
 Scope: TypeAlias = Mapping[str, Bound]
 Rule: TypeAlias = Callable[[Scope, Meter], Bound]
-"""Bounds one node of the tree, given what its variables are."""
+"""Bounds one node of the tree, given the bounds of its variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an evaluation takes at most."""
+    """The maximum cost of an evaluation."""
 
     time: float
     """Microseconds."""
@@ -223,10 +223,10 @@ class Estimator:
     steps: float
     """Nodes of the tree."""
     depth: float
-    """Of loops in each other; infinite where a bound must look closer."""
+    """The depth of nested loops; infinite if a full estimate is required."""
 
     def is_surely_small(self, size: Weight) -> bool:
-        """Whether inputs of that size keep it within the limits of one evaluation, without a closer look."""
+        """Return whether inputs of that size surely stay within the limits of one evaluation."""
         if self.depth > 1:
             return False
         once = self.steps * (STEP + size.nodes * NODE_COPY + size.text * TEXT_COPY)
@@ -234,18 +234,18 @@ class Estimator:
         return once * max(size.nodes, 1) <= most and size.nodes**2 * LIST_COPY <= most
 
     def estimate(self, data: Mapping[str, Any]) -> Cost:
-        """The bound for these inputs; infinite where it is more than the limit of one evaluation."""
+        """Return the bound for these inputs; infinite if it exceeds the limit of one evaluation."""
         scope = {name: Bound.of((value,)) for name, value in data.items()}
         return self.bound(scope, most=limits.EVALUATION_MICROSECONDS)
 
     def bound(self, scope: Scope, *, most: float) -> Cost:
-        """The bound for variables that are no larger than that; infinite where it is more than `most` microseconds."""
+        """Return the bound for variables of at most that size; infinite if it exceeds `most` microseconds."""
         meter = Meter(most)
         try:
             for each in scope.values():
                 meter.add(each.copy_time, each.total)
             result = self.rule(scope, meter)
-            # It is taken out of CEL, converted, and written.
+            # The result is read from CEL, converted, and written.
             meter.add(3 * result.copy_time, 2 * result.total)
         except TooMuch:
             return BOUNDLESS
@@ -253,7 +253,7 @@ class Estimator:
 
 
 def widest(bounds: Any) -> Bound:
-    """What is at least as large as any of them."""
+    """Return a bound that is at least as large as each of them."""
     nodes, text, count = 1.0, 0.0, 0.0
     for each in bounds:
         nodes, text, count = max(nodes, each.nodes), max(text, each.text), max(count, each.count)
@@ -261,7 +261,7 @@ def widest(bounds: Any) -> Bound:
 
 
 def join(*bounds: Bound) -> Bound:
-    """All of them one after the other."""
+    """Return the bound of their concatenation."""
     return Bound(
         sum(each.nodes for each in bounds), sum(each.text for each in bounds), sum(each.count for each in bounds)
     )
@@ -273,19 +273,19 @@ Function: TypeAlias = Callable[[Meter, Sequence[Bound]], Bound]
 
 
 def scalar(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Reads its operands and gives a number, a truth or the like."""
+    """Bound a function that reads its operands and returns a number, a boolean or similar."""
     meter.add(STEP + sum(each.copy_time for each in given))
     return SCALAR
 
 
 def number(meter: Meter, _given: Sequence[Bound]) -> Bound:
-    """Does not look at more than the outside of its operands."""
+    """Bound a function that reads only the outermost level of its operands."""
     meter.add(STEP)
     return SCALAR
 
 
 def linear(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Gives a text as long as its operands, or twice that."""
+    """Bound a function that returns a text as long as its operands, or twice that."""
     whole = join(*given)
     return meter.make(
         Bound(1, 2 * whole.text + LONGEST_NUMBER, 2 * whole.text + LONGEST_NUMBER), time=whole.copy_time * 10
@@ -293,30 +293,33 @@ def linear(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 
 def same(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Gives one of its operands."""
+    """Bound a function that returns one of its operands."""
     meter.add(STEP)
     return given[0] if len(given) == 1 else widest(given)
 
 
 def inner(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Gives a part of the first one."""
+    """Bound a function that returns a part of the first operand."""
     return meter.look(given[0].pick(given[1].constant if len(given) > 1 else None))
 
 
 def concatenate(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Sums, texts and lists."""
+    """Bound sums, and concatenations of texts and lists."""
     return meter.make(join(*given), time=STEP)
 
 
 def search(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Looks for one text in another."""
+    """Bound a search for one text in another."""
     text, sought = given[0].text, given[1].text if len(given) > 1 else 0
     meter.add(STEP + text * (SEARCH + min(text, sought) * TEXT_COPY / 10))
     return SCALAR
 
 
 def match(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """RE2: compiles the pattern each time; then linear in the text, by a factor as large as the pattern unfolded."""
+    """Bound a match in RE2, which compiles the pattern each time.
+
+    The match is linear in the text, multiplied by the size of the unfolded pattern.
+    """
     pattern = given[1].constant if len(given) > 1 else None
     instructions = count_instructions(pattern) if isinstance(pattern, str) else LARGEST_PATTERN
     meter.add(instructions * INSTRUCTION_TIME, instructions * INSTRUCTION_BYTES)
@@ -325,17 +328,17 @@ def match(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 
 def count_instructions(pattern: str) -> float:
-    """What a pattern unfolds to in RE2, roughly: at most so many instructions."""
+    """Estimate the number of RE2 instructions of an unfolded pattern: an upper limit."""
     repeated = 1
     for counts in _REPETITION.findall(pattern):
         repeated *= max(int(counts[-4:]), 1)
-    # A class of Unicode has some hundred ranges of bytes.
+    # A Unicode class has some hundred ranges of bytes.
     classes = len(_CLASS.findall(pattern))
     return min((len(pattern) + UNICODE_CLASS * classes) * min(repeated, MOST_REPEATED), LARGEST_PATTERN)
 
 
 def replace(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Each character may give way to the new text."""
+    """Bound a replacement: each character may be replaced by the new text."""
     text, old, new = (*given, SCALAR, SCALAR)[:3]
     spans = len(old.constant) if isinstance(old.constant, str) and old.constant else 1
     size = text.text + (text.text / spans + 1) * new.text
@@ -343,27 +346,27 @@ def replace(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 
 def split(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """At most as many parts as there are characters."""
+    """Bound a split: at most as many parts as there are characters."""
     text = given[0]
     return meter.make(Bound(text.text + 2, text.text, text.text + 1, Bound(1, text.text, 0)))
 
 
 def join_list(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """The elements with the separator in between."""
+    """Bound the elements joined with the separator."""
     over, separator = given[0], given[1].text if len(given) > 1 else 0
     size = over.text + over.count * separator
     return meter.make(Bound(1, size, 0), time=over.copy_time)
 
 
 def write_format(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Each value as text, with what it needs around."""
+    """Bound the format of each value as text, including its fixed parts."""
     whole = join(*given)
     size = 8 * whole.text + whole.nodes * MOST_PRECISION
     return meter.make(Bound(1, size, 0), time=whole.copy_time * 4)
 
 
 def boundless(meter: Meter, _given: Sequence[Bound]) -> Bound:
-    """Not known, so that it may take anything."""
+    """Return no bound: an unknown function may take any time."""
     meter.add(math.inf, math.inf)
     return Bound(math.inf, math.inf, math.inf)
 
@@ -403,11 +406,11 @@ _HARMLESS = frozenset({*_NUMBERS, *_SCALARS, *_LINEAR, *_SAME, "_?_:_", "_+_"}) 
     syntax_tree.INDEX_OPTIONALLY,
     syntax_tree.SELECT_OPTIONALLY,
 }
-"""Functions whose cost small inputs bound, however they are used in an expression without loops."""
+"""Functions whose cost is bounded by small inputs, for any use in an expression without loops."""
 
 
 def find_function(name: str) -> Function:
-    """What a call costs."""
+    """Find the cost rule of a call."""
     return scalar if name.startswith("math.") else _FUNCTIONS.get(name, boundless)
 
 
@@ -415,7 +418,7 @@ def find_function(name: str) -> Function:
 
 
 def is_harmless(text: str, tree: Any) -> bool:
-    """Whether small inputs alone keep the expression of that text and tree cheap, so that no bound need be asked for."""
+    """Return whether small inputs alone keep the expression of that text and tree cheap, so that it needs no bound."""
     if "(" not in text and text.count("+") <= SMALL_COUNT and text.count(",") <= SMALL_COUNT:
         return True
     grown = 0
@@ -437,7 +440,7 @@ def is_harmless(text: str, tree: Any) -> bool:
 
 
 def make_estimator(tree: Any) -> Estimator:
-    """Bounds the expression of that tree."""
+    """Make the estimator for the expression of that tree."""
     steps = 0
     depth = 0.0
     waiting: list[tuple[Any, int]] = [(tree.expr, 0)]
@@ -454,7 +457,7 @@ def make_estimator(tree: Any) -> Estimator:
 
 
 def is_binding(loop: Any) -> bool:
-    """Whether a loop is what `cel.bind` is made of: over nothing."""
+    """Return whether a loop comes from `cel.bind`: it iterates over nothing."""
     return syntax_tree.alternative(loop.iter_range) == "list_expr" and not loop.iter_range.list_expr.elements
 
 
@@ -486,7 +489,7 @@ def _compile_constant(constant: Any) -> Rule:
 def _compile_name(name: str) -> Rule:
     def rule(scope: Scope, meter: Meter) -> Bound:
         meter.add(STEP)
-        # A name that is no variable is that of a type.
+        # A name that is not a variable is a type name.
         return scope.get(name, SCALAR)
 
     return rule
@@ -506,7 +509,7 @@ def _compile_select(select: Any) -> Rule:
 
 
 def name_function(call: Any) -> str:
-    """The function that is called, with its namespace: `base64.encode`, `split`."""
+    """Return the called function with its namespace: `base64.encode`, `split`."""
     target = call.target.ident_expr.name if call.HasField("target") else ""
     return f"{target}.{call.function}" if target in cel_environment.NAMESPACES else str(call.function)
 
@@ -517,7 +520,7 @@ def _compile_call(call: Any) -> Rule:
     name = name_function(call)
     function = find_function(name)
     if name != call.function:
-        # A namespace is no operand.
+        # A namespace is not an operand.
         given = given[1:]
     if call.function == "_?_:_" and len(given) == 3:
         return _compile_choice(*given)

@@ -1,6 +1,6 @@
-"""Where an expression is evaluated that may take long: the port to whatever can bound it, and what that answers.
+"""The port for evaluations that may take long, which bounds their resources, and its answers.
 
-Must not know how the bound is kept. Without such a port an expression that may exceed the limits is not evaluated at all.
+Must not know how the bound is enforced. Without such a port, an expression that may exceed the limits is not evaluated.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from hearth.template.cel.cost import Cost
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The expression has its value."""
+    """The value of the expression."""
 
     packed: bytes = field(repr=False)
-    """As JSON."""
+    """The value as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """CEL says that it fails."""
+    """An error that CEL reported."""
 
     message: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Unwritable:
-    """It has a value that JSON has no form for."""
+    """A value that JSON cannot represent."""
 
     message: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """It exceeds a limit; the message says which, and shows no value."""
+    """A limit that the expression exceeds; the message names the limit and shows no value."""
 
     message: str
 
@@ -49,21 +49,24 @@ class Evaluator(Protocol):
     """Evaluates expressions that may exceed the limits of the operator's own process."""
 
     def admits(self, cost: Cost) -> bool:
-        """Whether an expression of that cost may be evaluated by the caller, here and now."""
+        """Return whether the caller may evaluate an expression of that cost itself, now."""
 
     def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:
-        """The answer for the expression on that data; None: it is not there yet, and the caller is told when to ask again."""
+        """Request the answer for the expression on that data.
+
+        Returns None if it is not available yet; the evaluator then notifies the caller when to ask again.
+        """
 
 
 class Alone:
-    """The evaluator where there is nothing but the caller's own process."""
+    """The evaluator if only the caller's own process exists."""
 
     def admits(self, cost: Cost) -> bool:
-        """Whether it keeps the limits of one expression."""
+        """Return whether the cost is within the limits of one expression."""
         return is_small(cost)
 
     def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:  # noqa: ARG002 -- as the port says
-        """Never evaluated."""
+        """Reject the evaluation."""
         return Excess("may take more time or memory than it is allowed here")
 
 
@@ -71,5 +74,5 @@ ALONE: Final = Alone()
 
 
 def is_small(cost: Cost) -> bool:
-    """Whether an expression of that cost can be evaluated between other work."""
+    """Return whether an expression of that cost can be evaluated between other work."""
     return cost.time <= limits.EVALUATION_MICROSECONDS and cost.memory <= limits.EVALUATION_BYTES

@@ -1,6 +1,6 @@
-"""Expressions at their places: who may be named there, what the type checker says, what the place takes.
+"""Validation of expressions in their locations: allowed names, types, and what the location accepts.
 
-Turns every finding into a mistake with its path, its column and the next step. Evaluates nothing.
+Converts every finding to a mistake with its path, its column and the next step. Evaluates nothing.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ _BOOLEAN = ("BOOL", "DYN")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedNames:
-    """Who may be named at a place."""
+    """The names that are allowed in a location."""
 
     names: Collection[str]
     rule: str
-    """Said of a name that exists and may not be named here."""
+    """The message for a name that exists but is not allowed here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidExpression:
-    """An expression in which no mistake was found."""
+    """An expression without mistakes."""
 
     parsed: Parsed
     result: str
-    """The type that it gives, as CEL writes it."""
+    """The type of its result, as CEL writes it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ExpressionValidator:
-    """Examines the expressions of one template, and collects the mistakes."""
+    """Validates the expressions of one template, and collects the mistakes."""
 
     scope: type_checker.TypeScope
     """Every name that exists, with its type."""
     mistakes: list[Mistake] = field(default_factory=list)
     effort: Effort = field(default_factory=Effort)
     expressions: int = 0
-    """How many were examined."""
+    """The number of validated expressions."""
 
     def note(self, path: str, message: str) -> None:
-        """Remember a mistake."""
+        """Record a mistake."""
         self.mistakes.append(Mistake(path=path, message=message))
 
     def examine(self, text: str, *, path: str, audience: AllowedNames) -> ValidExpression | None:
-        """The expression, or None where it has mistakes. Raises InvalidDefinition where there are too many."""
+        """Validate an expression; None if it has mistakes. Raises InvalidDefinition if there are too many."""
         self.expressions += 1
         if self.expressions > limits.EXPRESSIONS:
             message = f"is one of more than {limits.EXPRESSIONS} expressions; divide the template"
@@ -75,16 +75,16 @@ class ExpressionValidator:
         return ValidExpression(parsed=parsed, result=judgement.result)
 
     def unwrap(self, text: str, result: str, *, path: str) -> ValidExpression | None:
-        """The expression whose text gives an optional, with the value taken out."""
+        """Return an expression that unwraps the optional result of this one."""
         try:
             return ValidExpression(parsed=expressions.parse_optional(text), result=result)
         except cel_environment.CelCompileError as refusal:
-            # The last step that CEL allows was used up already.
+            # The last step that CEL allows was already used.
             self.note_faults(refusal.faults, text, path)
             return None
 
     def examine_test(self, text: str, *, path: str, audience: AllowedNames) -> ValidExpression | None:
-        """The same for an expression that must be true or false."""
+        """Validate an expression that must be true or false."""
         sound = self.examine(text, path=path, audience=audience)
         if sound is not None and sound.result not in _BOOLEAN:
             found = type_checker.describe_result(sound.result)
@@ -96,7 +96,7 @@ class ExpressionValidator:
         return sound
 
     def check_names(self, parsed: Parsed, *, path: str, audience: AllowedNames) -> bool:
-        """Whether every name exists and may be named here."""
+        """Return whether every name exists and is allowed here."""
         wrong = [root for root in parsed.roots if root not in audience.names]
         for root in wrong:
             if root in self.scope.types:
@@ -109,32 +109,32 @@ class ExpressionValidator:
         return not wrong
 
     def check_fit(self, sound: ValidExpression, shape: Shape, *, path: str) -> None:
-        """Whether a place of that shape takes what a whole expression gives."""
+        """Return whether a location of that shape accepts the result of a whole expression."""
         if not type_checker.fits(sound.result, shape):
             gives, text = type_checker.describe_result(sound.result), error_hints.quote_expression(sound.parsed.text)
             self.note(path, f"must be {literal_validator.name_type(shape)}, {text} gives {gives}; {advise(shape)}")
 
     def check_text(self, shape: Shape, *, path: str) -> None:
-        """Whether a place of that shape takes text, which a string with expressions in between always is."""
+        """Return whether a location of that shape accepts text, which an interpolated string always is."""
         if shape.type not in (Type.STRING, Type.OPEN):
             wanted = literal_validator.name_type(shape)
             self.note(path, f"must be {wanted}, a string with expressions in it is text; {advise(shape)}")
 
     def note_faults(self, faults: Collection[cel_environment.CelError], text: str, path: str) -> None:
-        """Remember what the compiler found in the expression `text`."""
+        """Record the compiler's errors in the expression `text`."""
         for fault in faults:
             place = f"column {fault.column}" if fault.line == 1 else f"line {fault.line}, column {fault.column}"
             self.note(path, f"{fault.message} (at {place} of {error_hints.quote_expression(text)})")
 
 
 def find_place(text: str, offset: int) -> tuple[int, int]:
-    """Line and column of a position, both from 1."""
+    """Return line and column of a position, both from 1."""
     before = text[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def advise(shape: Shape) -> str:
-    """How to give what a place takes."""
+    """Suggest how to return a type that the location accepts."""
     match shape.type:
         case Type.STRING:
             return "convert with string()"

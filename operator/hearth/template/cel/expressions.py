@@ -1,6 +1,7 @@
-"""Expressions: parsed once per text whoever uses it, bound to constants once per definition, evaluated on plain values.
+"""Expressions: parsed once per text, bound to constants once per definition, evaluated on plain values.
 
-Knows no templates, no schemas and no types; `hearth.template.cel.type_checker` judges an expression before it gets here.
+All definitions share the parsed text. Must not know templates, schemas or types.
+`hearth.template.cel.type_checker` validates an expression beforehand.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ USUAL_FIELDS = (
         "value",
     ),
 )
-"""What stands for all of an object whose kind's schema is not known."""
+"""The fields that stand for a whole object if its kind's schema is not known."""
 TEXTS_KEPT = 8_192
 PARSED_BYTES_PER_BYTE, PARSED_BYTES = 42, 1_024
-"""What an expression takes for each byte that it has as CEL writes it, and besides."""
+"""The memory of an expression for each byte of its CEL serialization, and the fixed part."""
 ESTIMATORS_KEPT = 256
-"""Of expressions that only need one where their inputs are large."""
+"""Estimators of expressions that only need one if their inputs are large."""
 _UNCHECKED = cel_environment.new_environment()
 _TOO_DEEP = "the expression is nested too deeply; divide it, e.g. by a condition"
 _ERROR = cel.Type.ERROR
@@ -58,7 +59,7 @@ UNWRITABLE = "it gives a value that no manifest can hold, such as an optional wi
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Parsed:
-    """What the text of an expression means wherever it stands. Compared by identity: there is one per text."""
+    """The parsed text of an expression, valid in any location. Compared by identity: there is one per text."""
 
     text: str
     program: Any
@@ -68,14 +69,14 @@ class Parsed:
     required: tuple[FieldRead, ...]
     optional: tuple[FieldRead, ...]
     estimator: Estimator | None
-    """None where small inputs alone keep it cheap."""
+    """None if small inputs alone keep it cheap."""
 
 
 _parsed: WeightedCache[str, Parsed] = WeightedCache(most=TEXTS_KEPT, most_weight=limits.PARSED_BYTES)
 
 
 def parse(text: str) -> Parsed:
-    """The expression `text`. Raises environment.Refusal."""
+    """Parse the expression `text`. Raises cel_environment.CelCompileError."""
     known = _parsed.find(text)
     if known is not None:
         return known
@@ -84,7 +85,10 @@ def parse(text: str) -> Parsed:
 
 
 def parse_new(text: str) -> tuple[Parsed, int]:
-    """The expression, and its bytes as CEL writes it. Raises environment.Refusal."""
+    """Parse a new expression; return it with the bytes of its CEL serialization.
+
+    Raises cel_environment.CelCompileError.
+    """
     if not text.strip():
         raise cel_environment.CelCompileError(
             (cel_environment.CelError(line=1, column=1, message="the expression is empty"),)
@@ -97,7 +101,7 @@ def parse_new(text: str) -> tuple[Parsed, int]:
         serialized = program.serialize()
         tree = syntax_tree.parse_tree(serialized)
     except DecodeError:
-        # The reader of messages gives up at a depth that CEL still takes.
+        # The protobuf parser fails at a depth that CEL still accepts.
         raise cel_environment.CelCompileError(
             (cel_environment.CelError(line=1, column=1, message=_TOO_DEEP),)
         ) from None
@@ -119,66 +123,66 @@ def parse_new(text: str) -> tuple[Parsed, int]:
 
 @functools.lru_cache(maxsize=ESTIMATORS_KEPT)
 def find_estimator(text: str) -> Estimator:
-    """Bounds the cost of an expression that usually needs no bound."""
+    """Find the estimator of an expression that usually needs no bound."""
     compiled = cel_environment.compile_text(_UNCHECKED, text, is_checked=False)
     return cost.make_estimator(syntax_tree.parse_tree(compiled.serialize()))
 
 
 def find_offset(parsed: Parsed, name: str) -> int:
-    """Where in the text of an expression a name stands first, in characters."""
+    """Find the first offset of a name in the text of an expression, in characters."""
     compiled = cel_environment.compile_text(_UNCHECKED, parsed.text, is_checked=False)
     return field_references.find_offsets(syntax_tree.parse_tree(compiled.serialize())).get(name, 0)
 
 
 def parse_optional(text: str) -> Parsed:
-    """The expression whose text gives an optional: its value, or null where there is none."""
+    """Parse an expression with an optional result: its value, or null if there is none."""
     return parse(_OPTIONAL.format(text=text))
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """CEL gave an error instead of a value."""
+    """An error that CEL returned instead of a value."""
 
     message: str
 
 
 def run(parsed: Parsed, data: Mapping[str, Any]) -> Any:
-    """What CEL gives, as plain Python; Failed where that is an error."""
+    """Evaluate in CEL and return plain Python; Failed in case of an error."""
     try:
         result = parsed.program.eval(data=data)
     except RuntimeError as error:
-        # Raised by some steps into what is no map, where an error value would be due.
+        # Some steps into a value that is not a map raise this instead of returning an error value.
         return Failed(str(error))
     try:
         value = result.plain_value()
     except (TypeError, SystemError):
-        # The wrapper has no form for optionals and the like.
+        # The wrapper cannot represent optionals and some other types.
         return Failed(UNWRITABLE)
-    # An error is a text to the wrapper, and asking for the type takes as long as the value.
+    # The wrapper returns an error as text, and reading the type takes as long as reading the value.
     return Failed(value) if value.__class__ is str and result.type() == _ERROR else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """An expression with everything bound that is constant in its definition."""
+    """An expression whose constants in its definition are bound."""
 
     parsed: Parsed
     path: str
-    """Where it stands, from the root of the Stack."""
+    """Its path from the root of the Stack."""
     names: tuple[str, ...]
     """The resources that it reads."""
     constants: Mapping[str, Any] = field(repr=False)
-    """What else it reads."""
+    """The other values that it reads."""
     reads: Reads
     is_sensitive: bool = False
-    """Whether it reads something that nobody is to see, so that no message may tell what it came upon."""
+    """Whether it reads a sensitive value, so that no message may contain details."""
     needs_bound: bool = False
     """Whether its cost is bounded before each evaluation."""
     evaluator: Evaluator = field(default=evaluation.ALONE, repr=False, compare=False)
-    """Who evaluates it where that may take long."""
+    """Evaluates it if the evaluation may take long."""
 
     def evaluate(self, values_: Values) -> Outcome:
-        """Its value as JSON."""
+        """Evaluate it and return its value as JSON."""
         data, needs_bound = dict(self.constants), self.needs_bound
         for name in self.names:
             fields = values_.get(name)
@@ -199,14 +203,14 @@ class Expression:
             return self.refuse(str(error))
 
     def is_admitted(self, data: Mapping[str, Any]) -> bool:
-        """Whether it may be evaluated on these inputs in this process."""
+        """Return whether it may be evaluated on these inputs in this process."""
         estimator = self.parsed.estimator or find_estimator(self.parsed.text)
         if estimator.is_surely_small(weight.weigh(data, most_nodes=limits.SMALL_INPUT_NODES)):
             return True
         return self.evaluator.admits(estimator.estimate(data))
 
     def delegate(self, data: Mapping[str, Any]) -> Outcome:
-        """Its value by the evaluator, which bounds what it takes."""
+        """Evaluate it in the evaluator, which bounds its resources."""
         answer: Answer | None = self.evaluator.ask(self.parsed.text, data)
         match answer:
             case None:
@@ -225,13 +229,13 @@ class Expression:
         assert_never(answer)
 
     def wait_for_children(self, values_: Values) -> Pending:
-        """Waiting for every resource that has no child."""
+        """Return a Pending for every resource that has no child."""
         absent = {name for name in self.names if values_.get(name) is None}
         missing = (str(read) for read in self.parsed.reading.reads if read.root in absent)
         return Pending(missing=tuple(dict.fromkeys(missing)))
 
     def judge_failure(self, data: Mapping[str, Any], message: str) -> Pending | EvaluationError:
-        """Whether evaluation failed since something is not there yet; told by the paths, never by the message."""
+        """Decide whether evaluation failed because a value is missing; by the paths, never by the message."""
         missing = [str(read) for read in self.parsed.required if self.is_awaited(read, data)]
         missing += [str(read) for read in self.parsed.optional if read.root in self.names and is_blocked(data, read)]
         if missing:
@@ -239,13 +243,13 @@ class Expression:
         return self.refuse(f"fails: {cel_environment.clean(message)}")
 
     def refuse(self, complaint: str) -> EvaluationError:
-        """What is wrong with it, as far as that may be said."""
+        """Return the error, with details only if it reads nothing sensitive."""
         if self.is_sensitive:
             complaint = "fails; why is not shown, since it reads something sensitive"
         return EvaluationError(path=self.path, message=f"`{self.parsed.text}` {complaint}")
 
     def is_awaited(self, read: FieldRead, data: Mapping[str, Any]) -> bool:
-        """Whether `read` is of a child and not there; where a key is computed nobody can tell, so it counts as awaited."""
+        """Return whether `read` is of a child and missing; unknown with a computed key, which counts as missing."""
         if read.root not in self.names:
             return False
         return field_references.is_missing(data[read.root], read.steps) or (
@@ -254,7 +258,7 @@ class Expression:
 
 
 def is_blocked(data: Mapping[str, Any], read: FieldRead) -> bool:
-    """Whether a null stands on the way of an optional read, where CEL knows no way around it."""
+    """Return whether a null blocks an optional read in a way that CEL cannot bypass."""
     value: Any = data[read.root]
     for step in read.steps:
         if value is None:
@@ -275,12 +279,11 @@ def bind(  # noqa: PLR0913 -- each is another thing that an expression is made o
     is_sensitive: bool = False,
     evaluator: Evaluator = evaluation.ALONE,
 ) -> Expression:
-    """The expression with `constants` bound as far as it reads them; what else it reads are resources.
+    """Bind the `constants` that the expression reads; its other names are resources.
 
-    absent: resources that are not there; read optionally, they have nothing.
-    fields: by resource the fields that its kind has, for an expression that takes a resource as a whole.
-    is_sensitive: whether it reads something that nobody is to see.
-    evaluator: who evaluates it where that may take long.
+    absent: resources that do not exist; an optional read of them finds nothing. fields: by resource the fields of its
+    kind, for an expression that reads a resource as a whole. is_sensitive: whether it reads a sensitive value.
+    evaluator: evaluates it if that may take long.
     """
     bound: dict[str, Any] = {name: constants[name] for name in parsed.roots if name in constants}
     bound.update({name: {} for name in parsed.roots if name in absent})
@@ -304,7 +307,7 @@ def bind(  # noqa: PLR0913 -- each is another thing that an expression is made o
 
 
 def is_bounded(parsed: Parsed) -> bool:
-    """Whether an expression stays cheap on inputs of ordinary size."""
+    """Return whether an expression stays cheap on inputs of ordinary size."""
     if parsed.estimator is None:
         return True
     usual = cost.make_usual(limits.USUAL_INPUT_NODES, limits.USUAL_INPUT_TEXT, limits.USUAL_INPUT_ELEMENTS)
@@ -313,24 +316,24 @@ def is_bounded(parsed: Parsed) -> bool:
 
 
 def enlarge(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same, marked where it is so large that expressions are to take no more of it than they read."""
+    """Return the fields, wrapped if they are so large that expressions should receive only what they read."""
     return fields if is_small(fields) else Large(fields)
 
 
 def is_small(fields: Mapping[str, Any]) -> bool:
-    """Whether an expression may take all of it; of most objects their JSON tells fastest."""
+    """Return whether an expression may receive all of it; for most objects, their JSON shows this fastest."""
     try:
         if len(orjson.dumps(fields)) <= limits.SMALL_INPUT_BYTES:
             return True
     except TypeError:
-        # No JSON: what it holds is counted.
+        # It is not JSON, so its values are counted.
         pass
     found = weight.weigh(fields, most_nodes=limits.SMALL_INPUT_NODES)
     return found.text <= limits.SMALL_INPUT_TEXT
 
 
 def find_paths(parsed: Parsed, name: str, fields: Collection[str]) -> frozenset[Path]:
-    """The paths that are read of `name`; where all of it is, every one of `fields`."""
+    """Return the paths that are read of `name`; every one of `fields` if it is read as a whole."""
     paths = {read.path for read in parsed.reading.reads if read.root == name}
     if () in paths:
         return frozenset((field,) for field in fields)
@@ -338,7 +341,7 @@ def find_paths(parsed: Parsed, name: str, fields: Collection[str]) -> frozenset[
 
 
 def merge_reads(many: Iterable[Reads]) -> Reads:
-    """All of them together."""
+    """Return the union of all reads."""
     paths: dict[str, set[Path]] = {}
     for one in many:
         for name, found in one.items():

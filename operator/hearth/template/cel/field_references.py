@@ -1,6 +1,6 @@
-"""What an expression reads: names, and the exact paths under them, with the loop variables of CEL kept apart.
+"""The names that an expression reads and the exact paths under them, apart from the loop variables of CEL.
 
-Knows the syntax tree; nothing of which names there are or what they hold.
+Knows the syntax tree. Must not know which names exist or what they contain.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hearth.template.cel import cel_environment, syntax_tree
 
 
 class Each:
-    """The step to every element of a list, or to one that is only known when the expression is evaluated."""
+    """The step to every element of a list, or to one that is only known at evaluation."""
 
     __slots__ = ()
 
@@ -33,11 +33,11 @@ class FieldRead:
     root: str
     steps: tuple[Step, ...]
     is_required: bool
-    """Whether the expression fails where it is missing: it stands neither under `has()` nor behind `.?`."""
+    """Whether the expression fails if it is missing: it is neither under `has()` nor behind `.?`."""
 
     @property
     def path(self) -> Path:
-        """The steps up to the first index or key that is no plain field; () is all of `root`."""
+        """Return the steps up to the first index or computed key; () is all of `root`."""
         fields: list[str] = []
         for step in self.steps:
             if not isinstance(step, str):
@@ -46,7 +46,7 @@ class FieldRead:
         return tuple(fields)
 
     def __str__(self) -> str:
-        """As one would write it: `db.status.conditions[*].reason`."""
+        """Return the path in expression syntax: `db.status.conditions[*].reason`."""
         return self.root + "".join(_write_step(step) for step in self.steps)
 
 
@@ -61,22 +61,23 @@ def _write_step(step: Step) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionReads:
-    """All that an expression reads."""
+    """All reads of an expression."""
 
     reads: tuple[FieldRead, ...]
     intermediate: tuple[FieldRead, ...]
-    """Ways that must be there for an optional one to begin, as `web.status` in `web.status.?x`; they are not read themselves."""
+    """Paths that must exist before an optional step, as `web.status` in `web.status.?x`; they are not read themselves.
+    """
     is_dynamic: bool
-    """Whether a key or index is computed, so that a missing one cannot be told beforehand."""
+    """Whether a key or index is computed, so that a missing one cannot be detected beforehand."""
 
 
 _Scope: TypeAlias = Mapping[str, FieldRead | None]
-"""What the loop variables stand for; None where that is no path."""
+"""The paths of the loop variables; None for a variable that is not a path."""
 _ALL = (EACH,)
 
 
 def find_reads(tree: Any) -> ExpressionReads:
-    """What the expression of that tree reads."""
+    """Find the reads of the expression of that tree."""
     reader = _Reader()
     reader.use(reader.visit(tree.expr, {}))
     return ExpressionReads(
@@ -87,14 +88,17 @@ def find_reads(tree: Any) -> ExpressionReads:
 
 
 def find_offsets(tree: Any) -> dict[str, int]:
-    """By name where in the text it stands first, in characters; for messages."""
+    """Find by name its first offset in the text, in characters; for messages."""
     reader = _Reader()
     reader.visit(tree.expr, {})
     return {name: syntax_tree.find_offset(tree, node) for name, node in reader.first.items()}
 
 
 def is_missing(value: Any, steps: tuple[Step, ...]) -> bool:
-    """Whether `value` has nothing under `steps`; under EACH, whether any element has nothing. A null counts as there."""
+    """Return whether `value` has nothing under `steps`; under EACH, whether any element has nothing.
+
+    A null counts as present.
+    """
     for at, step in enumerate(steps):
         if isinstance(step, Each):
             if isinstance(value, list):
@@ -110,7 +114,7 @@ def is_missing(value: Any, steps: tuple[Step, ...]) -> bool:
 
 
 def shorten(paths: Iterable[Path]) -> frozenset[Path]:
-    """`paths` without those that lie below another."""
+    """Return `paths` without those that lie below another."""
     kept: list[Path] = []
     for path in sorted(set(paths)):
         if not kept or path[: len(kept[-1])] != kept[-1]:
@@ -119,7 +123,7 @@ def shorten(paths: Iterable[Path]) -> frozenset[Path]:
 
 
 class _Reader:
-    """One walk over one tree. A visit returns the path that a node stands for; whoever does not extend it, uses it."""
+    """One traversal of one tree. A visit returns the path of a node; a caller that does not extend it records it."""
 
     def __init__(self) -> None:
         self.reads: dict[FieldRead, None] = {}
@@ -128,12 +132,12 @@ class _Reader:
         self.is_dynamic = False
 
     def use(self, read: FieldRead | None) -> None:
-        """Note a path that is not extended any further."""
+        """Record a path that is not extended further."""
         if read is not None:
             self.reads[read] = None
 
     def visit(self, node: Any, scope: _Scope) -> FieldRead | None:
-        """The path that `node` stands for, if it is one."""
+        """Return the path of `node`, if it is one."""
         match syntax_tree.alternative(node):
             case "ident_expr":
                 return self.visit_name(node, scope)
@@ -148,7 +152,7 @@ class _Reader:
         return None
 
     def use_all(self, nodes: Iterable[Any], scope: _Scope) -> None:
-        """Note everything that `nodes` read."""
+        """Record everything that `nodes` read."""
         for node in nodes:
             self.use(self.visit(node, scope))
 
@@ -166,7 +170,7 @@ class _Reader:
         if operand is None:
             return None
         if select.test_only:
-            # The whole way is optional: `syntax.soften_has` evaluates it so.
+            # The whole path is optional: `syntax_tree.soften_has` evaluates it so.
             self.use(FieldRead(operand.root, (*operand.steps, select.field), is_required=False))
             return None
         return _extend(operand, select.field)
@@ -189,7 +193,7 @@ class _Reader:
             return None
         if call.function == syntax_tree.INDEX:
             return _extend(operand, key)
-        # The way to here must be there, what comes behind need not.
+        # The path up to here must exist; the rest is optional.
         if operand.is_required and operand.steps:
             self.passages[operand] = None
         return FieldRead(operand.root, (*operand.steps, key), is_required=False)

@@ -1,6 +1,7 @@
-"""Quantities as Kubernetes writes them (`1500m`, `2Gi`, `1e3`): reading, writing, calculating. Exact; knows no expressions.
+"""Quantities in Kubernetes notation (`1500m`, `2Gi`, `1e3`): parsing, formatting, calculation. Exact.
 
-A quantity stands in expressions as its text, so that the result of a calculation can be written into a manifest as it is.
+Expressions represent a quantity as its text, so that the result of a calculation can be written into a manifest as is.
+Must not know expressions.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ _FORM = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([KMGTPE]i|[numkMGTP
 _BINARY = {f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)}
 _DECIMAL = {"n": -3, "u": -2, "m": -1, "": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 LONGEST = 64
-"""Characters; the largest that Kubernetes takes has some thirty. Longer numbers take ever longer to calculate with."""
+"""Characters; the largest that Kubernetes accepts has some thirty. Calculation time grows with length."""
 _NANO = Fraction(1, 10**9)
-"""Kubernetes rounds what is finer, up."""
+"""Kubernetes rounds finer values up."""
 _LARGEST_EXPONENT = 400
-"""Far beyond any quantity; keeps a mistyped exponent from filling the memory."""
+"""Far above any quantity; prevents an exponent by mistake from exhausting the memory."""
 
 
 def _match(text: str) -> re.Match[str] | None:
@@ -24,13 +25,13 @@ def _match(text: str) -> re.Match[str] | None:
 
 
 def is_quantity(text: str) -> bool:
-    """Whether Kubernetes reads `text` as a quantity."""
+    """Return whether Kubernetes accepts `text` as a quantity."""
     form = _match(text)
     return form is not None and not _is_exponent_out_of_range(form[2] or "")
 
 
 def parse(text: str) -> Fraction:
-    """The number that `text` means. Raises ValueError."""
+    """Parse `text` into a number. Raises ValueError."""
     form = _match(text)
     if form is None or _is_exponent_out_of_range(form[2] or ""):
         raise ValueError(f"'{text[:LONGEST]}' is no quantity; write a number with a unit, such as 500m or 2Gi")
@@ -43,7 +44,10 @@ def parse(text: str) -> Fraction:
 
 
 def write(number: Fraction, *, binary: bool) -> str:
-    """The shortest exact text of `number` (rounded up to a billionth), with the largest unit that leaves it whole."""
+    """Format `number` as its shortest exact text, with the largest unit that leaves it whole.
+
+    A value finer than a billionth is rounded up.
+    """
     number = Fraction(-(-number // _NANO)) * _NANO
     if binary and number.denominator == 1:
         for suffix, factor in reversed(_BINARY.items()):
@@ -58,51 +62,51 @@ def write(number: Fraction, *, binary: bool) -> str:
 
 
 def is_binary(text: str) -> bool:
-    """Whether `text` counts in powers of 1024, as sums that begin with it then do."""
+    """Return whether `text` counts in powers of 1024, as do sums whose first operand it is."""
     return text.endswith("i")
 
 
 def normalize(text: str) -> str:
-    """The text that Kubernetes would store for `text`. Raises ValueError."""
+    """Return the text that Kubernetes would store for `text`. Raises ValueError."""
     return write(parse(text), binary=is_binary(text))
 
 
 def compare(left: str, right: str) -> int:
-    """-1, 0 or 1 as `left` is less than, equal to or greater than `right`."""
+    """Return -1, 0 or 1 if `left` is less than, equal to or greater than `right`."""
     difference = parse(left) - parse(right)
     return (difference > 0) - (difference < 0)
 
 
 def add(left: str, right: str) -> str:
-    """Their sum, in the units of `left`."""
+    """Return their sum, in the units of `left`."""
     return write(parse(left) + parse(right), binary=is_binary(left))
 
 
 def subtract(left: str, right: str) -> str:
-    """Their difference, in the units of `left`."""
+    """Return their difference, in the units of `left`."""
     return write(parse(left) - parse(right), binary=is_binary(left))
 
 
 def is_integer(text: str) -> bool:
-    """Whether `text` is a whole number that 64 bits hold."""
+    """Return whether `text` is an integer of at most 64 bits."""
     number = parse(text)
     return number.denominator == 1 and -(2**63) <= number < 2**63
 
 
 def as_integer(text: str) -> int:
-    """The whole number. Raises ValueError where it is none."""
+    """Return the integer. Raises ValueError if it is none."""
     if not is_integer(text):
         raise ValueError(f"'{text}' is no whole number of 64 bits; use asApproximateFloat()")
     return int(parse(text))
 
 
 def as_float(text: str) -> float:
-    """The number, nearly."""
+    """Return the nearest float."""
     return float(parse(text))
 
 
 def sign(text: str) -> int:
-    """-1, 0 or 1."""
+    """Return -1, 0 or 1."""
     return compare(text, "0")
 
 

@@ -1,6 +1,6 @@
-"""The syntax tree of an expression: how CEL serializes it, and the one change that Hearth makes to it.
+"""The syntax tree of an expression: its CEL serialization, and the one change that Hearth makes to it.
 
-Knows the messages of cel-spec's `syntax.proto` by their numbers; nothing of what an expression is about.
+Knows the messages of cel-spec's `syntax.proto` by their numbers. Must not know what an expression means.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SCALARS = {
     "uint64": _FIELD.TYPE_UINT64,
 }
 # Message → field → (number, type, whether it is one of the message's alternatives). A trailing * is a list.
-# What is not read stays in the message as an unknown field and is written back as it was.
+# Other fields stay in the message as unknown fields and are written back unchanged.
 _MESSAGES: dict[str, dict[str, tuple[int, str, bool]]] = {
     "Constant": {
         "null_value": (1, "int32", True),
@@ -92,29 +92,29 @@ INDEX_OPTIONALLY = "_[?_]"
 
 
 def parse_tree(serialized: bytes) -> Any:
-    """The `ParsedExpr` in what `Expression.serialize` gave for an unchecked expression."""
+    """Parse the `ParsedExpr` in the result of `Expression.serialize` for an unchecked expression."""
     return _ParsedExpr.FromString(any_pb2.Any.FromString(serialized).value)
 
 
 def write_tree(tree: Any) -> bytes:
-    """What `Env.deserialize` reads as that tree."""
+    """Serialize the tree for `Env.deserialize`."""
     wrapper = any_pb2.Any(type_url="type.googleapis.com/cel.expr.ParsedExpr", value=tree.SerializeToString())
     return wrapper.SerializeToString()
 
 
 def find_offset(tree: Any, node: Any) -> int:
-    """Where `node` stands in the text, in characters; 0 where it is not recorded."""
+    """Find the position of `node` in the text, in characters; 0 if it is not recorded."""
     return next((position.value for position in tree.source_info.positions if position.key == node.id), 0)
 
 
 def alternative(node: Any) -> str:
-    """Which kind of expression `node` is: `ident_expr`, `select_expr` …"""
+    """Return the kind of expression of `node`: `ident_expr`, `select_expr` …"""
     name: str | None = node.WhichOneof("alternative")
     return name or ""
 
 
 def children(node: Any) -> list[Any]:
-    """The expressions directly within `node`."""
+    """Return the expressions directly within `node`."""
     match alternative(node):
         case "select_expr":
             return [node.select_expr.operand]
@@ -133,9 +133,9 @@ def children(node: Any) -> list[Any]:
 
 
 def soften_has(tree: Any) -> bool:
-    """Let every `has(a.b.c)` in the tree be false, not an error, where `a` has no `b`; whether there was any to change.
+    """Make every `has(a.b.c)` in the tree false, not an error, if `a` has no `b`.
 
-    It becomes `a.?b.?c.hasValue()`, which CEL evaluates so.
+    Returns whether the tree contained any. It becomes `a.?b.?c.hasValue()`, which CEL evaluates so.
     """
     changed = False
     waiting = [tree.expr]
@@ -148,7 +148,7 @@ def soften_has(tree: Any) -> bool:
 
 
 def soften(node: Any) -> bool:
-    """Rewrite one test; whether it needed it."""
+    """Rewrite one test; return whether it was needed."""
     operand = node.select_expr.operand
     if not is_step(operand):
         return False
@@ -171,7 +171,7 @@ def soften(node: Any) -> bool:
 
 
 def is_step(node: Any) -> bool:
-    """Whether `node` goes one step into something: a field or an index."""
+    """Return whether `node` is one step into a value: a field or an index."""
     kind = alternative(node)
     if kind == "select_expr":
         return not node.select_expr.test_only
@@ -179,7 +179,7 @@ def is_step(node: Any) -> bool:
 
 
 def step_optionally(operand: Any, function: str, key: Any) -> Any:
-    """`operand.?key` or `operand[?key]`."""
+    """Make `operand.?key` or `operand[?key]`."""
     node = type(operand)(id=operand.id)
     node.call_expr.function = function
     node.call_expr.args.add().CopyFrom(operand)

@@ -1,6 +1,6 @@
-"""The typed check of expressions: against the fields that kinds really have, before anything runs.
+"""The type check of expressions against the real fields of kinds, before anything runs.
 
-Makes no evaluation. What is not known is dynamic, so that only what is certainly wrong is called a mistake.
+Evaluates nothing. Unknown types are dynamic, so that only definite errors are reported.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from hearth.template.schema.shapes import Shape, Type
 ENVIRONMENTS_KEPT = 64
 JUDGEMENTS_KEPT = 16_384
 JUDGED_BYTES = 256
-"""What each of them takes besides its texts."""
+"""The memory of each cached result besides its texts."""
 _QUANTITY = cel.Type.AbstractType("kubernetes.Quantity")
 _OPTIONAL = "optional_type<"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeCheckResult:
-    """What the checker says of one expression."""
+    """The result of the type check of one expression."""
 
     faults: tuple[cel_environment.CelError, ...] = ()
     result: str = "DYN"
-    """The type that it gives, as CEL writes it; of an optional that of its content."""
+    """The type of its result, as CEL writes it; for an optional, the type of its content."""
     is_optional: bool = False
 
 
 class TypeChecker:
-    """All that was judged so far, whoever asked: the same text over the same types is judged once."""
+    """All type check results so far, for all callers: the same text with the same types is checked once."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Drop all results."""
         self.store = protobuf_messages.MessageStore()
         self._judgements: WeightedCache[tuple[str, tuple[str, ...]], TypeCheckResult] = WeightedCache(
             most=JUDGEMENTS_KEPT, most_weight=limits.JUDGED_BYTES
@@ -54,7 +54,7 @@ class TypeChecker:
         )
 
     def judge(self, parsed: Parsed, scope: TypeScope) -> TypeCheckResult:
-        """Whether `parsed` fits the variables of `scope`; names that are not in there are dynamic."""
+        """Check whether `parsed` fits the variables of `scope`; unknown names are dynamic."""
         types = scope.types
         key = (parsed.text, tuple([types.get(root, "") for root in parsed.roots]))
         judgement = self._judgements.find(key)
@@ -80,7 +80,7 @@ class TypeChecker:
         return TypeCheckResult(result=result)
 
     def find_environment(self, types: Mapping[str, str]) -> Any:
-        """The environment with these variables; templates that differ only in texts share theirs."""
+        """Find the environment with these variables; templates that differ only in texts share it."""
         key = frozenset(types.items())
         found = self._environments.find(key)
         if found is None:
@@ -88,7 +88,7 @@ class TypeChecker:
         return found
 
     def make_environment(self, types: Mapping[str, str]) -> Any:
-        """An environment with these variables, by name the message of each; "" is dynamic."""
+        """Create an environment with these variables, by name the message of each; "" is dynamic."""
         variables = {name: cel.Type(type_) if type_ else cel.Type.DYN for name, type_ in types.items()}
         return cel_environment.new_environment(variables=variables, pool=self.store.pool, quantity_type=_QUANTITY)
 
@@ -97,7 +97,7 @@ _checker = TypeChecker()
 
 
 class TypeScope:
-    """The names of one template and their types, for the length of one compilation."""
+    """The names of one template and their types, during one compilation."""
 
     def __init__(self, shapes_: Mapping[str, Shape]) -> None:
         if _checker.store.is_full:
@@ -106,15 +106,15 @@ class TypeScope:
         self.types = {
             name: store.find_message(shape) if shape.type is Type.OBJECT else "" for name, shape in shapes_.items()
         }
-        """By name its message; "" for what is dynamic."""
+        """By name its message; "" for a dynamic one."""
 
     @functools.cached_property
     def environment(self) -> Any:
-        """Where expressions over these names are checked; made when the first one was not judged before."""
+        """Return the environment for checks of these names; created at the first uncached expression."""
         return _checker.find_environment(self.types)
 
     def judge(self, parsed: Parsed) -> TypeCheckResult:
-        """What the checker says of `parsed`."""
+        """Return the type check result of `parsed`."""
         return _checker.judge(parsed, self)
 
 
@@ -122,7 +122,7 @@ _FITTING = {
     "BOOL": {Type.BOOLEAN},
     "INT": {Type.INTEGER, Type.NUMBER},
     "UINT": {Type.INTEGER, Type.NUMBER},
-    # A whole double is written as an integer; whether it is whole only its value tells.
+    # An integral double is written as an integer; only its value shows whether it is integral.
     "DOUBLE": {Type.INTEGER, Type.NUMBER},
     "STRING": {Type.STRING},
     "BYTES": {Type.STRING},
@@ -134,7 +134,7 @@ _NAMES = {"BOOL": "a boolean", "INT": "an integer", "UINT": "an integer", "DOUBL
 
 
 def fits(result: str, shape: Shape) -> bool:
-    """Whether a place of that shape may take what an expression of the type `result` gives."""
+    """Return whether a location of that shape may accept an expression result of the type `result`."""
     if shape.type is Type.OPEN or result in ("DYN", "NULL"):
         return True
     if result in _FITTING:
@@ -147,7 +147,7 @@ def fits(result: str, shape: Shape) -> bool:
 
 
 def describe_result(result: str) -> str:
-    """A type of CEL's in plain words."""
+    """Describe a type of CEL in plain words."""
     if result.startswith("LIST"):
         return "a list"
     if result.startswith(("MAP", "hearth_types_")):

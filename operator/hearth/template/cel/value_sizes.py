@@ -1,4 +1,4 @@
-"""How large values become once expressions are evaluated, asked before anything is made of them. Knows bytes only."""
+"""The sizes of expression results, measured before they are used. Knows bytes only."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hearth.template.text import bounds
 
 
 class TooLarge(ValueError):
-    """A value that is larger or deeper than its place allows; the message gives the figure."""
+    """A value that is larger or deeper than its location allows; the message states the figure."""
 
 
 def measure(value: Any, *, depth: int = limits.JSON_DEPTH) -> int:
-    """About how many bytes `value` takes as JSON. Raises TooLarge where it has more levels than `depth`."""
+    """Estimate the bytes of `value` as JSON. Raises TooLarge if it has more levels than `depth`."""
     if type(value) is str:
         return len(value)
     if type(value) is not dict and type(value) is not list:
@@ -24,13 +24,13 @@ def measure(value: Any, *, depth: int = limits.JSON_DEPTH) -> int:
         written = orjson.dumps(value)
     except TypeError:
         raise TooLarge(f"is nested more than {depth} levels deep; flatten it") from None
-    # Hardly any value holds as many brackets as it may have levels.
+    # Hardly any value contains as many brackets as it may have levels.
     if written.count(b"[") + written.count(b"{") > depth and bounds.find_excess(value, depth=depth, nodes=len(written)):
         raise TooLarge(f"is nested more than {depth} levels deep; flatten it")
     return len(written)
 
 
 def check(size: int, most: int = limits.OBJECT_BYTES, *, what: str = "makes the object") -> None:
-    """Raises TooLarge where `size` is more than `most` bytes."""
+    """Raise TooLarge if `size` is more than `most` bytes."""
     if size > most:
         raise TooLarge(f"{what} larger than {most} bytes; shorten or divide it")

@@ -1,6 +1,6 @@
-"""How large JSON values are, and how to take from a large one only what an expression reads.
+"""The size of JSON values, and the reduction of a large one to what an expression reads.
 
-Knows neither expressions nor limits.
+Must not know expressions or limits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from hearth.model.child import Path
 
 NODE_BYTES = 64
-"""What a value takes besides its text, in CEL as in Python."""
+"""The memory of a value besides its text, in CEL as in Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Weight:
     """An upper bound of the content of one value."""
 
     nodes: float
-    """Values in it, itself among them."""
+    """Values in it, including itself."""
     text: float
     """Bytes of its strings and keys."""
 
     @property
     def total(self) -> float:
-        """Bytes of memory."""
+        """Return the bytes of memory."""
         return self.nodes * NODE_BYTES + self.text
 
 
@@ -35,7 +35,7 @@ UNKNOWN = Weight(math.inf, math.inf)
 
 
 def weigh(value: Any, *, most_nodes: int) -> Weight:
-    """The weight of a JSON value; UNKNOWN where it holds more values than that, so that the look itself stays cheap."""
+    """Return the weight of a JSON value; UNKNOWN if it has more than `most_nodes` values, to keep the measurement cheap."""
     nodes, text = 1, 0
     waiting = [value]
     while waiting:
@@ -56,13 +56,13 @@ def weigh(value: Any, *, most_nodes: int) -> Weight:
 
 
 class Large(dict[str, Any]):
-    """The fields of an object that is too large to be handed to CEL as a whole for every expression."""
+    """The fields of an object that is too large to be passed to CEL as a whole for every expression."""
 
     __slots__ = ()
 
 
 def narrow(value: Mapping[str, Any], paths: Collection[Path]) -> Mapping[str, Any]:
-    """Only what lies under `paths`; with every field on the way to a path that is not there. `()` is all of it."""
+    """Return only what lies under `paths`; for a missing path, the existing fields on the way to it. `()` is all of it."""
     if () in paths:
         return value
     result: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def narrow(value: Mapping[str, Any], paths: Collection[Path]) -> Mapping[str, An
 
 
 def take(value: Mapping[str, Any], path: Path, *, into: dict[str, Any]) -> None:
-    """Copy what lies at the path, or as much of the way to it as is there."""
+    """Copy the value at the path, or as many of its parents as exist."""
     source: Any = value
     for key in path[:-1]:
         if key not in source:

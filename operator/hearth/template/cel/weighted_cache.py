@@ -1,4 +1,4 @@
-"""A cache that is bounded by what its entries weigh; what was not used for longest goes first. Knows no contents."""
+"""A least-recently-used cache, bounded by the weight of its entries. Must not know contents."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class WeightedCache(Generic[Key, Entry]):
     """Entries by key."""
 
     def __init__(self, *, most: int, most_weight: int) -> None:
-        """most: entries; most_weight: of all of them, in whatever unit their weights have."""
+        """Create the cache; most: entries; most_weight: of all entries, in the unit of their weights."""
         self._most = most
         self._most_weight = most_weight
         self._entries: OrderedDict[Key, tuple[Entry, int]] = OrderedDict()
         self.weight = 0
-        """Of all entries."""
+        """The weight of all entries."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
         return len(self._entries)
 
     def find(self, key: Key) -> Entry | None:
-        """The entry, which counts as used now."""
+        """Find the entry, and count it as used now."""
         try:
             self._entries.move_to_end(key)
         except KeyError:
@@ -34,7 +34,7 @@ class WeightedCache(Generic[Key, Entry]):
         return self._entries[key][0]
 
     def keep(self, key: Key, entry: Entry, *, weight: int) -> Entry:
-        """Keep an entry at the expense of others, unless it alone is too heavy; the entry."""
+        """Store an entry, evict others if needed, and return the entry. One that is too heavy alone is not stored."""
         self._entries[key] = entry, weight
         self.weight += weight
         while self._entries and (len(self._entries) > self._most or self.weight > self._most_weight):
