@@ -1,1 +1,4 @@
-"""Order among names: what comes before what, and where that is impossible. Pure; knows nothing of templates."""
+"""Order of names: which name precedes which, and cycles that make an order impossible.
+
+Pure. Must not know templates.
+"""

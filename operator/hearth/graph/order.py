@@ -1,6 +1,7 @@
-"""The order in which named things can be taken, each after all that it requires, and the cycles that forbid one.
+"""Topological order of named nodes, each after all that it requires, and the cycles that prevent one.
 
-Knows names and edges only. Every function costs in the order of nodes and edges (cycles: of those within knots).
+Must not know more than names and edges. Every function takes time linear in nodes and edges, cycles in those of
+strongly connected components.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from hearth.model import work
 from hearth.model.work import ChunkedWork
 
 NAMES_IN_A_PIECE = 50
-"""Each has a hundred edges at worst, but few do."""
+"""Names between two pauses. A name has at most a hundred edges, but few have that many."""
 Edges: TypeAlias = Mapping[str, Sequence[str]]
-"""By name what it requires; names that are no key of the mapping are ignored."""
+"""Required names by name. Names that are no key of the mapping are ignored."""
 
 
 def sort(edges: Edges) -> list[str]:
-    """The names, each after all that it requires, otherwise in the order of the mapping.
+    """Sort the names, each after all that it requires, otherwise in the order of the mapping.
 
-    Names on a cycle, and all that require them, are left out: ask `find_cycles` for the reason.
+    Names on a cycle, and all that require them, are omitted. `find_cycles` gives the reason.
     """
     return work.finish(sort_in_pieces(edges))
 
 
 def sort_in_pieces(edges: Edges) -> ChunkedWork[list[str]]:
-    """The same, with a pause now and then."""
+    """Sort like `sort`, with regular pauses."""
     waiting: dict[str, int] = {}
     for name, requires in edges.items():
         waiting[name] = sum(1 for required in set(requires) if required in edges)
@@ -49,12 +50,12 @@ def sort_in_pieces(edges: Edges) -> ChunkedWork[list[str]]:
 
 
 def invert(edges: Edges) -> dict[str, list[str]]:
-    """By name what requires it, each once, in the order of the mapping."""
+    """Return the dependents of each name without duplicates, in the order of the mapping."""
     return work.finish(invert_in_pieces(edges))
 
 
 def invert_in_pieces(edges: Edges) -> ChunkedWork[dict[str, list[str]]]:
-    """The same, with a pause now and then."""
+    """Invert like `invert`, with regular pauses."""
     dependents: dict[str, list[str]] = {name: [] for name in edges}
     for number, (name, requires) in enumerate(edges.items()):
         if number % NAMES_IN_A_PIECE == 0:
@@ -66,15 +67,15 @@ def invert_in_pieces(edges: Edges) -> ChunkedWork[dict[str, list[str]]]:
 
 
 def find_cycles(edges: Edges) -> list[tuple[str, ...]]:
-    """Cycles such that every name that lies on any cycle is in at least one; each a shortest one through its first name.
+    """Find cycles so that each name on any cycle is in at least one. Each is a shortest cycle through its first name.
 
-    A cycle `a → b → a` is `("a", "b")`, and a name that requires itself `("a",)`.
+    A cycle `a → b → a` is `("a", "b")`. A name that requires itself is `("a",)`.
     """
     return work.finish(find_cycles_in_pieces(edges))
 
 
 def find_cycles_in_pieces(edges: Edges, *, most: int | None = None) -> ChunkedWork[list[tuple[str, ...]]]:
-    """The same, with a pause now and then; no more than `most`."""
+    """Find at most `most` cycles like `find_cycles`, with regular pauses."""
     cycles: list[tuple[str, ...]] = []
     for knot in (yield from find_knots(edges)):
         covered: set[str] = set()
@@ -90,12 +91,12 @@ def find_cycles_in_pieces(edges: Edges, *, most: int | None = None) -> ChunkedWo
 
 
 def describe(cycle: Sequence[str]) -> str:
-    """`a → b → a`."""
+    """Format the cycle: `a → b → a`."""
     return " → ".join((*cycle, cycle[0]))
 
 
 def find_cycle_through(start: str, edges: Edges, knot: Mapping[str, None]) -> tuple[str, ...]:
-    """A shortest cycle through `start` within its knot."""
+    """Find a shortest cycle through `start` within its strongly connected component."""
     came_from: dict[str, str] = {}
     queue = deque([start])
     while queue:
@@ -110,7 +111,7 @@ def find_cycle_through(start: str, edges: Edges, knot: Mapping[str, None]) -> tu
 
 
 def trace(last: str, start: str, came_from: Mapping[str, str]) -> tuple[str, ...]:
-    """The way from `start` to `last`."""
+    """Return the path from `start` to `last`."""
     way = [last]
     while way[-1] != start:
         way.append(came_from[way[-1]])
@@ -118,7 +119,10 @@ def trace(last: str, start: str, came_from: Mapping[str, str]) -> tuple[str, ...
 
 
 def find_knots(edges: Edges) -> ChunkedWork[list[dict[str, None]]]:
-    """The strongly connected sets that hold a cycle, names in the order of the mapping (Tarjan, without recursion)."""
+    """Find the strongly connected components that contain a cycle, by Tarjan's algorithm without recursion.
+
+    Names are in the order of the mapping.
+    """
     search = _Search(edges)
     for name in edges:
         if name not in search.number:
@@ -129,7 +133,10 @@ def find_knots(edges: Edges) -> ChunkedWork[list[dict[str, None]]]:
 
 
 class _Search:
-    """One depth-first search of Tarjan's over all edges; a list stands for the call stack, since chains may be long."""
+    """Depth-first search of Tarjan's algorithm over all edges.
+
+    A list replaces the call stack, since chains may be long.
+    """
 
     def __init__(self, edges: Edges) -> None:
         self.edges = edges
@@ -140,7 +147,7 @@ class _Search:
         self.knots: list[list[str]] = []
 
     def run(self, start: str) -> ChunkedWork[None]:
-        """Visit everything that `start` reaches."""
+        """Visit all nodes that `start` reaches."""
         calls: list[tuple[str, Iterator[str]]] = [(start, self.enter(start))]
         while calls:
             if len(self.number) % NAMES_IN_A_PIECE == 0:
@@ -157,20 +164,23 @@ class _Search:
             self.leave(name)
 
     def enter(self, name: str) -> Iterator[str]:
-        """Number `name`; what is to be looked at from there."""
+        """Number `name` and return the names to visit from it."""
         self.number[name] = self.low[name] = len(self.number)
         self.path.append(name)
         self.on_path.add(name)
         return iter(self.edges[name])
 
     def is_unseen(self, name: str, required: str) -> bool:
-        """Whether `required` must be entered; where it lies on the path, `name` learns how far back it reaches."""
+        """Return whether `required` must be visited.
+
+        If it is on the path, update the lowest number that `name` reaches.
+        """
         if required in self.on_path:
             self.low[name] = min(self.low[name], self.number[required])
         return required in self.edges and required not in self.number
 
     def leave(self, name: str) -> None:
-        """Take the set that `name` is the root of off the path, and keep it where it holds a cycle."""
+        """Remove the component with root `name` from the path, and record it if it contains a cycle."""
         if self.low[name] != self.number[name]:
             return
         members: list[str] = []

@@ -1,1 +1,4 @@
-"""Health and suspend rules by kind, with their data files. Verdicts are functions of one object and its kind's schema."""
+"""Health and suspend rules by kind, with their data files.
+
+A result depends only on one object and its kind's schema.
+"""

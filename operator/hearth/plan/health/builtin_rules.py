@@ -1,7 +1,7 @@
-"""The rules that come with Hearth. Each is read when a kind is first asked for that it is for.
+"""Rules that Hearth ships. Each is parsed when its kind is first requested.
 
-There are rules for a hundred kinds, of which a cluster uses a few; to read them all takes a tenth of a second, for which
-the first Stack would wait.
+There are rules for a hundred kinds, of which a cluster uses a few. Parsing all of them takes a tenth of a second, which
+would delay the first Stack.
 """
 
 from __future__ import annotations
@@ -23,35 +23,38 @@ from hearth.plan.health.suspend_rules import SuspendRule
 
 @dataclass(frozen=True, slots=True)
 class UnparsedRule:
-    """One rule as it is written."""
+    """Rule as text."""
 
     document: str
     text: str
 
 
 class BuiltinRules:
-    """Texts without mistakes, as rules by kind; all the same as by `hearth.plan.health.rule_parser.read`."""
+    """Index of rule texts without errors. Gives the same rules as `hearth.plan.health.rule_parser.read`."""
 
     def __init__(self, documents: Mapping[str, str]) -> None:
-        """documents: by their names."""
+        """Split and index the documents.
+
+        documents: texts by name.
+        """
         rules = [rule for name, content in documents.items() for rule in split(name, content)]
         self._health = index(rules, "cases")
         self._suspension = index(rules, "suspend")
 
     def find(self, kind: Kind) -> HealthRuleEntry | None:
-        """How objects of a kind do."""
+        """Find the health rule of a kind."""
         rule = self._health.find(kind)
         return read(rule).find(kind) if rule is not None else None
 
     def find_suspension(self, kind: Kind) -> SuspendRule | None:
-        """How they are suspended."""
+        """Find the suspend rule of a kind."""
         rule = self._suspension.find(kind)
         return read(rule).find_suspension(kind) if rule is not None else None
 
 
 def split(name: str, content: str) -> list[tuple[yaml.MappingNode, UnparsedRule]]:
-    """Each rule of a document as YAML sees it, and as it is written."""
-    # This loader does not ask what a scalar means, which is what takes the time.
+    """Split a document into rules, each as YAML node and as text."""
+    # This loader does not resolve the types of scalars, which takes most of the time.
     root = yaml.compose(content, Loader=yaml.CBaseLoader)
     return [
         (node, UnparsedRule(name, f"- {content[node.start_mark.index : node.end_mark.index]}"))
@@ -60,7 +63,7 @@ def split(name: str, content: str) -> list[tuple[yaml.MappingNode, UnparsedRule]
 
 
 def index(rules: list[tuple[yaml.MappingNode, UnparsedRule]], word: str) -> ByKind[UnparsedRule]:
-    """By kind the rules in which that word stands."""
+    """Index the rules that contain this key by kind."""
     entries: dict[str, UnparsedRule] = {}
     patterns: list[tuple[re.Pattern[str], UnparsedRule]] = []
     for node, rule in rules:
@@ -75,7 +78,7 @@ def index(rules: list[tuple[yaml.MappingNode, UnparsedRule]], word: str) -> ByKi
 
 @functools.cache
 def read(rule: UnparsedRule) -> RuleTable:
-    """What one rule says."""
+    """Parse one rule."""
     table, mistakes = rule_parser.read({rule.document: rule.text})
-    assert not mistakes, mistakes  # noqa: S101 -- a mistake of ours, which the tests find
+    assert not mistakes, mistakes  # noqa: S101 -- an error in a shipped rule, which the tests find
     return table

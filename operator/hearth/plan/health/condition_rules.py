@@ -1,4 +1,4 @@
-"""Health of single objects by what they say of themselves: the general rule, and the kinds that bend it."""
+"""Health of single objects by their own status: the general rule, and the kinds that deviate from it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from hearth.plan.health.health_result import (
 )
 
 DECISIVE = ("Ready", "Available")
-"""The conditions that tell whether an object is as it was asked to be; the first that is there counts."""
+"""Conditions that decide whether an object is ready. The first one present counts."""
 
 SELECTS_WRONGLY = frozenset({"InvalidSelector", "AmbiguousSelector"})
-"""Why an autoscaler does nothing that only somebody's change can mend."""
+"""Reasons for an inactive autoscaler that only a change by the user can remedy."""
 
 
 def judge_any(fields: Fields) -> HealthResult:
-    """By the conditions that most controllers keep; an object that says nothing of itself is ready by being there."""
+    """Assess by the conditions that most controllers set. An object without status is ready because it exists."""
     unobserved = find_unobserved(fields)
     if unobserved is not None:
         return unobserved
@@ -36,7 +36,7 @@ def judge_any(fields: Fields) -> HealthResult:
 
 
 def find_exception(conditions: Mapping[str, ObjectCondition]) -> HealthResult | None:
-    """What those conditions say that are only there while something is not as usual."""
+    """Assess by the conditions that are present only in abnormal states."""
     stalled, reconciling = conditions.get("Stalled"), conditions.get("Reconciling")
     if stalled is not None and stalled.is_true:
         return failed(stalled.reason or "Stalled", stalled.message)
@@ -44,13 +44,14 @@ def find_exception(conditions: Mapping[str, ObjectCondition]) -> HealthResult | 
         return progressing(reconciling.reason or "Reconciling", reconciling.message)
     synced = conditions.get("Synced")
     if synced is not None and synced.is_false and "Ready" in conditions:
-        # As Crossplane says it, whose kinds may be of any group: what is wanted was refused, and Ready speaks of before.
+        # Crossplane reports a rejected change this way, for kinds of any group. Ready then describes the state before
+        # the change.
         return judge_unsynced(synced)
     return None
 
 
 def find_decision(conditions: Mapping[str, ObjectCondition]) -> HealthResult | None:
-    """What the decisive condition says."""
+    """Assess by the decisive condition."""
     name = next((name for name in DECISIVE if name in conditions), None)
     if name is None:
         return None
@@ -65,42 +66,42 @@ def find_decision(conditions: Mapping[str, ObjectCondition]) -> HealthResult | N
 
 
 def judge_unsynced(synced: ObjectCondition) -> HealthResult:
-    """Failed, unless it was asked to do nothing."""
+    """Return failed, unless the user has paused the object."""
     if synced.reason == "ReconcilePaused":
         return ready("Suspended", "it is paused")
     return failed(synced.reason or "NotSynced", synced.message)
 
 
 def judge_reporting(fields: Fields) -> HealthResult:
-    """Like any other, but silence means that it was not looked at yet."""
+    """Assess like the general rule. A missing condition means that the controller has not observed the object yet."""
     if not any(name in read_conditions(fields) for name in DECISIVE):
         return progressing("NotObserved", "its controller has not reported on it")
     return judge_any(fields)
 
 
 def judge_existing(fields: Fields) -> HealthResult:  # noqa: ARG001 -- a rule takes the fields, and this one needs none
-    """Ready by being there."""
+    """Return ready because the object exists."""
     return ready("Exists")
 
 
 def judge_service(fields: Fields) -> HealthResult:
-    """Ready at once, except that a load balancer needs its address."""
+    """Return ready immediately, except that a load balancer needs its address."""
     if read_text(fields, "spec.type") == "LoadBalancer" and not read(fields, "status.loadBalancer.ingress"):
         return progressing("NoLoadBalancer", "its load balancer has no address")
     return ready("Exists")
 
 
 def judge_claim(fields: Fields) -> HealthResult:
-    """Ready when it is bound.
+    """Return ready when the claim is bound.
 
-    A class that binds on first use leaves a claim pending until a pod wants it, which the claim itself does not show;
-    so does a class that has run out of volumes. Hence pending is never ready here, and the message says what to do.
+    A class that binds on first use leaves a claim pending until a pod uses it. So does a class without free volumes,
+    and the claim does not show which applies. Therefore pending is never ready, and the message names the remedy.
     """
     phase = read_text(fields, "status.phase")
     if phase == "Bound":
         return ready("Bound")
     if phase == "Lost":
-        # Not terminal: another claim would come up empty, and whoever restores the volume mends this one.
+        # Not terminal: another claim would be empty, and restoring the volume repairs this one.
         return failed("Lost", "its volume is gone")
     where = read_text(fields, "spec.storageClassName")
     of_class = f" of class {where}" if where else ""
@@ -109,7 +110,7 @@ def judge_claim(fields: Fields) -> HealthResult:
 
 
 def judge_volume(fields: Fields) -> HealthResult:
-    """Ready when it can be claimed, or is."""
+    """Return ready when the volume can be claimed or is claimed."""
     phase, message = read_text(fields, "status.phase"), read_text(fields, "status.message")
     match phase:
         case "Available" | "Bound":
@@ -117,13 +118,13 @@ def judge_volume(fields: Fields) -> HealthResult:
         case "Released":
             return ready(phase, "its claim is gone; nobody else can claim it before it is released by hand")
         case "Failed":
-            # What it holds is still there, so another one would be no help.
+            # The volume still holds its data, so another one would not help.
             return failed(read_text(fields, "status.reason") or phase, message or "it could not be reclaimed")
     return progressing("NotAvailable", message or "it has not been looked at")
 
 
 def judge_budget(fields: Fields) -> HealthResult:
-    """A PodDisruptionBudget is ready when its pods were counted, whether it allows a disruption at the moment or not."""
+    """Return ready when the PodDisruptionBudget's pods are counted, whether it allows a disruption now or not."""
     unobserved = find_unobserved(fields, is_always_told=True)
     if unobserved is not None:
         return unobserved
@@ -134,9 +135,9 @@ def judge_budget(fields: Fields) -> HealthResult:
 
 
 def judge_autoscaler(fields: Fields) -> HealthResult:
-    """A HorizontalPodAutoscaler is ready unless it cannot find or scale its target.
+    """Return ready unless the HorizontalPodAutoscaler cannot find or scale its target.
 
-    Metrics come and go, at the latest whenever its pods are new: that it has none just now is said, and fails nothing.
+    Metrics are temporarily missing, at least whenever the pods are new. The message reports this, and it is no failure.
     """
     conditions = read_conditions(fields)
     able, active = conditions.get("AbleToScale"), conditions.get("ScalingActive")
@@ -150,11 +151,11 @@ def judge_autoscaler(fields: Fields) -> HealthResult:
 
 
 def judge_definition(fields: Fields) -> HealthResult:
-    """A CustomResourceDefinition is ready when its kind is served."""
+    """Return ready when the CustomResourceDefinition's kind is served."""
     conditions = read_conditions(fields)
     names, established = conditions.get("NamesAccepted"), conditions.get("Established")
     if names is not None and names.is_false:
-        # Not terminal: it is accepted as soon as whoever holds the names gives them up.
+        # Not terminal: the definition is accepted as soon as the conflicting one releases the names.
         return failed(names.reason or "NamesNotAccepted", names.message)
     if established is None:
         return progressing("NotEstablished", "its names have not been looked at")
@@ -166,7 +167,7 @@ def judge_definition(fields: Fields) -> HealthResult:
 
 
 def judge_namespace(fields: Fields) -> HealthResult:
-    """Ready while it is active."""
+    """Return ready while the namespace is active."""
     if read_text(fields, "status.phase") == "Terminating":
         return progressing("Terminating", "it is on its way out")
     return ready("Active")

@@ -1,4 +1,4 @@
-"""What a health rule can say, and how its fields are read whatever their shape. Knows no kind."""
+"""Results of health rules, and safe access to fields of any shape. Must not know any kind."""
 
 from __future__ import annotations
 
@@ -13,94 +13,94 @@ Fields = Mapping[str, Any]
 
 
 class HealthState(enum.Enum):
-    """How an object does."""
+    """Health of an object."""
 
     PROGRESSING = "progressing"
     READY = "ready"
     FAILED = "failed"
     UNKNOWN = "unknown"
-    """Its controller, or whoever runs it, has lost sight of it."""
+    """Its controller or node has lost contact with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedStop:
-    """Somebody within a Stack who waits at a breakpoint."""
+    """Resource within a Stack that waits at a breakpoint."""
 
     resource: str
-    """By its name, or its path from that Stack on."""
+    """The resource's name, or its path from that Stack."""
     hook: str
     kind: str = ""
-    """Of its object; "" where that is not known yet, as its name is then."""
+    """The kind of its object, or "" if neither kind nor name is known yet."""
     name: str = ""
     stack: str
-    """The name of the Stack that it is a resource of."""
+    """The name of the Stack that the resource belongs to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthResult:
-    """How an object does, and why."""
+    """Health of an object and its cause."""
 
     state: HealthState
     reason: str
-    """One CamelCase word, the object's own where it has one."""
+    """One CamelCase word, the object's own if it has one."""
     message: str
-    """In the object's own words where it has any; "" where the reason says it all."""
+    """The object's own message if it has one, or "" if the reason suffices."""
     terminal: bool = False
-    """Whether nothing but another object can help. Never true unless failed."""
+    """Whether only another object can help. Never true unless failed."""
     stops: tuple[NestedStop, ...] = ()
-    """Who within it waits for a person, where nothing of it can move before. Only while progressing."""
+    """Resources within the object that wait for a user, if nothing in it can proceed before. Only while progressing."""
 
 
 class HealthRule(Protocol):
-    """Judges the objects of one kind."""
+    """Health rule of one kind."""
 
     def __call__(self, fields: Fields, /) -> HealthResult:
-        """The verdict; must take any shape, since half-written objects are seen too."""
+        """Assess the object. Accepts any shape, since incomplete objects occur too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRuleEntry:
-    """A row of the health table."""
+    """Row of the health table."""
 
     rule: HealthRule
     paths: frozenset[Path]
-    """All that the rule reads, besides apiVersion, kind and metadata."""
+    """All fields that the rule reads, besides apiVersion, kind and metadata."""
     is_slow: bool = False
-    """Whether a verdict takes so long that it is to be remembered."""
+    """Whether an assessment is slow enough to cache its result."""
 
 
 def entry(rule: HealthRule, *paths: str) -> HealthRuleEntry:
-    """A row whose paths are written with dots."""
+    """Create a row from dotted paths."""
     return HealthRuleEntry(rule=rule, paths=frozenset(tuple(path.split(".")) for path in paths))
 
 
 def ready(reason: str = "Ready", message: str = "") -> HealthResult:
-    """It is as it was asked to be."""
+    """Return the result of an object in its desired state."""
     return HealthResult(state=HealthState.READY, reason=reason, message=message)
 
 
 def progressing(reason: str, message: str) -> HealthResult:
-    """It is on its way."""
+    """Return the result of an object that is not ready yet."""
     return HealthResult(state=HealthState.PROGRESSING, reason=reason, message=message)
 
 
 def failed(reason: str, message: str, *, terminal: bool = False) -> HealthResult:
-    """It says so itself; unless terminal its own controller may still overcome it."""
+    """Return the result of an object that reports a failure. Unless terminal, its controller may still recover."""
     return HealthResult(state=HealthState.FAILED, reason=reason, message=message, terminal=terminal)
 
 
 def unknown(reason: str, message: str) -> HealthResult:
-    """Nobody can tell."""
+    """Return the result of an object whose health cannot be determined."""
     return HealthResult(state=HealthState.UNKNOWN, reason=reason, message=message)
 
 
 def first(verdicts: Iterable[HealthResult | None]) -> HealthResult | None:
-    """The first that is one."""
+    """Return the first result that is not None."""
     return next((verdict for verdict in verdicts if verdict is not None), None)
 
 
 def read(fields: Any, path: str) -> Any:
-    """The value at a dotted path, None where there is none."""
+    """Return the value at a dotted path, or None."""
     for key in path.split("."):
         if not isinstance(fields, Mapping):
             return None
@@ -109,46 +109,46 @@ def read(fields: Any, path: str) -> Any:
 
 
 def read_text(fields: Any, path: str) -> str:
-    """The text at `path`, "" for anything else."""
+    """Return the text at `path`, or "" for anything else."""
     value = read(fields, path)
     return value if isinstance(value, str) else ""
 
 
 def read_count(fields: Any, path: str, *, default: int = 0) -> int:
-    """The whole number at `path`, `default` for anything else."""
+    """Return the whole number at `path`, or `default` for anything else."""
     value = read(fields, path)
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def read_items(fields: Any, path: str) -> list[Fields]:
-    """The maps in the list at `path`."""
+    """Return the maps in the list at `path`."""
     items = read(fields, path)
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectCondition:
-    """One of an object's conditions."""
+    """Condition of an object."""
 
     status: str
     reason: str
     message: str
     is_outdated: bool = False
-    """Whether it says itself that it speaks of an older generation."""
+    """Whether the condition's own generation is older than the object's."""
 
     @property
     def is_true(self) -> bool:
-        """Whether it holds."""
+        """Return whether the status is True."""
         return self.status == "True"
 
     @property
     def is_false(self) -> bool:
-        """Whether it is known not to hold."""
+        """Return whether the status is False."""
         return self.status == "False"
 
 
 def read_conditions(fields: Fields) -> dict[str, ObjectCondition]:
-    """By type the conditions of an object; of two with the same type the last."""
+    """Return the conditions of an object by type. Of two with the same type, the last counts."""
     return {
         read_text(item, "type"): ObjectCondition(
             read_text(item, "status"),
@@ -161,9 +161,9 @@ def read_conditions(fields: Fields) -> dict[str, ObjectCondition]:
 
 
 def find_unobserved(fields: Fields, *, is_always_told: bool = False) -> HealthResult | None:
-    """Progressing while the object's controller has not seen its latest generation.
+    """Return progressing while the object's controller has not observed its latest generation.
 
-    is_always_told: whether its controller always says what it has seen, so that silence means that it saw nothing yet.
+    is_always_told: whether the controller always reports its observed generation, so that a missing one means none.
     """
     generation = read_count(fields, "metadata.generation")
     observed = read_count(fields, "status.observedGeneration", default=0 if is_always_told else generation)
@@ -175,12 +175,12 @@ def find_unobserved(fields: Fields, *, is_always_told: bool = False) -> HealthRe
 
 
 def is_outdated(condition: Fields, fields: Fields) -> bool:
-    """Whether a condition says itself that it speaks of an older generation of the object."""
+    """Return whether a condition states an older generation than the object's."""
     generation = read_count(fields, "metadata.generation")
     return read_count(condition, "observedGeneration", default=generation) < generation
 
 
 def find_missing(label: str, found: int, wanted: int) -> HealthResult | None:
-    """Progressing while fewer pods than wanted are so."""
+    """Return progressing while fewer pods than desired have this state."""
     reason = f"LessThan{label.title()}"
     return progressing(reason, f"{found} of {wanted} pods are {label}") if found < wanted else None

@@ -1,6 +1,6 @@
-"""How an object does, by a table of rules: kind → rule.
+"""Health of an object by a table of rules per kind.
 
-Knows what kinds mean; must not know of Stacks, nor of time: a verdict hangs on the object alone.
+Knows what kinds mean. Must not know Stacks or time: a result depends on the object alone.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hearth.plan.health.suspend_rules import SuspendRule
 __all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess", "paths"]
 
 BUILT_IN = ("health_rules.yaml", "suspend_rules.yaml")
-"""Beside this module."""
+"""File names beside this module."""
 VERDICTS_KEPT = 4096
-"""Then the oldest is forgotten, and made again where it is asked for."""
+"""Limit of cached results. The oldest is evicted, and computed again on request."""
 
 EXISTING_KINDS: Final = (
     "ConfigMap",
@@ -38,7 +38,7 @@ EXISTING_KINDS: Final = (
     "CSINode.storage.k8s.io",
     "EndpointSlice.discovery.k8s.io",
     "Endpoints",
-    # An address is written by some controllers only.
+    # Only some controllers write an address.
     "Ingress.networking.k8s.io",
     "IngressClass.networking.k8s.io",
     "Lease.coordination.k8s.io",
@@ -59,7 +59,7 @@ EXISTING_KINDS: Final = (
     "ValidatingWebhookConfiguration.admissionregistration.k8s.io",
     "VolumeAttributesClass.storage.k8s.io",
 )
-"""Kinds that are ready by being there: a watch of their metadata is enough."""
+"""Kinds that are ready because they exist: a watch of their metadata suffices."""
 
 TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     **dict.fromkeys(EXISTING_KINDS, condition_rules.EXISTING),
@@ -80,27 +80,30 @@ TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     f"{names.STACK}.{names.GROUP}": nested_stack_rules.STACK,
     "StatefulSet.apps": workload_rules.STATEFUL_SET,
 }
-"""By `Kind.key`; a kind without a row is judged by its conditions."""
+"""Rows by `Kind.key`. A kind without a row is assessed by its conditions."""
 
 
 class HealthRules:
-    """The rules in force: those of users, then those in code, then the table that comes with Hearth."""
+    """Rules in force: those of users, then those in code, then the shipped table."""
 
     def __init__(self, users: RuleTable = rule_parser.EMPTY) -> None:
         self._users = users
         self._found: dict[str, HealthRuleEntry] = {}
         self._judged: OrderedDict[int, tuple[Mapping[str, Any], HealthResult]] = OrderedDict()
-        """By the identity of an object's fields these, so that the identity stays theirs, and the verdict."""
+        """By the identity of an object's fields, the fields and the result.
+
+        Storing the fields keeps the identity unique.
+        """
 
     def replace(self, users: RuleTable) -> RuleChange:
-        """Let these be the rules of users from now on."""
+        """Replace the rules of users."""
         before, self._users = self._users, users
         self._found = {}
         self._judged.clear()
         return RuleChange(before=before, after=users)
 
     def judge(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
-        """How the object with these fields, which nobody changes, does. Takes any shape and never raises."""
+        """Assess the object with these fields, which must not change. Accepts any shape and never raises."""
         entry = self.find_entry(kind)
         if not entry.is_slow:
             return entry.rule(fields)
@@ -114,20 +117,23 @@ class HealthRules:
         return verdict
 
     def paths(self, kind: Kind) -> frozenset[Path]:
-        """The fields that `judge` reads of objects of this kind, besides the metadata; empty: metadata are enough."""
+        """Return the fields that `judge` reads of objects of this kind, besides the metadata.
+
+        Empty: metadata suffice.
+        """
         return self.find_entry(kind).paths
 
     def suspension_paths(self, kind: Kind) -> frozenset[Path]:
-        """The fields that are read to suspend objects of this kind, besides the metadata."""
+        """Return the fields that suspending objects of this kind reads, besides the metadata."""
         rule = self.find_suspension(kind)
         return rule.paths if rule is not None else frozenset()
 
     def find_suspension(self, kind: Kind) -> SuspendRule | None:
-        """How objects of this kind are suspended; None: they are left as they are."""
+        """Find the suspend rule of this kind. None: its objects are never suspended."""
         return self._users.find_suspension(kind) or built_in().find_suspension(kind)
 
     def find_entry(self, kind: Kind) -> HealthRuleEntry:
-        """The rule for a kind."""
+        """Find the health rule of a kind."""
         found = self._found.get(kind.key)
         if found is None:
             found = self._found[kind.key] = (
@@ -138,13 +144,13 @@ class HealthRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RuleChange:
-    """The rules of users changed."""
+    """Change of the users' rules."""
 
     before: RuleTable
     after: RuleTable
 
     def touches(self, kind: Kind) -> bool:
-        """Whether objects of this kind are judged otherwise since."""
+        """Return whether the rules for objects of this kind differ."""
         before, after = self.before, self.after
         is_judged_so = before.find(kind) == after.find(kind)
         return not is_judged_so or before.find_suspension(kind) != after.find_suspension(kind)
@@ -152,25 +158,25 @@ class RuleChange:
 
 @functools.cache
 def built_in() -> BuiltinRules:
-    """The rules that come with Hearth."""
+    """Return the rules that Hearth ships."""
     return BuiltinRules(read_built_in())
 
 
 def read_built_in() -> dict[str, str]:
-    """Their texts, by the names of the files."""
+    """Return the texts of the shipped rules by file name."""
     folder = importlib.resources.files("hearth.plan.health")
     return {name: folder.joinpath(name).read_text() for name in BUILT_IN}
 
 
 DEFAULT_RULES: Final = HealthRules()
-"""The rules of somebody who has added none."""
+"""The rules in force without rules of users."""
 
 
 def assess(fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
-    """How the object with these fields does, by the usual rules."""
+    """Assess the object with these fields by the default rules."""
     return DEFAULT_RULES.judge(fields, kind=kind)
 
 
 def paths(kind: Kind) -> frozenset[Path]:
-    """The fields that `judge` reads of objects of this kind, besides the metadata; empty: metadata are enough."""
+    """Return the fields that `judge` reads of objects of this kind, besides the metadata. Empty: metadata suffice."""
     return DEFAULT_RULES.paths(kind)

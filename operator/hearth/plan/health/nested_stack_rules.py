@@ -1,4 +1,4 @@
-"""Health of Stacks within a Stack: by their conditions, and who within them waits at a breakpoint for a person."""
+"""Health of nested Stacks: by their conditions, with the resources within them that wait at a breakpoint for a user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOOKS = frozenset(f"{when}{action}" for when in ("Pre", "Post") for action in Ac
 
 
 def judge_stack(fields: Fields) -> HealthResult:
-    """Like any kind that reports on itself; where nothing can move before a person says so, who waits for that."""
+    """Assess like any reporting kind. A stopped Stack's result includes the resources that wait for a user."""
     verdict = condition_rules.judge_reporting(fields)
     if verdict.state is HealthState.PROGRESSING and verdict.reason == "Stopped":
         return dataclasses.replace(verdict, stops=tuple(read_stops(fields)))
@@ -21,7 +21,7 @@ def judge_stack(fields: Fields) -> HealthResult:
 
 
 def read_stops(fields: Fields) -> Iterator[NestedStop]:
-    """Who waits, by the Stack's own list, those further within among them."""
+    """Yield the waiting resources from the Stack's own list, which includes those of deeper Stacks."""
     for item in read_items(fields, "status.breakpoints"):
         resource, hook = read_text(item, "resource"), read_text(item, "hook")
         if resource and hook in HOOKS:

@@ -1,4 +1,4 @@
-"""Health of what runs to an end or stands alone: Pod and Job."""
+"""Health of kinds that run to completion or have no controller: Pod and Job."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ STUCK = frozenset(
         "RunContainerError",
     }
 )
-"""Why a container waits that will hardly start without somebody's help. `ErrImagePull` is only the first try."""
+"""Waiting reasons of a container that hardly starts without intervention. `ErrImagePull` is only the first attempt."""
 
 
 def judge_job(fields: Fields) -> HealthResult:
-    """Ready when it is complete.
+    """Return ready when the Job is complete.
 
-    Others call a Job ready as soon as it started, since nothing is wrong with it. What depends on a Job (a migration)
-    wants it finished. A suspended one does what it was asked to do, which is nothing.
+    Other tools call a Job ready once it has started, since nothing is wrong with it. A dependent of a Job (a migration)
+    needs it finished. A suspended Job is ready: it runs nothing, as requested.
     """
     conditions = read_conditions(fields)
     complete, broken = conditions.get("Complete"), conditions.get("Failed")
@@ -50,7 +50,7 @@ def judge_job(fields: Fields) -> HealthResult:
 
 
 def count_job(fields: Fields) -> str:
-    """How far a Job is."""
+    """Describe the progress of a Job."""
     succeeded = read_count(fields, "status.succeeded")
     wanted = read_count(fields, "spec.completions", default=max(1, succeeded))
     counts = f"{succeeded} of {wanted} pods succeeded"
@@ -59,7 +59,7 @@ def count_job(fields: Fields) -> str:
 
 
 def judge_pod(fields: Fields) -> HealthResult:
-    """Ready when it runs and says Ready, or has succeeded."""
+    """Return ready when the pod is running and Ready, or has succeeded."""
     phase = read_text(fields, "status.phase")
     message = read_text(fields, "status.message")
     match phase:
@@ -79,7 +79,7 @@ def judge_pod(fields: Fields) -> HealthResult:
 
 
 def find_stuck(fields: Fields) -> HealthResult | None:
-    """Failed where a container cannot start; its node tries on, so another pod would do no better."""
+    """Return failed if a container cannot start. The node keeps retrying, so another pod would not help."""
     for container in containers(fields):
         reason = read_text(container, "state.waiting.reason")
         if reason in STUCK:
@@ -92,7 +92,7 @@ def find_stuck(fields: Fields) -> HealthResult | None:
 
 
 def tell_last_end(container: Fields) -> str:
-    """How a container that is started again and again ended last."""
+    """Describe the last exit of a container that restarts repeatedly."""
     code = read_count(container, "lastState.terminated.exitCode", default=-1)
     if code < 0:
         return ""
@@ -102,11 +102,11 @@ def tell_last_end(container: Fields) -> str:
 
 
 def judge_start(fields: Fields, phase: str) -> HealthResult:
-    """Progressing, in the words of what holds it up."""
+    """Return progressing with the cause of the delay."""
     conditions = read_conditions(fields)
     scheduled, standing = conditions.get("PodScheduled"), conditions.get("Ready")
     if scheduled is not None and scheduled.is_false:
-        # Not failed: a node may come or get room at any time, and how long that may take is not seen on the object.
+        # Not failed: a node may appear or gain capacity at any time, and the object does not show how long that takes.
         return progressing(scheduled.reason or "NotScheduled", scheduled.message or "no node was found for it")
     for container in containers(fields):
         words = read_text(container, "state.waiting.message")
@@ -119,7 +119,7 @@ def judge_start(fields: Fields, phase: str) -> HealthResult:
 
 
 def tell_exit(fields: Fields) -> str:
-    """How the first container that failed ended."""
+    """Describe the exit of the first container that failed."""
     for container in containers(fields):
         code = read_count(container, "state.terminated.exitCode")
         if code:
@@ -129,7 +129,7 @@ def tell_exit(fields: Fields) -> str:
 
 
 def containers(fields: Fields) -> list[Fields]:
-    """The status of all containers, in the order in which they start."""
+    """Return the status of all containers, in the order in which they start."""
     return read_items(fields, "status.initContainerStatuses") + read_items(fields, "status.containerStatuses")
 
 

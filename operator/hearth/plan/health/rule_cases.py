@@ -1,6 +1,6 @@
-"""Health of one kind by cases that are stated as data: the first that holds is the verdict.
+"""Health of one kind by cases defined as data: the first case that matches gives the result.
 
-Evaluates what `hearth.plan.health.rule_parser` has read; must not know where cases are written.
+Evaluates what `hearth.plan.health.rule_parser` has parsed. Must not know where cases are written.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from hearth.template.cel import expressions, field_references
 from hearth.template.cel.expressions import Expression
 
 SELF = "self"
-"""What expressions call the object."""
+"""The name of the object in expressions."""
 CONDITION = "condition"
-"""What they call the condition that the case asks about."""
+"""The name of the case's condition in expressions."""
 ALWAYS_READ: frozenset[Path] = frozenset({("status", "conditions"), ("status", "observedGeneration")})
 METADATA = ("apiVersion", "kind", "metadata")
-"""What is there of every object without being asked for."""
+"""Fields that are present on every object without being requested."""
 
 Text: TypeAlias = tuple[str | Expression, ...]
-"""The parts of a text with `${…}` in it."""
+"""The parts of a text that contains `${…}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionMatch:
-    """A condition that a case asks about."""
+    """Condition that a case requires."""
 
     type: str
     statuses: tuple[str, ...]
@@ -47,10 +47,10 @@ class ConditionMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCase:
-    """One line of the table: what must hold, and what is said then."""
+    """Row of the table: the test and its result."""
 
     asked: tuple[ConditionMatch, ...] = ()
-    """Any of these; none where it asks about no condition."""
+    """Alternatives, of which one must match. Empty: the case requires no condition."""
     when: Expression | None = None
     state: HealthState
     terminal: bool = False
@@ -59,19 +59,19 @@ class RuleCase:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """All that stand in it."""
+        """Return all expressions of the case."""
         parts = (self.when, *self.reason, *self.message)
         return tuple(part for part in parts if isinstance(part, Expression))
 
 
 @dataclass(frozen=True, slots=True)
 class RuleCases:
-    """The rule of a kind. Where no case holds the general rule does."""
+    """Health rule of a kind. If no case matches, the general rule applies."""
 
     cases: tuple[RuleCase, ...]
 
     def __call__(self, fields: Fields, /) -> HealthResult:
-        """The verdict; never raises, since an expression that fails is a verdict too."""
+        """Assess the object. Never raises, since a failed expression gives a result too."""
         unobserved = find_unobserved(fields)
         if unobserved is not None:
             return unobserved
@@ -85,7 +85,7 @@ class RuleCases:
 
 
 def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
-    """The row for a kind that is judged by these cases."""
+    """Create the row for a kind with these cases."""
     paths = set(ALWAYS_READ)
     for case in cases:
         for expression in case.expressions:
@@ -98,7 +98,7 @@ def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
 
 
 def read_conditions(fields: Fields) -> dict[str, Mapping[str, Any]]:
-    """By type the conditions as they are; without those that speak of an older generation of the object."""
+    """Return the raw conditions by type, without those that describe an older generation of the object."""
     found: dict[str, Mapping[str, Any]] = {}
     for item in read_items(fields, "status.conditions"):
         name = item.get("type")
@@ -108,7 +108,7 @@ def read_conditions(fields: Fields) -> dict[str, Mapping[str, Any]]:
 
 
 def assess_case(case: RuleCase, fields: Fields, conditions: Mapping[str, Mapping[str, Any]]) -> HealthResult | None:
-    """What the case says, None where it does not hold."""
+    """Return the result of the case, or None if it does not match."""
     condition: Mapping[str, Any] | None = None
     if case.asked:
         condition = find_condition(case.asked, conditions)
@@ -132,7 +132,7 @@ def assess_case(case: RuleCase, fields: Fields, conditions: Mapping[str, Mapping
 def find_condition(
     asked: tuple[ConditionMatch, ...], conditions: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """The first of the conditions asked about that is so."""
+    """Return the first of the required conditions that matches."""
     for each in asked:
         condition = conditions.get(each.type)
         if condition is not None and condition.get("status") in each.statuses:
@@ -141,17 +141,17 @@ def find_condition(
 
 
 def tell(condition: Mapping[str, Any], word: str) -> str:
-    """What a condition says under that word, "" for anything but text."""
+    """Return a condition's value for this key, or "" for anything but text."""
     value = condition.get(word)
     return value if isinstance(value, str) else ""
 
 
 def write(text: Text, values: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text with the values of its expressions; nothing in the place of one that has none."""
+    """Format the text with the values of its expressions. An expression without a value gives nothing."""
     return "".join(part if isinstance(part, str) else evaluate(part, values) for part in text).strip()
 
 
 def evaluate(expression: Expression, values: Mapping[str, Mapping[str, Any]]) -> str:
-    """The value of an expression as text."""
+    """Return the value of an expression as text."""
     outcome = expression.evaluate(values)
     return str(outcome.value) if isinstance(outcome, Known) and outcome.value is not None else ""

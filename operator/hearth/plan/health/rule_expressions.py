@@ -1,4 +1,4 @@
-"""The expressions in a table of health rules: examined once, with every mistake at its place, and bound for evaluation.
+"""Expressions in a table of health rules: validated once, with the location of every error, and bound for evaluation.
 
 Must not know how the table is written.
 """
@@ -20,23 +20,23 @@ BOOLEAN = ("BOOL", "DYN")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionLocation:
-    """Where an expression stands."""
+    """Location of an expression."""
 
     path: str
-    """`rules.yaml, line 12`."""
+    """For example `rules.yaml, line 12`."""
     owner: str
-    """Whose rule it is: `cert-manager.io/Certificate`."""
+    """The kind of the rule, for example `cert-manager.io/Certificate`."""
     names: tuple[str, ...]
-    """What it may name."""
+    """The names that the expression may use."""
 
 
 def make_examiner() -> ExpressionValidator:
-    """One that knows what expressions of health rules may name."""
+    """Create a validator that knows the names in expressions of health rules."""
     return ExpressionValidator(scope=type_checker.TypeScope({SELF: shapes.OPEN, CONDITION: shapes.OPEN}))
 
 
 def read_test(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> Expression | None:
-    """The test, None where it has mistakes."""
+    """Parse the test, or return None if it has errors."""
     found = _examine(source, examiner, place)
     if found is None:
         return None
@@ -51,7 +51,7 @@ def read_test(source: str, examiner: ExpressionValidator, place: ExpressionLocat
 
 
 def read_text(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> Text:
-    """The parts of a text in which expressions stand as `${…}`."""
+    """Parse a text that contains expressions as `${…}`."""
     try:
         parts = interpolation.parse(source)
     except interpolation.UnterminatedExpression:
@@ -67,7 +67,7 @@ def _read_part(source: str, examiner: ExpressionValidator, place: ExpressionLoca
 
 
 def _examine(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> tuple[Expression, str] | None:
-    """The expression and the type that it gives, as CEL writes it."""
+    """Parse the expression and return it with its result type in CEL notation."""
     try:
         parsed = expressions.parse(source)
         judgement = examiner.scope.judge(parsed)
@@ -89,7 +89,7 @@ def _examine(source: str, examiner: ExpressionValidator, place: ExpressionLocati
 
 
 def describe_unknown_name(name: str, source: str) -> str:
-    """What is wrong with a name in an expression."""
+    """Explain why an expression may not use a name."""
     where = error_hints.quote_expression(source)
     if name == CONDITION:
         return f"{where} uses {CONDITION}, and its case asks about none; add e.g. condition: Ready=False"

@@ -1,6 +1,6 @@
-"""A table of health rules as people write it: YAML, read to rules that are ready to judge, or to mistakes with their line.
+"""Parser for a YAML table of health rules: returns rules ready for assessment, or errors with their line.
 
-What is wrong with one rule leaves the others as they are. Must not know where the text comes from.
+An error in one rule leaves the others unchanged. Must not know where the text comes from.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ Rule = TypeVar("Rule")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByKind(Generic[Rule]):
-    """Rules of one sort by kind."""
+    """Rules of one type by kind."""
 
     entries: Mapping[str, Rule] = field(default_factory=dict)
-    """By `group/Kind`, as it is written; the core group leaves `group/` out."""
+    """Rules by `group/Kind` as written. The core group omits `group/`."""
     patterns: tuple[tuple[re.Pattern[str], Rule], ...] = ()
-    """Those whose kinds have a `*` in them, in their order."""
+    """Rules whose kinds contain a `*`, in their order."""
 
     def find(self, kind: Kind) -> Rule | None:
-        """The rule for a kind: the one that names it, else the first whose pattern fits."""
+        """Find the rule for a kind: the one that names it, otherwise the first whose pattern matches."""
         written = f"{kind.group}/{kind.name}" if kind.group else kind.name
         exact = self.entries.get(written)
         if exact is not None:
@@ -63,11 +63,11 @@ class RuleTable:
     suspension: ByKind[SuspendRule] = field(default_factory=ByKind)
 
     def find(self, kind: Kind) -> HealthRuleEntry | None:
-        """How objects of a kind do."""
+        """Find the health rule of a kind."""
         return self.health.find(kind)
 
     def find_suspension(self, kind: Kind) -> SuspendRule | None:
-        """How they are suspended."""
+        """Find the suspend rule of a kind."""
         return self.suspension.find(kind)
 
 
@@ -75,7 +75,7 @@ EMPTY: Final = RuleTable()
 
 
 def read(documents: Mapping[str, str]) -> tuple[RuleTable, tuple[Mistake, ...]]:
-    """The rules that are sound, and what is wrong with the others. documents: texts by the name that messages call them."""
+    """Parse the documents into valid rules and errors. documents: texts by their names in messages."""
     reader = _RuleParser()
     for name, content in documents.items():
         reader.read(name, content)
@@ -84,16 +84,16 @@ def read(documents: Mapping[str, str]) -> tuple[RuleTable, tuple[Mistake, ...]]:
 
 
 class _RuleIndexBuilder(Generic[Rule]):
-    """The rules of one sort that were read so far."""
+    """Builder for the index of rules of one type."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Rule] = {}
         self._patterns: list[tuple[re.Pattern[str], Rule]] = []
         self.seen: dict[str, str] = {}
-        """By kind where its rule stands."""
+        """By kind, the location of its rule."""
 
     def put(self, kind: str, rule: Rule, *, place: str) -> None:
-        """Take in the rule of a kind."""
+        """Add the rule of a kind."""
         self.seen[kind] = place
         if "*" in kind:
             self._patterns.append((re.compile(fnmatch.translate(kind)), rule))
@@ -101,12 +101,12 @@ class _RuleIndexBuilder(Generic[Rule]):
             self._entries[kind] = rule
 
     def close(self) -> ByKind[Rule]:
-        """All of them."""
+        """Build the index."""
         return ByKind(entries=self._entries, patterns=tuple(self._patterns))
 
 
 class _RuleParser:
-    """One reading of a table."""
+    """Parser for one table."""
 
     def __init__(self) -> None:
         self.examiner = rule_expressions.make_examiner()
@@ -115,15 +115,15 @@ class _RuleParser:
         self._document = ""
 
     def note(self, node: yaml.Node, message: str) -> None:
-        """Remember a mistake at that place."""
+        """Record an error at this location."""
         self.examiner.note(self.place(node), message)
 
     def place(self, node: yaml.Node) -> str:
-        """`rules.yaml, line 12`."""
+        """Format the location: `rules.yaml, line 12`."""
         return f"{self._document}, line {node.start_mark.line + 1}"
 
     def read(self, name: str, content: str) -> None:
-        """Take in one text."""
+        """Parse one document."""
         self._document = name
         try:
             root = kubectl_yaml.compose(content, BOUNDS)
@@ -139,7 +139,7 @@ class _RuleParser:
             self.read_rule(node)
 
     def read_rule(self, node: yaml.Node) -> None:
-        """One rule; all of it is left out where anything in it is wrong."""
+        """Parse one rule. An error anywhere in it omits the whole rule."""
         before = len(self.examiner.mistakes)
         words = self.read_words(node, RULE_WORDS, "a rule")
         if words is None:
@@ -166,11 +166,11 @@ class _RuleParser:
                 self.suspension.put(kind, rule, place=self.place(node))
 
     def read_health(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> HealthRuleEntry:
-        """How objects of these kinds do, as far as that has no mistakes."""
+        """Parse the health rule of these kinds, without the parts that have errors."""
         return rule_cases.make_entry(tuple(self.read_cases(node, rule, kinds)))
 
     def read_words(self, node: yaml.Node, known: Collection[str], what: str) -> dict[str, yaml.Node] | None:
-        """The values of a mapping by their words; None where it is none."""
+        """Return the values of a mapping by key, or None if the node is no mapping."""
         if not isinstance(node, yaml.MappingNode):
             self.note(node, f"{what} must be a map with {error_hints.list_words(tuple(known))}")
             return None
@@ -186,7 +186,7 @@ class _RuleParser:
         return words
 
     def read_kinds(self, node: yaml.Node | None, rule: yaml.Node, seen: dict[str, str]) -> Iterator[str]:
-        """The kinds that a rule is for. seen: those that have one, and where."""
+        """Parse the kinds of a rule. seen: kinds that already have a rule, with its location."""
         if not isinstance(node, yaml.SequenceNode) or not node.value:
             self.note(node or rule, "kinds must be a list such as [cert-manager.io/Certificate]")
             return
@@ -203,7 +203,7 @@ class _RuleParser:
                 yield written
 
     def read_cases(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> Iterator[RuleCase]:
-        """The cases of a rule, those with mistakes left out."""
+        """Parse the cases of a rule, without those that have errors."""
         if not isinstance(node, yaml.SequenceNode) or not node.value:
             self.note(node or rule, "cases must be a list of cases, each with a state")
             return
@@ -213,7 +213,7 @@ class _RuleParser:
                 yield case
 
     def read_case(self, node: yaml.Node, owner: str) -> RuleCase | None:
-        """One case, None where it has mistakes."""
+        """Parse one case, or return None if it has errors."""
         before = len(self.examiner.mistakes)
         words = self.read_words(node, CASE_WORDS, "a case")
         if words is None:
@@ -231,7 +231,7 @@ class _RuleParser:
         return RuleCase(asked=asked, when=when, state=state, terminal=terminal, reason=reason, message=message)
 
     def read_state(self, node: yaml.Node | None, case: yaml.Node) -> HealthState | None:
-        """What the case says."""
+        """Parse the state of a case."""
         written = node.value if isinstance(node, yaml.ScalarNode) else None
         if written in STATES:
             return STATES[written]
@@ -240,7 +240,7 @@ class _RuleParser:
         return None
 
     def read_asked(self, node: yaml.Node | None) -> Iterator[ConditionMatch]:
-        """The conditions that a case asks about."""
+        """Parse the conditions that a case requires."""
         if node is None:
             return
         for each in node.value if isinstance(node, yaml.SequenceNode) else (node,):
@@ -254,28 +254,28 @@ class _RuleParser:
             yield ConditionMatch(parts["type"], tuple(parts["statuses"].split("|")))
 
     def read_test(self, node: yaml.Node | None, place: ExpressionLocation) -> Expression | None:
-        """The test of a case, None where it has none or mistakes."""
+        """Parse the test of a case, or return None if it is missing or has errors."""
         source = self.read_scalar(node)
         if node is None or source is None:
             return None
         return rule_expressions.read_test(source, self.examiner, dataclasses.replace(place, path=self.place(node)))
 
     def read_text(self, node: yaml.Node | None, place: ExpressionLocation) -> Text:
-        """A text of a case."""
+        """Parse a text of a case."""
         source = self.read_scalar(node)
         if node is None or source is None:
             return ()
         return rule_expressions.read_text(source, self.examiner, dataclasses.replace(place, path=self.place(node)))
 
     def read_scalar(self, node: yaml.Node | None) -> str | None:
-        """What stands there as text, None where nothing does."""
+        """Return the scalar as text, or None if it is missing."""
         if node is None or isinstance(node, yaml.ScalarNode):
             return node.value if node is not None else None
         self.note(node, "must be text")
         return None
 
     def read_truth(self, node: yaml.Node | None) -> bool:
-        """Whether that is stated."""
+        """Parse a boolean. A missing one is False."""
         if node is None:
             return False
         value = kubectl_yaml.BOOLEANS.get(node.value.lower()) if node.tag == f"{kubectl_yaml.TAG}bool" else None

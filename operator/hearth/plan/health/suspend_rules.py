@@ -1,6 +1,6 @@
-"""How objects of a kind are suspended, as data: which fields are set, and when nothing of them runs any more.
+"""Suspend rules of a kind as data: the fields to set, and when nothing of an object runs anymore.
 
-Read from the same texts as health rules (`hearth.plan.health.rule_parser`); must not know of Stacks.
+Parsed from the same texts as health rules (`hearth.plan.health.rule_parser`). Must not know Stacks.
 """
 
 from __future__ import annotations
@@ -27,63 +27,63 @@ ANNOTATIONS: Path = ("metadata", "annotations")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendRule:
-    """How objects of one kind are suspended."""
+    """Suspend rule of one kind."""
 
     sets: Mapping[Path, Any]
     """The fields that suspend an object, and their values."""
     done_when: Expression | None = None
-    """Whether nothing of it runs any more; None: as soon as the fields are set."""
+    """Test whether the object runs nothing anymore. None: as soon as the fields are set."""
     unless: Expression | None = None
-    """Whether there is nothing to suspend."""
+    """Test whether there is nothing to suspend."""
     paths: frozenset[Path]
-    """All that the rule reads, besides apiVersion, kind and metadata."""
+    """All fields that the rule reads, besides apiVersion, kind and metadata."""
 
     def is_exempt(self, child: Child) -> bool:
-        """Whether the object is left alone."""
+        """Return whether the object is exempt from suspending."""
         return self.unless is not None and holds(self.unless, child)
 
     def is_set(self, child: Child) -> bool:
-        """Whether the object is told to be at nothing."""
+        """Return whether the object's fields have their suspended values."""
         return all(read(child.fields, path) == value for path, value in self.sets.items())
 
     def is_done(self, child: Child) -> bool:
-        """Whether nothing of an object that is told so runs any more."""
+        """Return whether an object with suspended fields runs nothing anymore."""
         if self.done_when is None:
             return True
         return find_unobserved(child.fields) is None and holds(self.done_when, child)
 
 
 def holds(test: Expression, child: Child) -> bool:
-    """Whether the test holds for the object; a field that is not there makes it not hold."""
+    """Return whether the test is true for the object. A missing field makes it false."""
     outcome = test.evaluate({SELF: expressions.enlarge(child.fields)})
     return isinstance(outcome, Known) and outcome.value is True
 
 
 def read(value: Any, path: Path) -> Any:
-    """What lies at the path, None where nothing does."""
+    """Return the value at the path, or None."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 class RuleReader(Protocol):
-    """What reads the texts of all rules."""
+    """Parser for the texts of all rules."""
 
     def note(self, node: yaml.Node, message: str) -> None:
-        """Remember a mistake at that place."""
+        """Record an error at this location."""
 
     def place(self, node: yaml.Node) -> str:
-        """Where it stands, for people."""
+        """Format the location for users."""
 
     def read_words(self, node: yaml.Node, known: tuple[str, ...], what: str) -> dict[str, yaml.Node] | None:
-        """The values of a mapping by their words; None where it is none."""
+        """Return the values of a mapping by key, or None if the node is no mapping."""
 
     def read_test(self, node: yaml.Node | None, place: ExpressionLocation) -> Expression | None:
-        """A test, None where there is none, or one with mistakes."""
+        """Parse a test, or return None if it is missing or has errors."""
 
 
 def read_rule(node: yaml.Node, reader: RuleReader, *, owner: str) -> SuspendRule | None:
-    """What stands under `suspend`, None where it has mistakes. owner: the kinds, as messages call them."""
+    """Parse the value of `suspend`, or return None if it has errors. owner: the kinds, as messages name them."""
     words = reader.read_words(node, WORDS, "suspend")
     if words is None:
         return None
@@ -107,14 +107,14 @@ def read_rule(node: yaml.Node, reader: RuleReader, *, owner: str) -> SuspendRule
 
 
 def find_overlap(paths: Collection[Path]) -> tuple[str, str] | None:
-    """A field that lies within another one, after that one; None where none does."""
+    """Find a field and another one within it, or return None."""
     pairs = ((outer, inner) for outer in paths for inner in paths if len(outer) < len(inner))
     found = next((pair for pair in pairs if pair[1][: len(pair[0])] == pair[0]), None)
     return (write_path(found[0]), write_path(found[1])) if found is not None else None
 
 
 def read_sets(node: yaml.Node | None, rule: yaml.Node, reader: RuleReader) -> Iterator[tuple[Path, Any]]:
-    """The fields to be set, those with mistakes left out."""
+    """Parse the fields to set, without those that have errors."""
     if not isinstance(node, yaml.MappingNode) or not node.value:
         reader.note(node or rule, "suspend needs set, a map of fields and their values such as {spec.suspend: true}")
         return
@@ -133,7 +133,7 @@ def read_sets(node: yaml.Node | None, rule: yaml.Node, reader: RuleReader) -> It
 
 
 def parse_path(text: str) -> Path | None:
-    """The way to a field that may be set; no list may lie on it."""
+    """Parse the path of a field that may be set. The path must not contain a list."""
     found = field_paths.parse(text)
     if found is None:
         return None
@@ -143,7 +143,7 @@ def parse_path(text: str) -> Path | None:
 
 
 def read_scalar(node: yaml.ScalarNode) -> Any:
-    """The value as YAML means it."""
+    """Return the value as YAML defines it."""
     loader = kubectl_yaml.Loader("")
     try:
         return loader.construct_json(node)
@@ -152,6 +152,6 @@ def read_scalar(node: yaml.ScalarNode) -> Any:
 
 
 def write_path(path: Path) -> str:
-    """The field as people write it."""
+    """Format the path for users."""
     is_annotation = path[:2] == ANNOTATIONS
     return f"metadata.annotations[{path[2]}]" if is_annotation else ".".join(path)

@@ -1,4 +1,4 @@
-"""What must be watched, and kept of what is seen, for a blueprint to be judged."""
+"""Kinds to watch and fields to store so that a blueprint can be planned."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hearth.plan.health.health_rules import HealthRules
 from hearth.template.blueprint import Blueprint
 
 OBSERVED_GENERATION: Path = ("status", "observedGeneration")
-"""Tells whether a status that a `readyWhen` reads speaks of the object as it is now."""
+"""Shows whether a status that `readyWhen` reads describes the current generation of the object."""
 
 
 def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) -> dict[Kind, frozenset[Path]]:
-    """By kind that the cluster serves the fields that rules and expressions read."""
+    """Return the fields that rules and expressions read, by kind that the cluster serves."""
     wanted: dict[Kind, frozenset[Path]] = {}
     for resource in blueprint.resources.values():
         kind = kinds.find(resource.api_version, resource.kind)

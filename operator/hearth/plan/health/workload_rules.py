@@ -1,6 +1,6 @@
-"""Health of what keeps a number of pods running: Deployment, ReplicaSet, StatefulSet, DaemonSet.
+"""Health of kinds that run a number of pods: Deployment, ReplicaSet, StatefulSet, DaemonSet.
 
-Each rule tells the first step of a rollout that is not done yet.
+Each rule reports the first unfinished step of a rollout.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ PARTITION = "spec.updateStrategy.rollingUpdate.partition"
 
 
 def judge_deployment(fields: Fields) -> HealthResult:
-    """Ready when every wanted pod is of the current template and available, and no other is left."""
+    """Return ready when every desired pod uses the current template and is available, and no other pod remains."""
     conditions = read_conditions(fields)
     progress, available = conditions.get("Progressing"), conditions.get("Available")
     unobserved = find_unobserved(fields)
     if unobserved is not None:
         return unobserved
     if progress is not None and progress.reason == "ProgressDeadlineExceeded":
-        # Not the end: the controller goes on, and reports progress again once there is any.
+        # Not terminal: the controller continues, and reports progress again once there is any.
         return failed(progress.reason, join(progress.message, tell_shortage(fields)))
     if read(fields, "spec.paused") is True:
         return judge_paused(fields)
@@ -50,32 +50,32 @@ def judge_deployment(fields: Fields) -> HealthResult:
 
 
 def explain(waiting: HealthResult, blocked: ObjectCondition | None) -> HealthResult:
-    """Why pods are missing (a quota, an admission webhook) says more than that they are."""
+    """Prefer the cause of missing pods (a quota, an admission webhook) over their number."""
     if blocked is None or not blocked.is_true:
         return waiting
     return progressing(blocked.reason or waiting.reason, blocked.message or waiting.message)
 
 
 def tell_shortage(fields: Fields) -> str:
-    """What is missing of a rollout that takes too long; "" where nothing is."""
+    """Describe what an overdue rollout lacks, or "" if it lacks nothing."""
     waiting = find_rollout(fields)
     return explain(waiting, read_conditions(fields).get("ReplicaFailure")).message if waiting is not None else ""
 
 
 def join(*sentences: str) -> str:
-    """The sentences that there are as one."""
+    """Join the sentences that are not empty."""
     return "; ".join(sentence.rstrip(".") for sentence in sentences if sentence)
 
 
 def judge_paused(fields: Fields) -> HealthResult:
-    """Ready unless pods are missing of those that it had: nobody waits for a rollout that is not to happen."""
+    """Return ready unless existing pods are unavailable. Nothing waits for a rollout that is paused."""
     wanted, existing = read_count(fields, "spec.replicas", default=1), read_count(fields, "status.replicas")
     missing = find_missing("available", read_count(fields, "status.availableReplicas"), wanted) if existing else None
     return missing or ready("Suspended", "it is paused")
 
 
 def find_rollout(fields: Fields) -> HealthResult | None:
-    """Progressing while a Deployment's pods are not all new, up and alone."""
+    """Return progressing until a Deployment's pods are all updated and available, and no others remain."""
     wanted = read_count(fields, "spec.replicas", default=1)
     existing = read_count(fields, "status.replicas")
     return first(
@@ -90,14 +90,14 @@ def find_rollout(fields: Fields) -> HealthResult | None:
 
 
 def find_surplus(existing: int, wanted: int) -> HealthResult | None:
-    """Progressing while pods are left that are to go."""
+    """Return progressing while surplus pods remain."""
     if existing <= wanted:
         return None
     return progressing("PodsTerminating", f"{existing - wanted} pods are still to go")
 
 
 def judge_replica_set(fields: Fields) -> HealthResult:
-    """Ready when every wanted pod is available; fits a ReplicationController too."""
+    """Return ready when every desired pod is available. Applies to a ReplicationController too."""
     wanted = read_count(fields, "spec.replicas", default=1)
     waiting = first(
         (
@@ -114,7 +114,7 @@ def judge_replica_set(fields: Fields) -> HealthResult:
 
 
 def judge_stateful_set(fields: Fields) -> HealthResult:
-    """Ready when every wanted pod is ready and, as far as its strategy moves them, of the current revision."""
+    """Return ready when every desired pod is ready and, if the strategy updates it, of the current revision."""
     wanted = read_count(fields, "spec.replicas", default=1)
     waiting = first(
         (
@@ -130,31 +130,31 @@ def judge_stateful_set(fields: Fields) -> HealthResult:
 
 
 def find_unavailable(fields: Fields, wanted: int) -> HealthResult | None:
-    """Progressing while pods are not ready for as long as is asked for, where that is anything."""
+    """Return progressing while too few pods have been ready for `minReadySeconds`, if that is set."""
     if read_count(fields, "spec.minReadySeconds") <= 0:
         return None
     return find_missing("available", read_count(fields, "status.availableReplicas"), wanted)
 
 
 def find_stateful_rollout(fields: Fields, wanted: int) -> HealthResult | None:
-    """Progressing while pods that are to change have not changed."""
+    """Return progressing while pods that must change have not changed."""
     if read_text(fields, "spec.updateStrategy.type") == "OnDelete":
-        # Somebody deletes the pods by hand, one day: the rest of the rule has found enough of them ready. (Others
-        # call such a set ready even without any pod, which is no use to what depends on it.)
+        # The user deletes the pods by hand later. The rest of the rule has found enough of them ready. (Other tools
+        # call such a set ready even without any pod, which does not help its dependents.)
         return None
     partition = read_count(fields, PARTITION)
     updated = read_count(fields, "status.updatedReplicas")
     if partition > 0:
         return find_missing("updated", updated, wanted - partition)
     if read_text(fields, "status.currentRevision") == read_text(fields, "status.updateRevision"):
-        # The rollout is over; only now does the controller rename the revision.
+        # The rollout is over. Only now does the controller rename the revision.
         return None
     return find_missing("updated", updated, wanted) or progressing("RollingUpdate", "its rollout is being concluded")
 
 
 def judge_daemon_set(fields: Fields) -> HealthResult:
-    """Ready when every node that it selects runs an available pod of the current template."""
-    # All counts of a new one are 0, which is not to be taken for a cluster in which no node is selected.
+    """Return ready when every node that it selects runs an available pod of the current template."""
+    # All counts of a new DaemonSet are 0, which does not mean that the cluster has no selected node.
     unobserved = find_unobserved(fields, is_always_told=True)
     if unobserved is not None:
         return unobserved

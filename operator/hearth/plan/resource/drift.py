@@ -47,7 +47,7 @@ class AppliedObject(Protocol):
 
     @property
     def applied_fields(self) -> AppliedFields | None:
-        """Return None if other field managers may take no field."""
+        """Return the fields that other field managers may take, or None."""
 
     @property
     def inherited_rules(self) -> InheritedRules | None:
@@ -77,7 +77,7 @@ def with_altered(finding: DriftFinding, altered: Altered, child: Child, desired:
 
 
 def with_signature(finding: DriftFinding) -> DriftFinding:
-    """Add the signature to the fields to repair. It is written again even if the operator still owns the annotation."""
+    """Add the signature of an unsigned object to the fields to repair, even if the operator owns the annotation."""
     if any(lost.path == SIGNATURE.path for lost in finding.to_repair):
         return finding
     return dataclasses.replace(finding, to_repair=(*finding.to_repair, SIGNATURE))

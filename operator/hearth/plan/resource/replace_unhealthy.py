@@ -1,4 +1,4 @@
-"""Replacement of a resource whose object is marked unhealthy, and the message while the replacement is delayed."""
+"""Replacement of a resource whose object is marked unhealthy, and the explanation of a delay."""
 
 from __future__ import annotations
 

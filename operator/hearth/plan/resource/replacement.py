@@ -83,7 +83,7 @@ def find_next_incarnation(children: Iterable[Child]) -> int:
 
 
 def find_replaced_field(resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any]) -> str | None:
-    """Find the first `replaceOn` field whose desired value differs from the object's: `spec.storageClassName`."""
+    """Find the first `replaceOn` field whose desired value differs from the object's, as dotted path."""
     for path in resource.replace_on:
         stated, found = read(manifest, path), read(child.fields, path)
         if stated is not None and stated != found:

@@ -317,7 +317,7 @@ class ResourcePlanner:
         )
 
     def _refuse(self, name: str, desired: DesiredObject) -> ResourceStatus | None:
-        """Return the failed status if the object may not be written, whatever its origin, otherwise None."""
+        """Return the failed status if the object may not be written, regardless of its origin, otherwise None."""
         ref = desired.ref
         if self._only_namespace and ref.namespace not in ("", self._only_namespace):
             message = f"lies in namespace {ref.namespace}, and this operator serves {self._only_namespace} only"
@@ -334,7 +334,7 @@ class ResourcePlanner:
 
 
 def find_current(children: tuple[Child, ...]) -> Child | None:
-    """Return the newest object of a resource, whatever the plan for it."""
+    """Return the newest object of a resource, regardless of its plan."""
     candidates = [child for child in children if child.is_identified]
     return max(candidates, key=lambda child: (not child.deleting, child.incarnation), default=None)
 

@@ -1,6 +1,6 @@
-"""Restoration of a suspended object whose definition cannot be applied because of a problem: it runs again as before.
+"""Restoration of a suspended object to which a problem prevents applying its definition: it runs as before.
 
-This is the same as for any object whose update fails. A mere delay does not restore the object.
+Any object whose update fails also runs as before. A mere delay does not restore the object.
 """
 
 from __future__ import annotations

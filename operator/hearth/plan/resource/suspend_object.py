@@ -55,7 +55,7 @@ def resume(child: Child, records: SuspendRecords) -> Suspend:
 
 
 def restore(child: Child, records: SuspendRecords) -> Suspend:
-    """Plan the step that restores a suspended object to its previous values, whatever its current definition."""
+    """Plan the step that restores a suspended object to its previous values, regardless of its current definition."""
     record = dataclasses.replace(records.read(child), is_resumed=True)
     manifest = remember(build_apply(child, {**record.ours, **record.theirs}), records.write(child, record))
     return Suspend(child=child, manifest=manifest, purpose=SuspendPurpose.RESTORE)

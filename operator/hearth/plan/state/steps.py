@@ -23,7 +23,7 @@ class Apply:
     ref: ObjectRef
     manifest: Object = field(repr=False)
     hash: str
-    """Keyed hash of the evaluated definition. It identifies attempts."""
+    """Keyed hash of the evaluated definition. Part of the attempt's ID."""
     uid: str | None
     """UID of the object to change, or None if none is known and one is to be created."""
     applied_fields: AppliedFields | None = None
@@ -122,7 +122,7 @@ def affected_keys(step: Step) -> tuple[str, ...]:
 
 
 def find_inputs(step: Step) -> tuple[str, ...]:
-    """Return the incarnations (`name/incarnation`) whose values the written object uses."""
+    """Return the incarnations (`name/incarnation`) that the written object is made from."""
     if not isinstance(step, Apply):
         return ()
     recorded: str = step.manifest["metadata"]["annotations"].get(names.ANNOTATION_REQUIRES, "")
