@@ -55,7 +55,7 @@ class AppliedObject(Protocol):
 
 
 def find(child: Child, desired: AppliedObject, memory: InMemoryState) -> DriftFinding:
-    """Find the fields of the definition that the operator does not own, as far as this matters."""
+    """Find the fields of the definition that the operator does not own. Irrelevant losses are skipped."""
     record = desired.applied_fields.record if desired.applied_fields is not None else ""
     if child.hash == desired.hash and applied_fields.read_applied_record(child) == record:
         finding = check_applied(child, desired, memory)

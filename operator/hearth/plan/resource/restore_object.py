@@ -1,6 +1,6 @@
-"""Restoration of a suspended object to which a problem prevents applying its definition: it runs as before.
+"""Restoration of a suspended object whose definition cannot be applied because of a problem.
 
-Any object whose update fails also runs as before. A mere delay does not restore the object.
+The object runs as before, like any object whose update fails. A mere delay does not restore it.
 """
 
 from __future__ import annotations
