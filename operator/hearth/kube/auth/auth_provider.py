@@ -1,6 +1,6 @@
-"""Logging in by an `auth-provider` of a kubeconfig (`oidc`, `gcp`), which exec plugins have replaced: by the official client library.
+"""Login with an `auth-provider` of a kubeconfig (`oidc`, `gcp`), the predecessor of exec plugins.
 
-That library takes half a second and 50 MiB to import, so that only those pay for it who still need it. Blocks.
+Uses the official client library. Its import takes half a second and 50 MiB, so it happens only when needed. Blocks.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from hearth.kube.auth.exec_plugin import LoginResult
 
 
 def log_in(paths: Sequence[str], context: str) -> LoginResult:
-    """The token that the provider gives, renewed where it has ended. Raises whatever the library does."""
+    """Return the provider's token, renewed if expired. Raises any error of the library."""
     kube_config: Any = importlib.import_module("kubernetes.config.kube_config")
     merged = kube_config.KubeConfigMerger(os.pathsep.join(paths)).config
-    # It writes what is given inline to files, private keys among them.
+    # The library writes inline data to files, including private keys.
     with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
         loader = kube_config.KubeConfigLoader(
             config_dict=merged, active_context=context, config_base_path=None, temp_file_path=folder
@@ -32,7 +32,7 @@ def log_in(paths: Sequence[str], context: str) -> LoginResult:
 
 
 class Sink:
-    """Takes what the loader sets; everything is read off the loader itself."""
+    """Receiver of the loader's values; they are read directly from the loader."""
 
     def __init__(self) -> None:
         self.api_key: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""Where the API server is and how to prove who we are: from a kubeconfig, or from the pod's service account.
+"""Address and credentials of the API server: from a kubeconfig, or from the pod's service account.
 
-Reading is blocking (files, exec plugins); callers run it in a thread. Must not know what requests are sent.
+Reading blocks (files, exec plugins); callers run it in a thread. Must not know which requests are sent.
 """
 
 from __future__ import annotations
@@ -26,73 +26,73 @@ from hearth.model import errors
 SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 USER_FILES = ("client-certificate", "client-key", "tokenFile")
 EXPIRY_MARGIN = 60.0
-"""Seconds: a token this close to its end counts as ended, since requests take their time and clocks differ."""
+"""Seconds before the expiration at which a token counts as expired, because of request duration and clock skew."""
 
 
 class NoCredentials(errors.Unreachable):
-    """Credentials could not be read; whoever starts the program mends it, while running it is tried again."""
+    """Error for unreadable credentials; at start-up the administrator fixes them, later the operator retries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What a connection needs to reach one API server, once read."""
+    """The data that a connection to one API server needs."""
 
     server: str
-    """`https://host:port`, perhaps with a path, without a slash at its end."""
+    """`https://host:port`, optionally with a path, without a trailing slash."""
     authority: bytes | None = None
-    """The certificates (PEM) that the server is verified against; None for those of the system."""
+    """The certificates (PEM) that verify the server; None for the system's certificates."""
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
     authorization: str | None = field(default=None, repr=False)
     """The value of the header: `Bearer …`."""
     is_verified: bool = True
     server_name: str | None = None
-    """The name in the server's certificate, where it differs from the host."""
+    """The name in the server's certificate, if it differs from the host."""
     proxy: str | None = None
     expires_at: float | None = None
     """Seconds since the epoch."""
     files: Mapping[str, float] = field(default_factory=dict)
-    """What they were read from, with the time of its last change."""
+    """The files that were read, with their modification times."""
 
 
 class CredentialSource(Protocol):
-    """Something that credentials can be read from, again and again."""
+    """A source that can load credentials repeatedly."""
 
     def load(self) -> Credentials:
-        """The credentials as they are now. Blocks; raises `NoCredentials`."""
+        """Return the current credentials. Blocks; raises `NoCredentials`."""
 
 
 def is_stale(credentials: Credentials) -> bool:
-    """Whether reading them again would bring others: they run out, or a file that they came from changed."""
+    """Return whether to load the credentials again: they expire, or one of their files changed."""
     if credentials.expires_at is not None and time.time() > credentials.expires_at - EXPIRY_MARGIN:
         return True
     return stamp(credentials.files) != credentials.files
 
 
 def stamp(files: Iterable[str]) -> dict[str, float]:
-    """The time of the last change of each file; 0 for one that is not there."""
+    """Return the modification time of each file; 0 for a missing file."""
     return {name: Path(name).stat().st_mtime if Path(name).exists() else 0.0 for name in files}
 
 
 def find_source(*, kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> CredentialSource:
-    """What the credentials come from: an explicit kubeconfig, else the pod's own account, else kubectl's default."""
+    """Return the source of credentials: an explicit kubeconfig, else the pod's account, else kubectl's default."""
     if kubeconfig is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
         return ServiceAccountSource(environ=environ)
     paths = kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
-    # Only the variable is a list of files; a path that somebody typed may hold a colon.
+    # Only the variable is a list of files; a path that the user specifies may contain a colon.
     separated = [kubeconfig] if kubeconfig else paths.split(os.pathsep)
     return KubeconfigSource(paths=tuple(path for path in separated if path), context=context, environ=environ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAccountSource:
-    """The account that a pod runs as."""
+    """The service account of a pod."""
 
     environ: Mapping[str, str]
     folder: Path = SERVICE_ACCOUNT_FOLDER
 
     def load(self) -> Credentials:
-        """The token and authority as mounted now."""
+        """Return the token and authority in their current mounted form."""
         host, port = self.environ.get("KUBERNETES_SERVICE_HOST", ""), self.environ.get("KUBERNETES_SERVICE_PORT", "443")
         token, authority = self.folder / "token", self.folder / "ca.crt"
         files = stamp([str(token), str(authority)])
@@ -113,14 +113,14 @@ class ServiceAccountSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigSource:
-    """A kubeconfig file, or several merged as kubectl does."""
+    """A kubeconfig file, or several files merged as in kubectl."""
 
     paths: tuple[str, ...]
     context: str | None
     environ: Mapping[str, str]
 
     def load(self) -> Credentials:
-        """The context's credentials; runs its exec plugin, if any."""
+        """Return the context's credentials; run its exec plugin, if any."""
         paths = [str(Path(path).expanduser()) for path in self.paths]
         if not any(Path(path).is_file() for path in paths):
             raise NoCredentials(f"no kubeconfig at {', '.join(paths)}; name one with --kubeconfig")
@@ -130,13 +130,13 @@ class KubeconfigSource:
             return with_proxy(credentials, self.environ)
         except NoCredentials:
             raise
-        # Files of any shape, and an old provider that lets errors of any class through; each means the same here.
+        # Files may have any structure, and an old provider may raise any error. All of them mean the same here.
         except Exception as error:
             raise NoCredentials(f"cannot read credentials from {', '.join(paths)}: {error}") from error
 
 
 def load_context(paths: Sequence[str], *, context: str | None, environ: Mapping[str, str]) -> Credentials:
-    """That context's credentials."""
+    """Return the credentials of this context."""
     present = [path for path in paths if Path(path).is_file()]
     found = kubeconfig.find_context(present, context)
     cluster, user = found.cluster, found.user
@@ -157,7 +157,7 @@ def load_context(paths: Sequence[str], *, context: str | None, environ: Mapping[
 
 
 def check_types(credentials: Credentials) -> None:
-    """Raises Unusable where an entry cannot be what it is to be; it is not repeated, as it may be a secret."""
+    """Raise InvalidKubeconfig if an entry has a wrong type; its value may be a secret and is not repeated."""
     for name, entry in (("server", credentials.server), ("tls-server-name", credentials.server_name)):
         if entry is not None and not isinstance(entry, str):
             raise kubeconfig.InvalidKubeconfig(f"{name} must be text; put it in quotes")
@@ -178,13 +178,13 @@ def check_types(credentials: Credentials) -> None:
 
 
 def log_in(context: KubeconfigContext, paths: Sequence[str], environ: Mapping[str, str]) -> LoginResult:
-    """What proves who the context's user is, besides what stands in the kubeconfig as it is."""
+    """Return the login of the context's user, besides the data that the kubeconfig contains directly."""
     user = context.user
     token_file = user.find_file("tokenFile")
     if "auth-provider" in user.content:
         return auth_provider.log_in(paths, context.name)
     if token_file is not None:
-        # It rotates, so that it counts before a token that was written down once.
+        # The file's token rotates, so it takes precedence over a static token.
         return LoginResult(token=token_file.read_text().strip())
     if user.content.get("token"):
         return LoginResult(token=user.content["token"])
@@ -194,7 +194,7 @@ def log_in(context: KubeconfigContext, paths: Sequence[str], environ: Mapping[st
 
 
 def find_basic_login(user: KubeconfigEntry) -> str | None:
-    """The header of a login by name and password, where those are given."""
+    """Return the header of a basic login, if name and password are present."""
     name, password = user.content.get("username"), user.content.get("password")
     if not name or password is None:
         return None
@@ -202,7 +202,7 @@ def find_basic_login(user: KubeconfigEntry) -> str | None:
 
 
 def with_proxy(credentials: Credentials, environ: Mapping[str, str]) -> Credentials:
-    """The same, with the environment's proxy where none is stated; never for this very machine, as in kubectl."""
+    """Add the environment's proxy if none is set; never for localhost, as in kubectl."""
     parts = parse.urlsplit(credentials.server)
     host = parts.hostname or ""
     variables = {name.lower(): value for name, value in environ.items() if value}
@@ -215,7 +215,7 @@ def with_proxy(credentials: Credentials, environ: Mapping[str, str]) -> Credenti
 
 
 def is_direct(host: str, no_proxy: str) -> bool:
-    """Whether `host` is reached without the environment's proxy: `no_proxy` lists domains, addresses and networks."""
+    """Return whether `host` bypasses the environment's proxy: `no_proxy` lists domains, addresses and networks."""
     if host == "localhost":
         return True
     entries = [entry.strip().lstrip("*.") for entry in no_proxy.split(",") if entry.strip()]
@@ -227,7 +227,7 @@ def is_direct(host: str, no_proxy: str) -> bool:
 
 
 def parse_networks(entries: Iterable[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Those entries that are addresses or networks."""
+    """Return the entries that are addresses or networks."""
     networks = []
     for entry in entries:
         with contextlib.suppress(ValueError):

@@ -1,6 +1,6 @@
-"""Logging in by the program that a kubeconfig names (`client.authentication.k8s.io`), as kubectl does.
+"""Login with the program that a kubeconfig specifies (`client.authentication.k8s.io`), as in kubectl.
 
-Blocks for as long as the program takes. Must not know what is done with its answer.
+Blocks until the program ends. Must not know how its response is used.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hearth.kube.auth import program as program_module
 from hearth.kube.auth.kubeconfig import InvalidKubeconfig, KubeconfigContext, KubeconfigEntry
 
 CONFIG_EXTENSION = "client.authentication.k8s.io/exec"
-"""The extension of a cluster that is meant for the program."""
+"""The cluster extension that is passed to the program."""
 CLUSTER_KEYS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
-"""What a program that asks for it is told of the cluster."""
+"""The cluster fields that a program receives on request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginResult:
-    """What proves who we are."""
+    """The result of a login."""
 
     token: str | None = field(default=None, repr=False)
     certificate: bytes | None = None
@@ -35,9 +35,9 @@ class LoginResult:
 
 
 def log_in(stated: Mapping[str, Any], context: KubeconfigContext, *, environ: Mapping[str, str]) -> LoginResult:
-    """What the program answers. stated: the entry `exec` of the context's user. Raises Unusable."""
+    """Run the program and return its response. stated: the user's `exec` entry. Raises InvalidKubeconfig."""
     command = stated["command"]
-    # As kubectl: one without a slash is looked for in PATH, another is relative to the kubeconfig.
+    # As in kubectl: a name without a slash is searched in PATH, another is relative to the kubeconfig.
     program = str(context.user.folder / command) if "/" in command else command
     is_interactive: bool = stated.get("interactiveMode") != "Never" and sys.stdin is not None and sys.stdin.isatty()
     variables = {each["name"]: each["value"] for each in stated.get("env") or ()}
@@ -61,7 +61,7 @@ def log_in(stated: Mapping[str, Any], context: KubeconfigContext, *, environ: Ma
 
 
 def describe(stated: Mapping[str, Any], context: KubeconfigContext, *, is_interactive: bool) -> bytes:
-    """What the program is told, as JSON."""
+    """Return the JSON input of the program."""
     spec: dict[str, Any] = {"interactive": is_interactive}
     if stated.get("provideClusterInfo"):
         spec["cluster"] = describe_cluster(context.cluster)
@@ -69,7 +69,7 @@ def describe(stated: Mapping[str, Any], context: KubeconfigContext, *, is_intera
 
 
 def describe_cluster(cluster: KubeconfigEntry) -> dict[str, Any]:
-    """What the program is told of the cluster where it asks for that."""
+    """Return the cluster data for a program that requests it."""
     told = {key: cluster.content[key] for key in CLUSTER_KEYS if key in cluster.content}
     authority = cluster.read("certificate-authority")
     if authority is not None:
@@ -81,12 +81,12 @@ def describe_cluster(cluster: KubeconfigEntry) -> dict[str, Any]:
 
 
 def read_answer(answer: bytes, *, command: str, api_version: str | None) -> LoginResult:
-    """What the program has said. Raises Unusable."""
+    """Parse the program's response. Raises InvalidKubeconfig."""
     try:
         found = orjson.loads(answer)
         status = found.get("status") or {}
     except (ValueError, AttributeError) as error:
-        # What it says is not repeated: it may be half a token.
+        # The message does not repeat the response, which may be half a token.
         raise InvalidKubeconfig(
             f"its exec plugin {command!r} gave {len(answer)} bytes that are no ExecCredential"
         ) from error

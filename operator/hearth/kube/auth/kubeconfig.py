@@ -1,6 +1,6 @@
-"""What a kubeconfig says: its files read and merged as kubectl does, and the entries that one context leads to.
+"""Content of a kubeconfig: its files, merged as in kubectl, and the entries of one context.
 
-Reading is blocking. Must not know how an entry proves who we are: `hearth.kube.auth.credentials` does.
+Reading blocks. Must not know how an entry proves an identity: `hearth.kube.auth.credentials` does.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, TypeAlias
 import yaml
 
 Documents: TypeAlias = Sequence[tuple[Path, Mapping[str, Any]]]
-"""The folder of each file, and what it says."""
+"""The folder and the content of each file."""
 
 
 SHAPE = "no YAML of the shape of a kubeconfig; clusters, contexts and users are lists of maps with a name each"
 
 
 class InvalidKubeconfig(ValueError):
-    """A kubeconfig cannot be used; a sentence for whoever wrote it."""
+    """Error for an invalid kubeconfig; a sentence for its author."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,15 @@ class KubeconfigEntry:
 
     content: Mapping[str, Any]
     folder: Path
-    """Of the file that it stands in: what it names is relative to it."""
+    """The folder of its file, to which paths in the entry are relative."""
 
     def find_file(self, key: str) -> Path | None:
-        """The file that `key` names; None where the data itself is given, or neither."""
+        """Return the file that `key` specifies; None if the data itself is present, or neither."""
         name = self.content.get(key)
         return self.folder / name if name and not self.content.get(f"{key}-data") else None
 
     def read(self, key: str) -> bytes | None:
-        """What stands under `<key>-data` in base 64, else in the file that `key` names; None where neither is given."""
+        """Return the base64 data of `<key>-data`, else the content of the file in `key`; None if neither is present."""
         data = self.content.get(f"{key}-data")
         if data:
             return base64.b64decode(data)
@@ -48,37 +48,37 @@ class KubeconfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigContext:
-    """What a context leads to."""
+    """The entries of a context."""
 
     name: str
     cluster: KubeconfigEntry
     user: KubeconfigEntry
-    """An empty one where nobody is named, as behind a proxy that knows who asks."""
+    """An empty entry if the context has no user, as behind an authenticating proxy."""
 
 
 def find_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
-    """The context of that name; None: the current one. Of several files the first that has something counts.
+    """Return the context of this name; None: the current one. The first of several files with an entry counts.
 
-    Raises Unusable or OSError.
+    Raises InvalidKubeconfig or OSError.
     """
     try:
         return search_context(paths, name)
     except InvalidKubeconfig:
         raise
-    # RecursionError: lists in lists; the others: whatever is no map, no list or no date where one is expected.
+    # RecursionError: nested lists; the others: a value that is not the expected map, list or date.
     except (AttributeError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
-        # What stands there is not repeated: it may be a token.
+        # The message does not repeat the content, which may be a token.
         raise InvalidKubeconfig(f"{', '.join(paths)}{find_line(error)}: {SHAPE}") from error
 
 
 def find_line(error: Exception) -> str:
-    """Near which line of a file an error was found, "" where it does not tell."""
+    """Return the approximate line of an error in a file, "" if unknown."""
     mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
     return f" near line {mark.line + 1}" if mark is not None else ""
 
 
 def search_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
-    """The same, where all has the shape that it is to have."""
+    """Find the context in files with the expected structure."""
     documents = [(Path(path).parent, read_file(Path(path))) for path in paths]
     wanted = name or next(filter(None, (content.get("current-context") for _, content in documents)), None)
     if wanted is None:
@@ -98,7 +98,7 @@ def search_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
 
 
 def read_file(file: Path) -> Mapping[str, Any]:
-    """What one file says."""
+    """Return the content of one file."""
     content = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)
     if not isinstance(content, dict):
         raise InvalidKubeconfig(f"{file} holds no mapping, as a kubeconfig does")
@@ -106,7 +106,7 @@ def read_file(file: Path) -> Mapping[str, Any]:
 
 
 def find_entry(documents: Documents, sort: str, name: str | None) -> KubeconfigEntry | None:
-    """The first entry of a sort (`cluster`, `context`, `user`) of that name."""
+    """Return the first entry of a sort (`cluster`, `context`, `user`) with this name."""
     for folder, each in list_entries(documents, sort):
         if each.get("name") == name:
             return KubeconfigEntry(content=each.get(sort) or {}, folder=folder)
@@ -114,12 +114,12 @@ def find_entry(documents: Documents, sort: str, name: str | None) -> KubeconfigE
 
 
 def list_entries(documents: Documents, sort: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """All entries of a sort, each with the folder of its file."""
+    """Yield all entries of a sort, each with the folder of its file."""
     for folder, content in documents:
         for each in content.get(f"{sort}s") or ():
             yield folder, each
 
 
 def list_names(documents: Documents, sort: str) -> str:
-    """For people."""
+    """Return the names of all entries for a message."""
     return ", ".join(repr(each.get("name")) for _, each in list_entries(documents, sort)) or "none"

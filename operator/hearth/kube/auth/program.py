@@ -1,6 +1,6 @@
-"""Runs a program of the administrator's for what it writes: for a limited time, and a limited number of bytes.
+"""Run of a program that the administrator configured, with limits on its time and its output bytes.
 
-Blocks until it ends or is killed. Must not know what the answer means.
+Blocks until the program ends or is killed. Must not know what the output means.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hearth.model import limits
 
 PIECE = 64 * 1024
 COMPLAINT_LENGTH = 200
-"""Characters of what a program complains of that a message shows."""
+"""Maximum characters of a program's error output in a message."""
 SECRETS = re.compile(r"(?i)(?:(?:token|secret|password|key|bearer)\S*\s*[=:]?\s+\S+|\S+=\S+|[\w+/=.~-]{24,})")
-"""What may be a secret: a word behind one that announces it, an assignment, or a long word without gaps."""
+"""Possible secrets: a word after one that announces a secret, an assignment, or a long word without spaces."""
 
 
 class Stopped(Exception):
-    """A program was killed; the message goes on after its name."""
+    """Error for a program that was killed; the message continues after the program's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,10 @@ def run(
     is_interactive: bool,
     seconds: float = limits.PLUGIN_SECONDS,
 ) -> Done:
-    """What it wrote. Raises Stopped, or OSError where it cannot be run.
+    """Run the program and return its output. Raises Stopped, or OSError if it cannot start.
 
-    is_interactive: whether it talks to somebody at the terminal, who may take any time; seconds: that it may take otherwise.
+    is_interactive: whether it communicates with the user at the terminal, without a time limit; seconds: the time limit
+    otherwise.
     """
     with subprocess.Popen(
         command,
@@ -54,7 +55,7 @@ def run(
         stdout=subprocess.PIPE,
         stderr=None if is_interactive else subprocess.PIPE,
         env=environ,
-        # What it starts itself ends with it; at a terminal it must stay in the group that may read there.
+        # The program's own children end with it. At a terminal, it must stay in the group that may read there.
         start_new_session=not is_interactive,
     ) as process:
         try:
@@ -71,7 +72,7 @@ def run(
 
 
 def read(process: subprocess.Popen[bytes], *, seconds: float | None) -> tuple[bytes, bytes]:
-    """All that it writes until it ends. Raises Stopped or TimeoutExpired."""
+    """Read all output until the program ends. Raises Stopped or TimeoutExpired."""
     until = None if seconds is None else time.monotonic() + seconds
     pipes = [pipe.fileno() for pipe in (process.stdout, process.stderr) if pipe is not None]
     written = {pipe: bytearray() for pipe in pipes}
@@ -90,7 +91,7 @@ def read(process: subprocess.Popen[bytes], *, seconds: float | None) -> tuple[by
 
 
 def wait_readable(pipes: Collection[int], until: float | None) -> Sequence[int]:
-    """Those of the pipes from which something can be read, or which are closed. Raises TimeoutExpired."""
+    """Return the pipes that are readable or closed. Raises TimeoutExpired."""
     ready, _, _ = select.select(pipes, (), (), find_left(until))
     if not ready:
         raise subprocess.TimeoutExpired((), 0.0)
@@ -98,12 +99,12 @@ def wait_readable(pipes: Collection[int], until: float | None) -> Sequence[int]:
 
 
 def find_left(until: float | None) -> float | None:
-    """Seconds until that moment; None where there is no limit."""
+    """Return the seconds until this moment; None if there is no limit."""
     return None if until is None else max(0.0, until - time.monotonic())
 
 
 def kill(process: subprocess.Popen[bytes], *, has_group: bool) -> None:
-    """End it, and what it has started."""
+    """Kill the program and the processes that it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if has_group:
             os.killpg(process.pid, signal.SIGKILL)
@@ -111,7 +112,7 @@ def kill(process: subprocess.Popen[bytes], *, has_group: bool) -> None:
 
 
 def describe(complaint: bytes) -> str:
-    """The last line of what a program complained of, without what may be a secret."""
+    """Return the last line of a program's error output, without possible secrets."""
     lines = complaint[-PIECE:].decode(errors="replace").strip().splitlines()
     if not lines:
         return "it said nothing"

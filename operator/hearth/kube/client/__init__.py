@@ -1,1 +1,1 @@
-"""HTTP to the API server: connections, requests, answers, errors. Must not know watches or caches."""
+"""HTTP to the API server: connections, requests, responses, errors. Must not know watches or caches."""

@@ -1,6 +1,6 @@
-"""Requests about one kind of object, told to the observer.
+"""Requests for one kind of object, reported to the observer.
 
-Must not know what the requests are for.
+Must not know the purpose of the requests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
 SUCCESS = 200
-"""What the observer hears of any 2xx."""
+"""The code that the observer receives for any 2xx."""
 NO_ANSWER = 0
 METHODS = {
     "get": ("GET", connection_module.JSON),
@@ -26,18 +26,18 @@ METHODS = {
     "patch": ("PATCH", api_requests.MERGE_PATCH),
     "delete": ("DELETE", connection_module.JSON),
 }
-"""By verb the HTTP method, and the content type of a body."""
+"""The HTTP method and the content type of a body, by verb."""
 
 
 class RequestObserver(Protocol):
-    """The part of the observer that hears of requests."""
+    """The part of the observer that receives requests."""
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
-        """The API server answered a request after so long; code 0: no answer came."""
+        """Count a response of the API server and its duration; code 0: no response arrived."""
 
 
 class ApiClient:
-    """Sends through one connection."""
+    """Client that sends requests through one connection."""
 
     def __init__(self, connection: Connection, observer: RequestObserver | None) -> None:
         self._connection = connection
@@ -52,10 +52,13 @@ class ApiClient:
         query: dict[str, str] | None = None,
         body: Object | None = None,
     ) -> Object:
-        """The answer. verb: `get`, `list`, `create`, `apply`, `patch` (a merge patch) or `delete`."""
+        """Send a request and return its response.
+
+        verb: `get`, `list`, `create`, `apply`, `patch` (a merge patch) or `delete`.
+        """
         method, content_type = METHODS[verb]
         code = NO_ANSWER
-        # Not the loop's time, which uvloop counts in milliseconds and reads once a turn.
+        # uvloop counts the loop's time in milliseconds and updates it only once per iteration.
         begun = time.monotonic()
         try:
             answer = await self._connection.request(method, path, query=query, body=body, content_type=content_type)

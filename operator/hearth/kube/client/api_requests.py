@@ -1,4 +1,4 @@
-"""Paths, queries and bodies of requests to the Kubernetes API; nothing in here sends anything."""
+"""Paths, queries and bodies of requests to the Kubernetes API; sends nothing."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from hearth.model.kinds import Kind
 from hearth.model.sharding import Share
 
 APPLY = "application/apply-patch+yaml"
-"""JSON is YAML, and the only one of the two that is quick to write."""
+"""The content type allows JSON, because JSON is YAML. Of the two, only JSON is fast to encode."""
 MERGE_PATCH = "application/merge-patch+json"
 INVALID = 422
 RELATIVE = frozenset({".", ".."})
 SEGMENT = re.compile(rf"[^/%\x00-\x1f\x7f]{{1,{limits.NAME_LENGTH}}}")
 """One segment of a path."""
 GENERATED_LENGTH = 50
-"""Of a prefix of generated names; the server adds five characters and keeps to 63."""
+"""Maximum prefix length of generated names; the server adds five characters and its limit is 63."""
 PAGE_SIZE = 500
-"""Objects in one answer to a list: parsing them holds the event loop for some ten milliseconds."""
+"""Objects in one list response: parsing them blocks the event loop for some ten milliseconds."""
 SMALLER = 8
-"""Times, is each further try of a page that was too large to be read."""
+"""Factor by which each further attempt reduces a page that exceeded the size limit."""
 
 
 def collection_path(kind: Kind, namespace: str = "") -> str:
-    """Where all objects of a kind are; those of one namespace where that is given."""
+    """Return the path of all objects of a kind, or of those in one namespace."""
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     within = f"/namespaces/{quote(namespace)}" if kind.namespaced and namespace else ""
     return f"{root}{within}/{kind.plural}"
 
 
 def object_path(kind: Kind, namespace: str, name: str) -> str:
-    """Where one object is."""
+    """Return the path of one object."""
     return f"{collection_path(kind, namespace)}/{quote(name)}"
 
 
 def quote(segment: object) -> str:
-    """A name as one segment of a path. Raises `Refused` where it cannot be one.
+    """Return a name as one segment of a path. Raises `ApiStatusError` if it cannot be one.
 
-    Quoting is not enough: the API server decodes `%2F`, and takes what follows for a subresource.
+    Quoting is not sufficient: the API server decodes `%2F` and interprets the rest as a subresource.
     """
     if not isinstance(segment, str) or segment in RELATIVE or not SEGMENT.fullmatch(segment):
         message = f"{segment!r:.100} is no name of an object: it must be text without /, % and control characters"
@@ -52,12 +52,12 @@ def quote(segment: object) -> str:
 
 
 def apply_query(*, manager: str, force: bool) -> dict[str, str]:
-    """Of a server-side apply."""
+    """Return the query of a server-side apply."""
     return {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
 
 
 def apply_dry_run_query(manager: str) -> dict[str, str]:
-    """Of a server-side apply by force that writes nothing."""
+    """Return the query of a forced server-side apply that writes nothing."""
     return {**apply_query(manager=manager, force=True), "dryRun": "All"}
 
 
@@ -65,7 +65,7 @@ DRY_RUN_QUERY = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
 def generated(manifest: Object) -> Object:
-    """The same manifest under a generated name, bound to no object that exists."""
+    """Return the manifest with a generated name, not bound to any existing object."""
     metadata = {
         key: value for key, value in manifest["metadata"].items() if key not in ("name", "resourceVersion", "uid")
     }
@@ -74,7 +74,10 @@ def generated(manifest: Object) -> Object:
 
 
 def delete_options(uid: str, *, version: int) -> Object:
-    """The body that deletes that very object in that very state; the policy is stated since kinds differ in theirs."""
+    """Return the body that deletes exactly this object in this state.
+
+    It sets the propagation policy, because the default differs between kinds.
+    """
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
@@ -84,7 +87,7 @@ def delete_options(uid: str, *, version: int) -> Object:
 
 
 def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int) -> Object:
-    """The merge patch that takes what is ours off an object with that metadata, as long as it is in that very state."""
+    """Return the merge patch that removes Hearth's metadata from an object in exactly this state."""
     kept = {"uid": uid, "resourceVersion": str(version)}
     taken = {
         part: dict.fromkeys(key for key in metadata.get(part) or {} if names.is_ours(key))
@@ -94,13 +97,13 @@ def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int) -> Obj
 
 
 def mark_patch(reason: str | None, *, uid: str, version: int) -> Object:
-    """The merge patch that writes a mark onto an object, or takes it off (None), as long as it is in that very state."""
+    """Return the merge patch that writes or removes (None) a mark on an object in exactly this state."""
     annotations = {names.ANNOTATION_UNHEALTHY: reason}
     return {"metadata": {"uid": uid, "resourceVersion": str(version), "annotations": annotations}}
 
 
 def children_selector(share: Share) -> dict[str, str]:
-    """Of a list or watch of the children, or revisions, of a share of all Stacks."""
+    """Return the selector of the children, or revisions, of a shard of Stacks, for a list or watch."""
     if share.is_whole:
         return {"labelSelector": names.LABEL_STACK_UID}
     buckets = ",".join(map(str, share.list_buckets()))
@@ -108,13 +111,13 @@ def children_selector(share: Share) -> dict[str, str]:
 
 
 def children_query(stack_uid: str, *, continued: str, size: int = PAGE_SIZE) -> dict[str, str]:
-    """Of a list of a Stack's children, a page at a time."""
+    """Return the query of a paginated list of a Stack's children."""
     query = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}", "limit": str(size)}
     return {**query, "continue": continued} if continued else query
 
 
 def access_review(verb: str, *, kind: Kind, namespace: str) -> Object:
-    """The question whether our own account may do that."""
+    """Return the request that checks a permission of the operator's account."""
     attributes = {"verb": verb, "group": kind.group, "version": kind.version, "resource": kind.plural}
     if kind.namespaced:
         attributes["namespace"] = namespace

@@ -1,6 +1,6 @@
-"""A `Status` of an API server, cut down to what has the types that the API promises.
+"""Validation of an API server's `Status`: only parts with the types that the API specifies remain.
 
-Any server may answer with anything; whoever reads a `Status` from here need not ask. Pure.
+Any server may return any data; readers of a validated `Status` need no further checks. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hearth.model.child import Object
 
 
 def clean(body: Any) -> Object:
-    """The well-formed parts of a `Status`: always a map of texts and numbers, its details a map, its causes maps."""
+    """Return the valid parts of a `Status`: a map of texts and numbers; details is a map, its causes are maps."""
     if not isinstance(body, dict):
         return {}
     cleaned = keep_texts(body, ("kind", "apiVersion", "status", "message", "reason"))
@@ -25,7 +25,7 @@ def clean(body: Any) -> Object:
 
 
 def clean_details(details: Mapping[str, Any]) -> Object:
-    """The well-formed parts of a `Status`'s details."""
+    """Return the valid parts of a `Status`'s details."""
     cleaned = keep_texts(details, ("name", "group", "kind", "uid"))
     causes = details.get("causes")
     if isinstance(causes, list):
@@ -41,20 +41,20 @@ def clean_details(details: Mapping[str, Any]) -> Object:
 
 
 def find_delay(header: str, status: Mapping[str, Any] | None) -> float | None:
-    """After how many seconds the server wants to be asked again, where it says so; status: a cleaned one."""
+    """Return the seconds until the server accepts a retry, if specified; status: a validated one."""
     digits = header.strip()
     if digits.isascii() and digits.isdigit():
-        # Python refuses to convert thousands of digits, and a float of hundreds is infinite.
+        # Python does not convert thousands of digits, and a float of hundreds is infinite.
         return min(float(digits), limits.RETRY_AFTER) if len(digits) <= limits.INTEGER_DIGITS else limits.RETRY_AFTER
     seconds = ((status or {}).get("details") or {}).get("retryAfterSeconds")
     return float(seconds) if seconds is not None else None
 
 
 def keep_texts(source: Mapping[str, Any], keys: tuple[str, ...]) -> Object:
-    """The members of these names that are texts, each of a bearable length."""
+    """Return the members with these names that are texts of limited length."""
     return {key: source[key][: limits.MESSAGE_LENGTH] for key in keys if isinstance(source.get(key), str)}
 
 
 def is_integer(value: Any) -> bool:
-    """Whether it is a whole number; `true` is none."""
+    """Return whether it is an integer; `true` is not."""
     return isinstance(value, int) and not isinstance(value, bool)

@@ -1,7 +1,7 @@
-"""One API server, spoken to: requests that give JSON, and streams that give bytes.
+"""Connection to one API server: requests that return JSON, and streams that return bytes.
 
-Knows how many requests go at once and when credentials are read anew; must not know kinds, objects or what an answer
-means. HTTP itself is `hearth.kube.client.http_transport`.
+Knows the limit on concurrent requests and when to reload credentials. Must not know kinds, objects or the meaning of a
+response. HTTP itself is `hearth.kube.client.http_transport`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from hearth.model.child import Object
 
 JSON = "application/json"
 REQUESTS_IN_FLIGHT = 64
-"""More gain nothing: the API server's CPU is full at 32 to 64."""
+"""Limit on concurrent requests. A higher one gains nothing: 32 to 64 saturate the API server's CPU."""
 TIMEOUT = 30.0
 """Seconds; admission webhooks may take as long."""
 IDLE_TIMEOUT = 90.0
-"""Seconds; a watch brings a bookmark every 60."""
+"""Seconds; a watch receives a bookmark every 60."""
 CHECK_INTERVAL = 60.0
-"""Seconds between two looks at whether the credentials changed; a mounted token is renewed minutes before its end."""
+"""Seconds between two checks of the credentials; a mounted token is renewed minutes before its expiration."""
 RENEW_INTERVAL = 5.0
-"""Seconds between two renewals because of a 401: an exec plugin is not run for each of a thousand refused requests."""
+"""Minimum seconds between two reloads after a 401: a thousand rejected requests must not run an exec plugin each."""
 
 
 class Connection:
     """A pool of connections to one API server under one identity.
 
-    Use `async with`, or `open` and `close`. Requests beyond the limit queue up; streams are not counted.
+    Use `async with`, or `open` and `close`. Requests beyond the limit wait in a queue; streams do not count.
     """
 
     def __init__(self, source: CredentialSource) -> None:
@@ -63,21 +63,21 @@ class Connection:
         await self.close()
 
     async def open(self) -> None:
-        """Read the credentials; nothing is sent yet. What was open before is ended. Raises `NoCredentials`."""
+        """Load the credentials and close an earlier session; send nothing. Raises `NoCredentials`."""
         await self.close()
         credentials, context = await asyncio.to_thread(load, self._source)
         self._wire = wire_module.make_wire(credentials, context)
         self._check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL
 
     async def close(self) -> None:
-        """End everything at once; whoever still waits for an answer gets `Unreachable`."""
+        """Close everything at once; pending requests raise `Unreachable`."""
         wire, self._wire = self._wire, None
         if wire is not None:
             await wire.close()
 
     @property
     def credentials(self) -> Credentials:
-        """Those in use now."""
+        """Return the credentials in use."""
         return self._get_wire().credentials
 
     async def request(  # noqa: PLR0913 -- the parts of an HTTP request
@@ -92,10 +92,10 @@ class Connection:
         impersonate: str | None = None,
         timeout: float = TIMEOUT,  # noqa: ASYNC109 -- aiohttp's own timer costs less than a scope around the call
     ) -> Object:
-        """The parsed answer; `path` is quoted already.
+        """Send a request and return the parsed response; `path` is already quoted.
 
-        impersonate: a user name; timeout: seconds, waiting for a free place not counted.
-        Raises `Refused` or `Unreachable`.
+        impersonate: a user name; timeout: seconds, without the wait for a free slot.
+        Raises `ApiStatusError` or `Unreachable`.
         """
         headers = {"Accept": accept}
         if body is not None:
@@ -122,10 +122,10 @@ class Connection:
         accept: str = JSON,
         idle_timeout: float = IDLE_TIMEOUT,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The body of a GET as it comes, in pieces of any size; without a limit of time as a whole.
+        """Stream the body of a GET in chunks of any size, without an overall time limit.
 
         idle_timeout: seconds without a single byte after which the stream counts as broken.
-        Raises `Refused` on entering, `Unreachable` there and while reading.
+        Raises `ApiStatusError` on entry, `Unreachable` on entry and while reading.
         """
         return self._stream(with_query(path, query), accept, idle_timeout)
 
@@ -152,20 +152,20 @@ class Connection:
         return self._wire
 
     async def _check_credentials(self) -> None:
-        """Once in a while look whether the credentials changed, and read them anew."""
+        """Check at intervals whether the credentials changed, and reload them."""
         now = asyncio.get_running_loop().time()
         if now < self._check_at:
             return
         self._check_at = now + CHECK_INTERVAL
         generation = self._generation
         if await asyncio.to_thread(credentials_module.is_stale, self.credentials):
-            # What is in use may serve a while longer; where it does not, the 401 brings the reason to light.
+            # The current credentials may remain valid for a while. If they do not, the 401 reveals the cause.
             with contextlib.suppress(credentials_module.NoCredentials):
                 async with self._renewing:
                     await self._replace(generation)
 
     async def _renew(self, refused_generation: int) -> bool:
-        """Read the credentials anew since the server refused them; whether repeating the request makes sense."""
+        """Reload credentials that the server rejected; return whether a repetition of the request makes sense."""
         async with self._renewing:
             now = asyncio.get_running_loop().time()
             if self._generation == refused_generation:
@@ -176,7 +176,7 @@ class Connection:
             return True
 
     async def _replace(self, old_generation: int) -> None:
-        """Put what the source gives now in the place of that generation, unless somebody else did so."""
+        """Replace the credentials of this generation with the source's current ones, unless already replaced."""
         if self._generation != old_generation:
             return
         credentials, context = await asyncio.to_thread(load, self._source)
@@ -188,17 +188,20 @@ class Connection:
 
 
 def load(source: CredentialSource) -> tuple[Credentials, ssl.SSLContext | None]:
-    """The credentials and the TLS settings that they mean. Blocks."""
+    """Return the credentials and their TLS settings. Blocks."""
     credentials = source.load()
     return credentials, wire_module.make_context(credentials)
 
 
 def with_query(path: str, query: Mapping[str, str] | None) -> str:
-    """The path with its query behind it."""
+    """Return the path with its query."""
     return f"{path}?{encode(tuple(query.items()))}" if query else path
 
 
 @functools.lru_cache(maxsize=1024)
 def encode(query: tuple[tuple[str, str], ...]) -> str:
-    """The parameters, quoted: all writes of one Stack have the same, and quoting takes longer than all else that is done to a path."""
+    """Return the quoted parameters.
+
+    All writes of one Stack have the same parameters, and quoting takes longer than all other work on a path.
+    """
     return parse.urlencode(query)

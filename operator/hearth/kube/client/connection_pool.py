@@ -1,7 +1,7 @@
-"""Requests with a whole answer each, over HTTP/1.1 connections that are kept: the little of HTTP that a JSON API needs.
+"""Requests with complete responses over persistent HTTP/1.1 connections: the subset of HTTP that a JSON API needs.
 
-aiohttp can do all of this and does it at four times the CPU, which was a fifth of what a write of a child cost. Streams
-and proxies are left to it. Must not know Kubernetes, nor what an answer means.
+aiohttp can do the same at four times the CPU, which was a fifth of the cost of a write of a child. aiohttp still
+handles streams and proxies. Must not know Kubernetes or the meaning of a response.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import yarl
 from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, MalformedResponse
 
 KEEP_ALIVE = 60.0
-"""Seconds; below the API server's own 90, so that it is not the server who closes first."""
+"""Seconds; less than the API server's own 90, so that the server is not the first to close."""
 CONNECT_TIMEOUT = 10.0
-"""Seconds, TLS included; a server that is up needs milliseconds."""
+"""Seconds, including TLS; a healthy server needs milliseconds."""
 REPEATABLE = frozenset({"GET", "DELETE"})
-"""May be sent again where the server closed an idle connection at the very moment at which it was used again."""
+"""Methods that may be sent again if the server closed an idle connection at the moment of its reuse."""
 
 
 class ConnectionDropped(ConnectionError):
-    """The connection ended before any part of an answer came."""
+    """Error for a connection that ended before any part of a response arrived."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -39,16 +39,16 @@ class HttpConnection(asyncio.Protocol):
         self._answer: asyncio.Future[HttpResponse] | None = None
 
     async def request(self, request: bytes, *, until: float) -> HttpResponse:
-        """The answer, where it is there by then (by the loop's clock).
+        """Send a request and return the response if it arrives before `until` (by the loop's clock).
 
-        The connection is of no use any more where this raises, or is cancelled.
+        After an error or a cancellation, the connection is unusable.
         """
-        assert self._transport is not None  # noqa: S101 -- whoever has a link has a connection
+        assert self._transport is not None  # noqa: S101 -- a link always has a connection
         self._reader = HttpResponseParser()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HttpResponse] = loop.create_future()
         self._answer = answer
-        # A scope of asyncio around it would take three times as long, which is as long as to read the answer.
+        # An asyncio timeout scope would take three times as long, which is as long as reading the response.
         timer = loop.call_at(until, self._fail, TimeoutError("none came in time"))
         self._transport.write(request)
         try:
@@ -58,19 +58,19 @@ class HttpConnection(asyncio.Protocol):
             self._answer = None
 
     def close(self) -> None:
-        """End it at once; whoever waits for an answer is told."""
+        """Close the connection at once; a pending request fails."""
         self.is_open = False
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As asyncio says."""
+        """Implement `asyncio.Protocol`."""
         self._transport, self.is_open = cast(asyncio.WriteTransport, transport), True
 
     def data_received(self, data: bytes) -> None:
-        """As asyncio says."""
+        """Implement `asyncio.Protocol`."""
         if self._answer is None or self._answer.done():
-            # Nobody asked for anything.
+            # There is no pending request.
             self.close()
             return
         try:
@@ -82,7 +82,7 @@ class HttpConnection(asyncio.Protocol):
                 self._answer.set_result(answer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As asyncio says."""
+        """Implement `asyncio.Protocol`."""
         self.is_open = False
         if self._answer is None or self._answer.done():
             return
@@ -101,10 +101,13 @@ class HttpConnection(asyncio.Protocol):
 
 
 class ConnectionPool:
-    """Connections to one server, made as they are needed and used again, the one first that was used last."""
+    """Connections to one server, created on demand and reused, the most recently used one first."""
 
     def __init__(self, server: str, *, context: ssl.SSLContext | None, server_name: str | None, agent: str) -> None:
-        """server: `https://host:port`, perhaps with a path; server_name: in its certificate, where not the host."""
+        """Create an empty pool.
+
+        server: `https://host:port`, optionally with a path; server_name: in its certificate, if not the host.
+        """
         url = yarl.URL(server)
         self._host, self._port = url.host or "", url.port or 443
         self._context = context
@@ -119,9 +122,9 @@ class ConnectionPool:
     async def send(
         self, method: str, target: str, *, headers: Mapping[str, str], body: bytes | None, seconds: float
     ) -> HttpResponse:
-        """The whole answer. target: quoted; seconds: for all of it.
+        """Send a request and return the complete response. target: quoted; seconds: for the whole response.
 
-        Raises OSError (`Malformed` among them), TimeoutError, or ValueError where a header cannot be sent.
+        Raises OSError (including `MalformedResponse`), TimeoutError, or ValueError if a header cannot be sent.
         """
         request = self._write_out(method, target, headers, body)
         until = asyncio.get_running_loop().time() + seconds
@@ -134,7 +137,7 @@ class ConnectionPool:
         return await self._ask(await self._connect(until), request, until)
 
     def close(self) -> None:
-        """End all connections, and make no other; whoever waits for an answer is told."""
+        """Close all connections permanently; pending requests fail."""
         self._is_closed = True
         for link in self._links:
             link.close()
@@ -151,13 +154,13 @@ class ConnectionPool:
                 link.idle_since = asyncio.get_running_loop().time()
                 self._idle.append(link)
             else:
-                # An answer that is still to come must not be taken for that of another request.
+                # A response that is still to come must not be assigned to another request.
                 self._links.discard(link)
                 link.close()
         return answer
 
     def _find_idle(self) -> HttpConnection | None:
-        """The connection that was used last, if there is one that the server has not closed."""
+        """Return the most recently used connection that the server has not closed, if any."""
         oldest = asyncio.get_running_loop().time() - KEEP_ALIVE
         while self._idle:
             link = self._idle.pop()
@@ -182,7 +185,7 @@ class ConnectionPool:
     def _write_out(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         if lines.count("\r") + lines.count("\n") != 2 * len(headers) or not target.isprintable() or " " in target:
-            # Whoever can write a line into a request can write a request of his own.
+            # A line break in a request would allow the injection of another request.
             raise ValueError("a header or the path holds the end of a line")
         length = f"Content-Length: {len(body)}\r\n" if body is not None else ""
         head = f"{method} {self._path}{target} HTTP/1.1\r\n{self._common}{lines}{length}\r\n"

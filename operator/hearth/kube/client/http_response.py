@@ -1,6 +1,6 @@
-"""The answer to one HTTP/1.1 request, read off its bytes.
+"""Parser of the response to one HTTP/1.1 request.
 
-Pure: bytes in, an answer out; must not know connections, requests or what an answer means.
+Pure: bytes in, a response out; must not know connections, requests or the meaning of a response.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ HEAD_END = b"\r\n\r\n"
 LINE_END = b"\r\n"
 WITHOUT_BODY = frozenset({204, 304})
 GZIP = 16 + zlib.MAX_WBITS
-"""What zlib calls the format."""
+"""zlib's value for the gzip format."""
 
 
 class MalformedResponse(ConnectionError):
-    """What came is no answer in HTTP, or not the whole of one."""
+    """Error for data that is not a complete HTTP response."""
 
 
 class TooLong(MalformedResponse):
-    """The body of an answer is longer than anybody may read."""
+    """Error for a response body above the size limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """A whole answer."""
+    """A complete response."""
 
     code: int
     fields: Mapping[str, str]
-    """The header, by names in lower case."""
+    """The header fields, with names in lower case."""
     body: bytes
     keep_alive: bool
-    """Whether the connection serves another request."""
+    """Whether the connection can serve another request."""
 
 
 class HttpResponseParser:
-    """Gathers the bytes of one answer."""
+    """Collector of the bytes of one response."""
 
     def __init__(self) -> None:
         self.has_begun = False
-        """Whether anything came."""
+        """Whether any data arrived."""
         self._rest = bytearray()
-        """What was not read yet."""
+        """Unparsed data."""
         self._head: tuple[int, dict[str, str]] | None = None
         self._length: int | None = None
-        """Bytes of the body; None where it says itself where it ends, or ends with the connection."""
+        """Bytes of the body; None if the body itself or the end of the connection defines its end."""
         self._is_chunked = False
         self._chunks: list[bytes] = []
         self._chunked = 0
-        """Bytes in them."""
+        """Total bytes of the chunks."""
 
     def feed(self, piece: bytes) -> HttpResponse | None:
-        """The answer, once it is whole. Raises `Malformed`."""
+        """Add data; return the response once it is complete. Raises `MalformedResponse`."""
         self.has_begun = True
         self._rest += piece
         while self._head is None:
@@ -76,7 +76,10 @@ class HttpResponseParser:
         return self._end(body)
 
     def finish(self) -> HttpResponse:
-        """The answer that ends with the connection. Raises `Malformed` where one that is whole would have ended before."""
+        """Return the response that ends with the connection.
+
+        Raises `MalformedResponse` if a complete response would have ended earlier.
+        """
         if self._head is None or self._is_chunked or self._length is not None:
             raise MalformedResponse(
                 "the connection was closed in the middle of the answer" if self.has_begun else "no answer"
@@ -90,7 +93,7 @@ class HttpResponseParser:
         if version not in ("HTTP/1.1", "HTTP/1.0") or not (code.isascii() and code.isdigit() and len(code) == 3):
             raise MalformedResponse(f"the answer is not HTTP: {first[:50]!r}")
         if code[0] == "1":
-            # Something to be known meanwhile; the answer is still to come.
+            # An interim response; the final one is still to come.
             return
         fields = {}
         for line in lines:
@@ -108,7 +111,7 @@ class HttpResponseParser:
             check_body(self._length)
 
     def _take_chunks(self) -> bool:
-        """Whether all are there."""
+        """Parse the available chunks; return whether all have arrived."""
         while True:
             end = self._rest.find(LINE_END)
             if end < 0:
@@ -127,7 +130,7 @@ class HttpResponseParser:
             del self._rest[: begin + size + len(LINE_END)]
 
     def _take_trailer(self, begin: int) -> bool:
-        """Whether the end is there, behind which nobody reads the fields that may stand there. begin: of the line end."""
+        """Return whether the trailer is complete; its fields are ignored. begin: position of the line end."""
         end = self._rest.find(HEAD_END, begin)
         if end < 0:
             check_head(len(self._rest))
@@ -136,7 +139,7 @@ class HttpResponseParser:
         return True
 
     def _end(self, body: bytes) -> HttpResponse:
-        assert self._head is not None  # noqa: S101 -- it comes before the body
+        assert self._head is not None  # noqa: S101 -- it precedes the body
         code, fields = self._head
         is_bounded = self._is_chunked or self._length is not None
         may_go_on = is_bounded and not self._rest and fields.get("connection", "").lower() != "close"
@@ -144,43 +147,43 @@ class HttpResponseParser:
 
 
 def check_head(length: int) -> None:
-    """Raises `Malformed` where a head, or what stands behind the last chunk, is too long."""
+    """Raise `MalformedResponse` if a head, or the trailer after the last chunk, is too long."""
     if length > limits.HEADER_BYTES:
         raise MalformedResponse(f"the head of the answer has more than {limits.HEADER_BYTES} bytes")
 
 
 def check_line(length: int) -> None:
-    """Raises `Malformed` where the line before a chunk is too long."""
+    """Raise `MalformedResponse` if the line before a chunk is too long."""
     if length > limits.CHUNK_LINE_BYTES:
         raise MalformedResponse(f"the line before a chunk has more than {limits.CHUNK_LINE_BYTES} bytes")
 
 
 def check_body(length: int) -> None:
-    """Raises `TooLong` where a body is."""
+    """Raise `TooLong` if a body is too long."""
     if length > limits.BODY_BYTES:
         raise TooLong(f"the answer has more than {limits.BODY_BYTES} bytes")
 
 
 def parse_length(text: str) -> int:
-    """How long a body is. Raises `Malformed`."""
-    # Python refuses to convert thousands of digits.
+    """Return the length of a body. Raises `MalformedResponse`."""
+    # Python does not convert thousands of digits.
     if not (text.isascii() and text.isdigit() and len(text) <= limits.INTEGER_DIGITS):
         raise MalformedResponse(f"the answer has a length of {text[:50]!r}")
     return int(text)
 
 
 def parse_size(line: bytes) -> int:
-    """How long a chunk is. Raises `Malformed`."""
+    """Return the length of a chunk. Raises `MalformedResponse`."""
     digits = line.partition(b";")[0].strip()
     try:
-        # Python would take a sign and a prefix, too.
+        # Python would also accept a sign and a prefix.
         return int(digits, 16) if digits.isalnum() and b"x" not in digits.lower() else int("")
     except ValueError as error:
         raise MalformedResponse(f"the answer has a chunk of the size {line[:50]!r}") from error
 
 
 def decode(body: bytes, encoding: str) -> bytes:
-    """The body as it was meant. Raises `Malformed`."""
+    """Return the decompressed body. Raises `MalformedResponse`."""
     if encoding.lower() in ("", "identity") or not body:
         return body
     if encoding.lower() != "gzip":

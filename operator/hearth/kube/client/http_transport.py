@@ -1,7 +1,7 @@
-"""What speaks HTTP under one set of credentials, and its answers in the words of `hearth.model.errors`.
+"""HTTP under one set of credentials, with errors translated to those of `hearth.model.errors`.
 
-Streams, and all that goes through a proxy, go through aiohttp; requests through a pool of our own, which takes a quarter of
-the CPU. Must not know when credentials change or requests are repeated: `hearth.kube.client.connection` does.
+aiohttp handles streams and all traffic through a proxy. Hearth's own pool handles requests at a quarter of the CPU.
+Must not know when credentials change or requests are repeated: `hearth.kube.client.connection` does.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ AGENT = f"hearth/{hearth.__version__}"
 EXCERPT_LENGTH = 200
 NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
 UNSENT = (*NO_ANSWER, ValueError)
-"""ValueError: of what cannot be sent, as a malformed URL."""
+"""ValueError: for input that cannot be sent, for example a malformed URL."""
 
 
 class HttpTransport:
-    """Two clients and what goes into each of their requests; once retired they close when the last user leaves."""
+    """Two HTTP clients and the settings of their requests; after `close_when_idle`, the last user closes them."""
 
     def __init__(self, credentials: Credentials, session: aiohttp.ClientSession, pool: ConnectionPool | None) -> None:
-        """pool: None where there is a proxy."""
+        """Create the transport. pool: None if there is a proxy."""
         self.credentials = credentials
         self.session = session
         self._pool = pool
@@ -45,20 +45,20 @@ class HttpTransport:
         self._limits: dict[float, aiohttp.ClientTimeout] = {}
 
     def update_token(self, credentials: Credentials) -> bool:
-        """Use these from now on, if the connections can stay: when only the token is another one."""
+        """Use these credentials if the connections can stay, that is, if only the token differs."""
         if without_token(credentials) != without_token(self.credentials):
             return False
         self.credentials = credentials
         return True
 
     async def close_when_idle(self) -> None:
-        """Close as soon as nobody uses it."""
+        """Close once there are no users."""
         self._is_retired = True
         if not self._users:
             await self.close()
 
     async def close(self) -> None:
-        """End everything at once; whoever still waits for an answer gets `Unreachable`."""
+        """Close everything at once; pending requests raise `Unreachable`."""
         if self._pool is not None:
             self._pool.close()
         await self.session.close()
@@ -66,10 +66,10 @@ class HttpTransport:
     async def send(
         self, method: str, target: str, *, headers: dict[str, str], data: bytes | None, seconds: float
     ) -> Object:
-        """The parsed answer."""
+        """Send a request and return the parsed response."""
         self._users += 1
         if method == "GET":
-            # Lists are long; of what is written the answer is short, or the server's CPU is worth more.
+            # Lists are long. Responses to writes are short, or the server's CPU is more valuable.
             headers["Accept-Encoding"] = "gzip"
         try:
             if self._pool is None:
@@ -89,7 +89,7 @@ class HttpTransport:
     async def _send_by_session(
         self, method: str, target: str, headers: dict[str, str], data: bytes | None, seconds: float
     ) -> tuple[int, str, bytes]:
-        """Code, `Retry-After` and body of the answer."""
+        """Return the code, `Retry-After` and body of the response."""
         response = await self._begin(method, target, headers, data, self._get_limits(seconds))
         async with response:
             body = http_response.decode(await read_body(response), response.headers.get("Content-Encoding", ""))
@@ -97,7 +97,7 @@ class HttpTransport:
 
     @contextlib.asynccontextmanager
     async def watch(self, target: str, *, accept: str, idle_timeout: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The pieces of an answer as they come."""
+        """Stream the chunks of a response."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
         self._users += 1
         try:
@@ -105,13 +105,13 @@ class HttpTransport:
             try:
                 yield read_pieces(response, target)
             finally:
-                # Gives the connection back where the body was read to its end, else closes it.
+                # Reuse the connection if the body was read to its end, else close it.
                 response.release()
         finally:
             await self._leave()
 
     async def _open(self, target: str, accept: str, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        """A response that is 2xx."""
+        """Return a 2xx response."""
         try:
             response = await self._begin("GET", target, {"Accept": accept}, None, limits)
             if response.status < 300:
@@ -137,7 +137,7 @@ class HttpTransport:
         headers.setdefault("Accept-Encoding", "identity")
         return await self.session.request(
             method,
-            # Already quoted by whoever made the path; parsing it anew would cost more than all the rest here.
+            # The path is already quoted. Parsing it again would cost more than everything else here.
             yarl.URL(self.credentials.server + target, encoded=True),
             headers=headers,
             data=data,
@@ -148,7 +148,7 @@ class HttpTransport:
         )
 
     def _get_limits(self, seconds: float) -> aiohttp.ClientTimeout:
-        """One value for each length in use, since making it is not cheap."""
+        """Return the shared value for each duration, because creating one is expensive."""
         limits = self._limits.get(seconds)
         if limits is None:
             limits = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
@@ -157,37 +157,37 @@ class HttpTransport:
 
 
 def without_token(credentials: Credentials) -> Credentials:
-    """What a session is bound to."""
+    """Return the part of the credentials to which a session is bound."""
     return replace(credentials, authorization=None, expires_at=None, files={})
 
 
 def make_wire(credentials: Credentials, context: ssl.SSLContext | None) -> HttpTransport:
-    """Nothing is sent yet. context: for HTTPS."""
+    """Create a transport without sending anything. context: for HTTPS."""
     server, name = credentials.server, credentials.server_name
     pool = ConnectionPool(server, context=context, server_name=name, agent=AGENT) if credentials.proxy is None else None
     return HttpTransport(credentials, make_session(credentials, context), pool)
 
 
 def make_session(credentials: Credentials, context: ssl.SSLContext | None) -> aiohttp.ClientSession:
-    """A session without a limit of its own: streams would use it up."""
+    """Create a session without its own connection limit, which streams would exhaust."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=context or True, keepalive_timeout=KEEP_ALIVE),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": AGENT},
-        # What little inflates to a lot is inflated by us, up to a limit.
+        # The operator decompresses responses itself, up to a limit, as protection against decompression bombs.
         auto_decompress=False,
         proxy=credentials.proxy,
     )
 
 
 def make_context(credentials: Credentials) -> ssl.SSLContext | None:
-    """The TLS settings, None for plain HTTP. Blocks: Python reads client certificates from files only."""
+    """Return the TLS settings, None for plain HTTP. Blocks: Python reads client certificates only from files."""
     if not credentials.server.startswith("https:"):
         return None
     try:
         authority = credentials.authority.decode() if credentials.authority else None
         context = ssl.create_default_context(cadata=authority)
-        # Newer Pythons set it, and many a cluster's own authority lacks the extensions that it asks for.
+        # Newer Pythons set this flag, but the authorities of many clusters lack the extensions that it requires.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not credentials.is_verified:
             context.check_hostname = False
@@ -200,7 +200,7 @@ def make_context(credentials: Credentials) -> ssl.SSLContext | None:
 
 
 def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Let `context` show a client certificate."""
+    """Load a client certificate into `context`."""
     with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
         file = Path(folder) / "client.pem"
         file.touch(mode=0o600)
@@ -209,7 +209,7 @@ def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
 
 
 async def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
-    """The object that the API server answered, or what can be read of it."""
+    """Parse the object in a response, or the recoverable parts of it."""
     try:
         answer = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -222,7 +222,7 @@ async def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
 
 
 async def salvage_answer(raw: bytes) -> Object | None:
-    """What can be read of an answer that cannot be read as a whole, read apart where that takes time; None where that is nothing."""
+    """Parse the recoverable parts of a response, in a thread if that takes long; return None if there are none."""
     try:
         if len(raw) <= limits.INLINE_BYTES:
             return salvage.read_answer(raw) or None
@@ -232,7 +232,7 @@ async def salvage_answer(raw: bytes) -> Object | None:
 
 
 def refused(code: int, retry_after: str, raw: bytes) -> errors.ApiStatusError:
-    """The error for an answer other than 2xx. retry_after: the header, "" where there is none."""
+    """Create the error for a response other than 2xx. retry_after: the header, "" if missing."""
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -242,14 +242,14 @@ def refused(code: int, retry_after: str, raw: bytes) -> errors.ApiStatusError:
 
 
 def unreachable(method: str, target: str, error: Exception) -> errors.Unreachable:
-    """The error for an answer that did not come."""
+    """Create the error for a missing response."""
     path = target.partition("?")[0]
     made = errors.AnswerTooLarge if isinstance(error, http_response.TooLong) else errors.Unreachable
     return made(f"no answer to {method} {path}: {str(error) or type(error).__name__}")
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
-    """The body as it was sent. Raises `TooLong`."""
+    """Return the body as sent. Raises `TooLong`."""
     pieces: list[bytes] = []
     length = 0
     async for piece in response.content.iter_any():
@@ -260,7 +260,7 @@ async def read_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 async def read_pieces(response: aiohttp.ClientResponse, target: str) -> AsyncIterator[bytes]:
-    """The body as it comes."""
+    """Stream the body."""
     try:
         async for piece in response.content.iter_any():
             yield piece
@@ -269,5 +269,5 @@ async def read_pieces(response: aiohttp.ClientResponse, target: str) -> AsyncIte
 
 
 def excerpt(raw: bytes) -> str:
-    """The beginning of an answer, fit for a message."""
+    """Return the beginning of a response, safe for a message."""
     return repr(raw[:EXCERPT_LENGTH].decode(errors="replace"))

@@ -1,8 +1,7 @@
-"""What can be read of JSON that cannot be read as a whole: too deep, cut off, or with a value that nothing can hold.
+"""Recovery of JSON that cannot be read as a whole: too deep, truncated, or with an unrepresentable value.
 
-An object keeps its place among the others that way: its name and version are known, what is left out is named, and its
-owner can be told. Pure: bytes in, values out. Must not know what the objects mean. The ordinary way of reading never
-comes here.
+The object remains in the collection: its name and version are known, omitted parts are listed, and its owner can be
+notified. Pure: bytes in, values out. Must not know what the objects mean. Normal reads do not use this module.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from hearth.model import limits
 from hearth.model.child import Object
 
 OMITTED = "hearth.dev/omitted"
-"""The key in an object under which an `Omission` stands. No JSON can hold such a value, so nobody can forge it."""
+"""The key of an `Omission` in an object. JSON cannot contain such a value, so no client can forge it."""
 LEVELS = 2
-"""How far below an object its parts are read one by one: `spec`, then `spec.parameters`."""
+"""Number of levels below an object at which its parts are read individually: `spec`, then `spec.parameters`."""
 NAMED = 3
-"""Omitted parts that a message names."""
+"""Maximum omitted parts in a message."""
 NAME_LENGTH = 100
-"""Characters of a part's name that a message shows."""
+"""Maximum characters of a part's name in a message."""
 NOTHING: Final = object()
 Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
-"""Reads the value that begins there, and tells where it ends."""
+"""Reader of the value at a position; returns the value and its end."""
 
 STRING = rb'"(?:[^"\\]++|\\.)*+"'
 FLAT = rb'(?:[^"{}\[\]]++|' + STRING + rb")"
 LEAF = rb"[{\[]" + FLAT + rb"*+[}\]]"
 BRACKETS = re.compile(rb"(?:" + FLAT + rb"|" + LEAF + rb"){0,2000}+([{\[]++|[}\]]++)?", re.DOTALL)
-"""Up to and with the next brackets outside of any text and around more than values, read at the speed of C.
+"""Match up to and including the next brackets outside any text and around more than values, at the speed of C.
 
-Or some way towards them: nothing else happens in the process meanwhile.
+A match may end earlier, because it blocks everything else in the process.
 """
 KEY = re.compile(rb"[\s,]*+(" + STRING + rb")\s*+:\s*+", re.DOTALL)
 END = re.compile(rb"\s*+}")
@@ -45,7 +44,7 @@ SCALAR = re.compile(STRING + rb"|[^\s,\]}\"]++", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of an object that was left out."""
+    """An omitted part of an object."""
 
     path: str
     """`spec.parameters`; "" for the whole object."""
@@ -65,13 +64,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """All that was left out of one object."""
+    """All omitted parts of one object."""
 
     parts: tuple[Part, ...]
 
     @property
     def reason(self) -> str:
-        """That of the first part."""
+        """Return the reason of the first part."""
         return self.parts[0].reason
 
     def __str__(self) -> str:
@@ -80,30 +79,30 @@ class Omission:
         return f"{named}; and {more} more" if more > 0 else named
 
     def within(self, key: str) -> Omission | None:
-        """What was left out of one member; None where that is nothing. The whole object's omission is each member's."""
+        """Return the omission of one member; None if it is complete. An omitted object omits each member."""
         parts = tuple(part for part in self.parts if part.path in ("", key) or part.path.startswith(f"{key}."))
         return Omission(parts=parts) if parts else None
 
 
 def find_omission(raw: Mapping[str, Any]) -> Omission | None:
-    """What was left out of an object; None where it is whole."""
+    """Return the omission of an object; None if it is complete."""
     found = raw.get(OMITTED)
     return found if isinstance(found, Omission) else None
 
 
 def read_event(line: bytes) -> Object:
-    """The event in a line of a watch, its object without what cannot be read. Raises ValueError."""
+    """Parse a watch event and omit unreadable parts of its object. Raises ValueError."""
     return _read_members(line, "object", _read_object)
 
 
 def read_answer(raw: bytes) -> Object:
-    """An object or a list of objects, each without what cannot be read. Raises ValueError."""
+    """Parse an object or a list of objects and omit unreadable parts. Raises ValueError."""
     found = _read_members(raw, "items", _read_items)
     return found if isinstance(found.get("items"), list) else read_object(raw, find_begin(raw))
 
 
 def _read_members(raw: bytes, key: str, read: Reader) -> Object:
-    """A map whose members are read one by one, one of them in a way of its own. Everything is looked at once."""
+    """Parse the members of a map individually, one of them with its own reader. Reads all bytes once."""
     found: Object = {}
     at = find_begin(raw) + 1
     while member := KEY.match(raw, at):
@@ -120,7 +119,7 @@ def _read_members(raw: bytes, key: str, read: Reader) -> Object:
 
 
 def _read_items(raw: bytes, begin: int) -> tuple[Any, int]:
-    """The objects in a list, and where it ends; `items` of something else is left to whoever reads that."""
+    """Return the objects of a list and its end; the caller handles `items` that is not a list."""
     if raw[begin : begin + 1] != b"[":
         return None, len(raw)
     items: list[Object] = []
@@ -134,7 +133,7 @@ def _read_items(raw: bytes, begin: int) -> tuple[Any, int]:
 
 
 def _read_object(raw: bytes, begin: int) -> tuple[Object, int]:
-    """An object without what cannot be read, and where it ends."""
+    """Return an object without unreadable parts, and its end."""
     omitted: list[Part] = []
     found, end = _read_map(raw, begin, path="", levels=LEVELS, omitted=omitted)
     if omitted:
@@ -143,12 +142,12 @@ def _read_object(raw: bytes, begin: int) -> tuple[Object, int]:
 
 
 def read_object(raw: bytes, begin: int) -> Object:
-    """An object without what cannot be read, which its `Omission` names."""
+    """Parse an object without unreadable parts; its `Omission` lists them."""
     return _read_object(raw, begin)[0]
 
 
 def prune(raw: Object) -> Object:
-    """The same object without what is too deep to be written again, which its `Omission` names."""
+    """Return the object without parts too deep to encode; its `Omission` lists them."""
     omitted: list[Part] = []
     found = _prune_map(raw, path="", levels=LEVELS, omitted=omitted)
     if omitted:
@@ -157,7 +156,7 @@ def prune(raw: Object) -> Object:
 
 
 def strip(raw: Any) -> Object | None:
-    """Nothing but who the object is, as far as that is well-formed; None where it has no name, UID or version."""
+    """Return only the valid identity of an object; None if it has no name, UID or version."""
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     if not isinstance(metadata, dict) or not is_identified(metadata):
         return None
@@ -176,13 +175,13 @@ def strip(raw: Any) -> Object | None:
 
 
 def identify(raw: Any) -> Object:
-    """The metadata of an object as far as it tells which one it is; empty where it does not."""
+    """Return the identifying metadata of an object; empty if they do not identify it."""
     stripped = strip(raw)
     return stripped["metadata"] if stripped is not None else {}
 
 
 def has_identity(raw: Any) -> bool:
-    """Whether an object can be told from others; else it must be kept nowhere. Cheap: asked of every event."""
+    """Return whether an object is identifiable; otherwise no cache may store it. Cheap: runs for every event."""
     try:
         metadata = raw["metadata"]
         name, uid, namespace = metadata["name"], metadata["uid"], metadata.get("namespace", "")
@@ -192,20 +191,20 @@ def has_identity(raw: Any) -> bool:
 
 
 def is_identified(metadata: Mapping[str, Any]) -> bool:
-    """Whether metadata tell which object in which state this is."""
+    """Return whether metadata identify an object and its state."""
     texts = (metadata.get("name"), metadata.get("uid"), metadata.get("namespace", ""))
     return all(isinstance(text, str) for text in texts) and is_version(metadata.get("resourceVersion"))
 
 
 def is_version(version: object) -> bool:
-    """Whether it can be a resourceVersion."""
+    """Return whether it can be a resourceVersion."""
     if not isinstance(version, str) or not 0 < len(version) <= limits.INTEGER_DIGITS:
         return False
     return version.isascii() and version.isdigit()
 
 
 def is_writable(value: object) -> bool:
-    """Whether a value can be written again as JSON; one that is too deep cannot."""
+    """Return whether a value can be encoded as JSON; one that is too deep cannot."""
     try:
         orjson.dumps(value)
     except TypeError:
@@ -215,18 +214,18 @@ def is_writable(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a value stands in the bytes."""
+    """Position of a value in the bytes."""
 
     begin: int
     end: int
     depth: int
-    """Levels of maps and lists in it, but for the innermost."""
+    """Nesting depth of maps and lists, without the innermost."""
     is_cut: bool = False
-    """Whether the bytes end before it does."""
+    """Whether the bytes end before the value."""
 
 
 def load(raw: bytes, span: Span) -> Any:
-    """The value in a span; `NOTHING` where it cannot be read, or is too deep."""
+    """Return the value in a span; `NOTHING` if it is unreadable or too deep."""
     if span.depth > limits.OBJECT_DEPTH or span.is_cut:
         return NOTHING
     try:
@@ -236,7 +235,7 @@ def load(raw: bytes, span: Span) -> Any:
 
 
 def find_begin(raw: bytes) -> int:
-    """Where the map begins that the bytes hold. Raises ValueError."""
+    """Return the start of the map in the bytes. Raises ValueError."""
     begin = len(raw) - len(raw.lstrip())
     if raw[begin : begin + 1] != b"{":
         raise ValueError("no map")
@@ -244,7 +243,7 @@ def find_begin(raw: bytes) -> int:
 
 
 def find_value(raw: bytes, begin: int) -> Span | None:
-    """Where the value ends that begins there; None where there is none."""
+    """Find the end of the value that starts at `begin`; return None if there is none."""
     if raw[begin : begin + 1] not in (b"{", b"["):
         found = SCALAR.match(raw, begin)
         if found is None and raw[begin : begin + 1] == b'"':
@@ -266,7 +265,7 @@ def find_value(raw: bytes, begin: int) -> Span | None:
 
 
 def _read_map(raw: bytes, begin: int, *, path: str, levels: int, omitted: list[Part]) -> tuple[Object, int]:
-    """The members of the map that begins there which can be read, and where it ends."""
+    """Return the readable members of the map that starts at `begin`, and its end."""
     found: Object = {}
     at = begin + 1
     while member := KEY.match(raw, at):
@@ -290,9 +289,9 @@ def _read_map(raw: bytes, begin: int, *, path: str, levels: int, omitted: list[P
 
 
 def _judge(raw: bytes, span: Span, path: str) -> Part:
-    """Why a part is left out."""
+    """Return why a part is omitted."""
     if span.is_cut:
-        # What follows is missing, too.
+        # The rest is also missing.
         return Part(path="", reason="size" if len(raw) >= limits.LINE_HEAD_BYTES else "malformed")
     return Part(path=path, reason="depth" if span.depth > limits.OBJECT_DEPTH else "malformed")
 

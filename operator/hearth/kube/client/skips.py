@@ -1,6 +1,6 @@
-"""The objects of one kind that cannot be read, wholly or in part: each is logged and counted once, however often it comes.
+"""Objects of one kind that cannot be read, wholly or in part: each is logged and counted only once.
 
-Must not know how they come, nor what is made of what can be read of them.
+Must not know how they arrive or how their readable parts are used.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ log = structlog.get_logger(__name__)
 
 
 class Counter(Protocol):
-    """Who counts."""
+    """The metrics of skipped objects."""
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """An object that was sent is not taken in, or not as a whole."""
+        """Count an object that was received and not stored, or not stored completely."""
 
 
 class Skips:
-    """Remembers which objects it has named."""
+    """Record of the objects that were already reported."""
 
     def __init__(self, kind: str, observer: Counter | None) -> None:
         self._kind = kind
         self._observer = observer
         self._named: dict[tuple[object, str], None] = {}
-        """By UID (or whatever else names it) and reason."""
+        """By UID (or another identity) and reason."""
 
     def note(self, metadata: Mapping[str, Any], *, reason: str, detail: str = "") -> None:
-        """Say that an object cannot be read. metadata: of the object; empty where it has none."""
+        """Report that an object cannot be read. metadata: of the object; empty if it has none."""
         key = (str(metadata.get("uid")), reason)
         if key in self._named:
             return

@@ -1,6 +1,6 @@
-"""Which kinds the API server serves, kept in memory and asked for again on demand.
+"""The kinds that the API server serves, stored in memory and refreshed on demand.
 
-Must not know what the kinds are used for; their schemas are `hearth.kube.discovery.schemas`.
+Must not know how the kinds are used; their schemas are in `hearth.kube.discovery.schemas`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from hearth.model.kinds import Kind
 AGGREGATED = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
 )
-"""Everything in one answer; served since Kubernetes 1.26."""
+"""The format with all kinds in one response; served since Kubernetes 1.26."""
 REFRESH_INTERVAL = 1.0
-"""Seconds between two questions, however many templates name kinds that are not there (yet)."""
+"""Minimum seconds between two requests, for any number of templates with kinds that are not served (yet)."""
 WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
-"""Of a group, version or kind, or its plural: they become parts of paths, unquoted."""
+"""Pattern of a group, version, kind or plural: they become unquoted parts of paths."""
 VERBS = frozenset({"delete", "list", "patch", "watch"})
-"""What must be possible with a kind for its objects to be children: apply, watch, delete."""
+"""The verbs that a kind needs for its objects to be children: apply, watch, delete."""
 
 KindMap: TypeAlias = Mapping[tuple[str, str], Kind]
 """By apiVersion and kind."""
 
 
 class Discovery:
-    """Implements `hearth.model.kinds.Kinds`; empty until the first `refresh`."""
+    """Implementation of `hearth.model.kinds.Kinds`; empty until the first `refresh`."""
 
     def __init__(
         self,
@@ -51,27 +51,27 @@ class Discovery:
         self._kinds: KindMap = {}
         self._generation = 0
         self.refresh = single_flight.SingleFlight(self._refresh, interval=REFRESH_INTERVAL)
-        """Ask the server again. Callers at the same time share one question; raises `Refused` or `Unreachable`."""
+        """Ask the server again. Concurrent callers share one request; raises `ApiStatusError` or `Unreachable`."""
 
     @property
     def generation(self) -> int:
-        """Rises whenever a kind came, went or changed its schema."""
+        """Return a number that increases when a kind is added or removed or changes its schema."""
         return self._generation + self._schemas.generation
 
     def find(self, api_version: str, kind: str) -> Kind | None:
-        """The kind, or None while the cluster does not serve it."""
+        """Return the kind, or None if the cluster does not serve it."""
         return self._kinds.get((api_version, kind))
 
     def all(self) -> Collection[Kind]:
-        """Every kind whose objects can be listed, watched, written and deleted."""
+        """Return every kind whose objects can be listed, watched, written and deleted."""
         return self._kinds.values()
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """Its OpenAPI v3 schema, or None where none was loaded."""
+        """Return the kind's OpenAPI v3 schema, or None if none was loaded."""
         return self._schemas.find_schema(kind)
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
-        """What a `$ref` within a schema of `find_schema` points to."""
+        """Return the target of a `$ref` within a schema of `find_schema`."""
         return self._schemas.find_definition(reference)
 
     async def _refresh(self) -> None:
@@ -88,7 +88,7 @@ class Discovery:
             self._on_change()
 
     def _parse_answer(self, answer: Object) -> Iterator[Kind]:
-        """All usable kinds of an answer."""
+        """Yield all usable kinds of a response."""
         if answer.get("kind") != "APIGroupDiscoveryList":
             raise errors.Unreachable(
                 f"discovery: expected an APIGroupDiscoveryList, found {answer.get('kind')!r}; "
@@ -99,7 +99,7 @@ class Discovery:
             yield from self._parse_group(group)
 
     def _parse_group(self, group: Any) -> Sequence[Kind]:
-        """The usable kinds of a group; what its own API server describes in a way that nobody can read has none."""
+        """Return the usable kinds of a group; none if its API server describes it in an unreadable form."""
         name = find_name(group)
         found: list[Kind] = []
         try:
@@ -113,7 +113,7 @@ class Discovery:
         return [kind for kind in found if is_well_formed(kind)]
 
     def _parse_version(self, group: str, entry: Object) -> Iterator[Kind]:
-        """The usable kinds of a group's version; as known before while its own API server does not answer."""
+        """Yield the usable kinds of a group's version; the previous ones while its API server does not respond."""
         resources = entry.get("resources") or ()
         if not resources and entry.get("freshness") == "Stale":
             wanted = (group, entry["version"])
@@ -131,14 +131,14 @@ class Discovery:
 
 
 def find_name(group: Any) -> str:
-    """Of a group; "" for the core group, and where it has none."""
+    """Return the name of a group; "" for the core group, and if it has none."""
     metadata = group.get("metadata") if isinstance(group, dict) else None
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def is_well_formed(kind: Kind) -> bool:
-    """Whether its parts are words that can stand in a path."""
+    """Return whether all parts of the kind can be parts of a path."""
     words: tuple[object, ...] = (kind.version, kind.name, kind.plural, *([kind.group] if kind.group else []))
     return all(
         isinstance(word, str) and len(word) <= limits.NAME_LENGTH and WORD.fullmatch(word) is not None for word in words

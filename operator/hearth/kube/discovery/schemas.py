@@ -1,7 +1,7 @@
-"""The OpenAPI v3 schemas of the kinds that somebody asked for, fetched by group and version, once per hash.
+"""OpenAPI v3 schemas of the requested kinds, fetched by group and version, once per hash.
 
-Must not know what a schema is used for. Memory is watched: texts for people are left out, and a definition is kept as
-JSON until somebody reads it.
+Must not know how a schema is used. To limit memory, descriptions are dropped and a definition stays JSON until its
+first use.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hearth.model.kinds import Kind
 ROOT = "/openapi/v3"
 REFERENCE_PREFIX = "#/components/schemas/"
 INDEX_INTERVAL = 1.0
-"""Seconds between two looks at the index, which every refresh of the kinds brings about."""
+"""Minimum seconds between two reads of the index, which every refresh of the kinds requests."""
 RETRY_INTERVAL = 10.0
-"""Seconds before a document that could not be had is asked for again; a broken aggregated API stays so for a while."""
+"""Seconds before a failed document is requested again; a broken aggregated API stays broken for a while."""
 TIMEOUT = 20.0
-"""Seconds; the server computes a document when it is first asked for it."""
+"""Seconds; the server computes a document on its first request."""
 VALUES = frozenset({"default", "enum", "example"})
-"""The words of a schema below which there are values, not schemas."""
+"""The schema keywords that contain values, not schemas."""
 
 GroupVersion: TypeAlias = tuple[str, str]
 KindKey: TypeAlias = tuple[str, str, str]
@@ -37,13 +37,13 @@ KindKey: TypeAlias = tuple[str, str, str]
 
 
 class Schemas:
-    """Definitions by name, and which one describes which kind."""
+    """Definitions by name, and the definition of each kind."""
 
     def __init__(self, connection: Connection, *, observer: skips.Counter | None = None) -> None:
         self._connection = connection
         self._skips = skips.Skips("OpenAPI", observer)
         self._hashes: dict[GroupVersion, str] = {}
-        """Of each document, by the index; the hash is whatever stands for the content in the document's URL."""
+        """The index's hash of each document: the part of the document's URL that represents the content."""
         self._loaded: dict[GroupVersion, str] = {}
         """The hash under which each document was loaded."""
         self._asked: set[GroupVersion] = set()
@@ -55,15 +55,15 @@ class Schemas:
         self._loading = asyncio.Lock()
         self._update_index = single_flight.SingleFlight(self._get_index, interval=INDEX_INTERVAL)
         self.generation = 0
-        """Rises whenever a schema that was asked for changed, or came later than it was asked for."""
+        """Number that increases when a requested schema changes or arrives later than its request."""
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """The kind's schema, or None where none was loaded."""
+        """Return the kind's schema, or None if none was loaded."""
         name = self._by_kind.get((kind.group, kind.version, kind.name))
         return self.find_definition(REFERENCE_PREFIX + name) if name else None
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
-        """What `#/components/schemas/…` points to."""
+        """Return the target of `#/components/schemas/…`."""
         name = reference.removeprefix(REFERENCE_PREFIX)
         parsed = self._parsed.get(name)
         if parsed is None and name in self._raw:
@@ -71,7 +71,7 @@ class Schemas:
         return parsed
 
     async def load(self, kinds: Collection[Kind]) -> None:
-        """Let `find_schema` know these kinds; what cannot be had is left out. Sends nothing for what is known."""
+        """Load these kinds for `find_schema`; skip unavailable schemas. Send nothing for known kinds."""
         now = asyncio.get_running_loop().time()
         missing = sorted({(kind.group, kind.version) for kind in kinds} - self._loaded.keys())
         missing = [pair for pair in missing if self._retry_at.get(pair, 0.0) <= now]
@@ -85,7 +85,7 @@ class Schemas:
         self.generation += any(came_late)
 
     async def refresh(self) -> None:
-        """Look whether documents that were asked for changed or came, and load those."""
+        """Check whether requested documents changed or became available, and load those."""
         if not self._asked:
             return
         await self._update_index()
@@ -94,7 +94,7 @@ class Schemas:
         self.generation += any(changed)
 
     async def _get_index(self) -> None:
-        """Learn which documents there are; where that cannot be had, the last answer stands."""
+        """Read the list of documents; after a failure, the last list stays valid."""
         try:
             answer = await self._connection.request("GET", ROOT, timeout=TIMEOUT)
         except (errors.ApiStatusError, errors.Unreachable):
@@ -110,14 +110,14 @@ class Schemas:
         }
 
     async def _load(self, pair: GroupVersion) -> bool:
-        """Load one document, unless it is not there, or known; whether there is anything new."""
+        """Load one document unless it is missing or known; return whether anything is new."""
         wanted = self._hashes.get(pair)
         if wanted is None or self._loaded.get(pair) == wanted:
             return False
         group, version = pair
         path = f"{ROOT}/apis/{group}/{version}" if group else f"{ROOT}/api/{version}"
         try:
-            # Without the hash in the URL: a document that changed since would be a redirect, and this one is newer.
+            # No hash in the URL: for a document that changed meanwhile, that would redirect. This one is newer.
             document = await self._connection.request("GET", path, timeout=TIMEOUT)
         except (errors.ApiStatusError, errors.Unreachable):
             self._retry_at[pair] = asyncio.get_running_loop().time() + RETRY_INTERVAL
@@ -129,31 +129,31 @@ class Schemas:
         for name in found.raw:
             self._parsed.pop(name, None)
         for name in found.unreadable:
-            # What was known of it before describes something else.
+            # The previous definition describes a different content.
             self._raw.pop(name, None)
             self._parsed.pop(name, None)
             self._note_unreadable(pair, name)
         return True
 
     def _note_unreadable(self, pair: GroupVersion, name: str) -> None:
-        """Say once that a definition is left out: kinds that use it are untyped."""
+        """Report once that a definition is omitted: kinds that use it are untyped."""
         self._skips.note({"uid": (pair, name), "name": name}, reason="schema", detail="/".join(filter(None, pair)))
 
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """What is kept of an OpenAPI document."""
+    """The stored part of an OpenAPI document."""
 
     raw: Mapping[str, bytes]
     """The definitions by name, as JSON."""
     by_kind: Mapping[KindKey, str]
-    """By kind the name of its definition."""
+    """The name of the definition, by kind."""
     unreadable: Sequence[str]
-    """The names of definitions that are left out."""
+    """The names of omitted definitions."""
 
 
 def extract(document: Object) -> Extract:
-    """The definitions of an OpenAPI document that can be read; one that cannot leaves the others as they are."""
+    """Return the readable definitions of an OpenAPI document; an unreadable one does not affect the others."""
     components = document.get("components")
     found = components.get("schemas") if isinstance(components, dict) else None
     raw: dict[str, bytes] = {}
@@ -163,7 +163,7 @@ def extract(document: Object) -> Extract:
         try:
             kinds = list(find_kinds(schema))
             raw[name] = packing.pack(without_texts(schema))
-        # RecursionError: too deep to be walked through; TypeError: to be written, or no schema at all.
+        # RecursionError: too deep to traverse; TypeError: not encodable, or not a schema.
         except (RecursionError, TypeError):
             unreadable.append(name)
         else:
@@ -173,7 +173,7 @@ def extract(document: Object) -> Extract:
 
 
 def find_kinds(schema: Any) -> Iterator[KindKey]:
-    """The kinds that a definition describes. Raises TypeError for what is no definition."""
+    """Yield the kinds that a definition describes. Raises TypeError if it is not a definition."""
     if not isinstance(schema, dict):
         raise TypeError(type(schema).__name__)
     for entry in schema.get("x-kubernetes-group-version-kind") or ():
@@ -185,9 +185,9 @@ def find_kinds(schema: Any) -> Iterator[KindKey]:
 
 
 def without_texts(schema: Any, *, depth: int = 0) -> Any:
-    """The same schema without its descriptions, which are most of it; a property of that name stays.
+    """Return the schema without its descriptions, which are most of it; retain a property of that name.
 
-    Raises RecursionError where it is nested too deeply.
+    Raises RecursionError if it is nested too deeply.
     """
     if depth > limits.JSON_DEPTH:
         raise RecursionError

@@ -1,6 +1,6 @@
-"""One run for many callers: what everybody asks for at the same time is fetched once, and not too often.
+"""One call for many callers: concurrent callers share one run, and runs have a minimum interval.
 
-Knows nothing of what is run.
+Must not know what is run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hearth import supervision
 class SingleFlight:
     """A coroutine function whose callers share runs.
 
-    A caller never gets a run that began before it called; runs begin at least `interval` seconds apart, one at a time.
+    A caller never gets a run that began before its call. Runs begin at least `interval` seconds apart, one at a time.
     """
 
     def __init__(self, run: Callable[[], Awaitable[None]], *, interval: float) -> None:
@@ -25,10 +25,10 @@ class SingleFlight:
         self._running = asyncio.Lock()
 
     async def __call__(self) -> None:
-        """Wait for a run that begins from now on, and share its outcome, an error included."""
+        """Wait for a run that begins after this call, and share its result, including an error."""
         if self._next is None:
             self._next = supervision.start(self._wait_and_run(), name="shared run")
-            # A run whose callers have all given up must not complain that nobody looked at its error.
+            # A run without remaining callers must not warn about an error that was never retrieved.
             self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._next)
 
@@ -41,6 +41,6 @@ class SingleFlight:
                 self._not_before = loop.time() + self._interval
                 await self._run()
         finally:
-            # Cancelled before it began: the next caller starts afresh.
+            # The run was cancelled before it began: the next caller starts another one.
             if self._next is asyncio.current_task():
                 self._next = None

@@ -1,1 +1,1 @@
-"""Leader election by Leases. Must not know what the leader does."""
+"""Leader election with Leases. Must not know what the leader does."""

@@ -1,8 +1,8 @@
-"""Which of several processes works: the one that holds a Lease, and goes on renewing it.
+"""Leader election: only the process that holds and renews a Lease works.
 
-A candidate never compares clocks: a lease has run out when its holder has not renewed it for as long as the lease says,
-counted since this candidate saw the last renewal. It hears of renewals by a watch, so that a lease that is given back is
-taken at once. Must not know what the work is.
+A candidate never compares clocks. A lease expires if its holder does not renew it for its duration, counted since this
+candidate observed the last renewal. A watch reports renewals, so a candidate acquires a released lease at once. Must
+not know what the work is.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ log = structlog.get_logger(__name__)
 
 
 class LeadershipLost(errors.HearthError):
-    """This process no longer holds the lease, or cannot say so: it must not work any more."""
+    """Error of a process that lost the lease or cannot confirm it; the process must stop its work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionConfig:
-    """Who stands for what, and how patiently; durations in seconds."""
+    """Identity, shard and timing of a candidate; durations in seconds."""
 
     name: str
-    """Of the Lease."""
+    """Name of the Lease."""
     namespace: str
     identity: str
-    """Of this process; no two are alike."""
+    """Unique identity of this process."""
     group: str = "hearth"
-    """Of those who divide the same Stacks."""
+    """Group of the processes that divide the same Stacks."""
     share: Share = WHOLE
-    """What this process is to work on."""
+    """The shard of this process."""
     duration: float = 15.0
-    """For which others leave a lease alone that is not renewed."""
+    """Time for which other candidates respect a lease without renewal."""
     deadline: float = 10.0
-    """After which a holder that could not renew gives up."""
+    """Time after which a holder that could not renew the lease stops."""
     retry: float = 2.0
-    """Between two renewals, and two attempts at one."""
+    """Time between two renewals, and between two attempts at one."""
 
 
 class LeaderElector:
-    """One candidate for one Lease: `win` it, then `hold` it, and `release` it in the end. In one event loop."""
+    """One candidate for one Lease: `acquire`, then `renew_forever`, finally `release`. Use in one event loop."""
 
     def __init__(
         self,
@@ -75,9 +75,9 @@ class LeaderElector:
         now: Callable[[], float] = time.time,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """now: seconds since the epoch; only shown to people."""
+        """Create the candidate. now: seconds since the epoch, only for display."""
         self.error = "has not looked at its lease yet"
-        """Why it cannot be said whose the lease is; empty where it can."""
+        """Why the holder of the lease is unknown; empty if it is known."""
         self._terms = terms
         self._now = now
         self._uniform = uniform
@@ -102,7 +102,7 @@ class LeaderElector:
         self._held_at: float | None = None
 
     async def acquire(self) -> None:
-        """Returns once the lease is ours; however long that takes."""
+        """Wait without a limit until this process acquires the lease."""
         try:
             while not await self._try_take():
                 await self._wait_chance()
@@ -110,13 +110,13 @@ class LeaderElector:
             await self._watch.close()
 
     async def renew_forever(self) -> None:
-        """Renew until cancelled. Raises `LostLease`."""
+        """Renew until cancelled. Raises `LeadershipLost`."""
         while True:
             await asyncio.sleep(self._terms.retry)
             await self._renew()
 
     async def release(self) -> None:
-        """Give the lease back, so that somebody else need not wait; where that fails it runs out."""
+        """Release the lease, so that other candidates need not wait; if that fails, it expires."""
         if self._held_at is None:
             return
         self._held_at = None
@@ -125,10 +125,10 @@ class LeaderElector:
         except (LeadershipLost, errors.ApiStatusError, errors.Unreachable) as error:
             log.info("lease not given back", lease=self._terms.name, reason=str(error))
 
-    # ---- being a candidate
+    # ---- candidate
 
     async def _try_take(self) -> bool:
-        """Take the lease where it is free; whether it is ours now."""
+        """Acquire the lease if it is free; return whether this process holds it."""
         try:
             is_ours = await self._take()
         except (errors.ApiStatusError, errors.Unreachable) as error:
@@ -149,18 +149,21 @@ class LeaderElector:
         begun = asyncio.get_running_loop().time()
         taken = await self._make()
         if taken is None:
-            # Somebody was quicker, or renewed it unheard by us: look, before anything else.
+            # Another process acquired the lease first, or renewed it unobserved: read it before anything else.
             self._is_stale = True
             return False
         self._lease, self._held_at = taken, begun
-        # Once more: a rival that looked at the same moment has seen nothing of us either.
+        # Check again: an overlapping process that checked at the same moment did not observe this one either.
         if await self._yield_to_rival():
             return False
         log.info("holds the lease", lease=self._terms.name, namespace=self._terms.namespace)
         return True
 
     async def _yield_to_rival(self) -> bool:
-        """Whether somebody works on Stacks of this share under another division of them; after a pause then."""
+        """Release the lease and pause if a process with another shard count has an overlapping shard.
+
+        Return whether there is such a process.
+        """
         found = await self._rivals.find()
         if not found:
             return False
@@ -171,7 +174,7 @@ class LeaderElector:
         return True
 
     async def _make(self) -> Lease | None:
-        """The lease as ours; None where it is not as it was seen."""
+        """Write this process as the holder; return None if the lease is not in the observed state."""
         stamp = self._stamp()
         spec: Object = {
             "holderIdentity": self._terms.identity,
@@ -189,7 +192,7 @@ class LeaderElector:
         return asyncio.get_running_loop().time() >= self._heard_at + self._lease.seconds
 
     async def _wait_chance(self) -> None:
-        """Until the lease may be free; begins to follow it."""
+        """Wait until the lease may be free; start its watch."""
         if self._is_stale or self._is_free():
             return
         if not self._watch.is_running:
@@ -203,38 +206,38 @@ class LeaderElector:
             return
 
     def _hear(self, lease: Lease | None) -> None:
-        """This is the lease now; only another state of it is a sign of its holder."""
+        """Record the current lease; only another version of it proves that its holder is active."""
         if lease is None or self._lease is None or lease.version != self._lease.version:
             self._heard_at = asyncio.get_running_loop().time()
         self._lease = lease
         self._changed.set()
 
-    # ---- what the watch tells
+    # ---- events of the watch
 
     def on_list_started(self) -> None:
-        """A full set begins."""
+        """Start a full set."""
         self._is_shown = False
 
     def on_object(self, raw: Object) -> None:
-        """The lease, in this state."""
+        """Handle the lease in this state."""
         self._is_shown = True
         self._hear(lease_module.parse_lease(raw))
 
-    def on_deleted(self, raw: Object) -> None:  # noqa: ARG002 -- there is only one that is watched
-        """Somebody deleted the lease."""
+    def on_deleted(self, raw: Object) -> None:  # noqa: ARG002 -- only one lease is watched
+        """Handle the deletion of the lease."""
         self._hear(None)
 
-    def on_synced(self, version: int | None) -> None:  # noqa: ARG002 -- each change states the version of the lease itself
-        """The full set is complete."""
+    def on_synced(self, version: int | None) -> None:  # noqa: ARG002 -- each change contains the version of the lease itself
+        """Complete the full set."""
         if not self._is_shown:
             self._hear(None)
 
-    # ---- being the holder
+    # ---- holder
 
     async def _renew(self) -> None:
-        """Renew, in as many attempts as the deadline allows; it counts from the last renewal that took effect."""
+        """Renew with repeated attempts within the deadline, which counts from the last successful renewal."""
         loop = asyncio.get_running_loop()
-        assert self._held_at is not None  # noqa: S101 -- held by whoever renews
+        assert self._held_at is not None  # noqa: S101 -- only the holder renews
         reason = "the process was held up"
         try:
             async with asyncio.timeout_at(self._held_at + self._terms.deadline):
@@ -255,11 +258,14 @@ class LeaderElector:
             ) from error
 
     async def _change(self, spec: Object) -> None:
-        """Change our lease, whatever others did to it, as long as it is ours. Raises `LostLease`, `Refused`, `Unreachable`."""
+        """Change the lease despite changes by others, as long as this process holds it.
+
+        Raises `LeadershipLost`, `ApiStatusError`, `Unreachable`.
+        """
         while True:
             changed = await self._client.change(self._lease, spec) if self._lease is not None else None
             if changed is None:
-                # An answer of ours may have been lost, or somebody touched it.
+                # A response may have been lost, or another client changed the lease.
                 await self._look_again()
                 continue
             self._lease = changed
@@ -268,7 +274,8 @@ class LeaderElector:
     async def _look_again(self) -> None:
         found = await self._client.find()
         if found is None or not found.holder:
-            # Deleted, or emptied by hand: nobody's, and so ours again unless somebody is quicker.
+            # The lease was deleted or cleared by hand: it has no holder. This process acquires it unless another one is
+            # faster.
             self._lease = found
             found = await self._make() or await self._client.find()
         if found is None or found.holder != self._terms.identity:
@@ -277,5 +284,5 @@ class LeaderElector:
         self._lease = found
 
     def _stamp(self) -> str:
-        """The time as Leases write it, with microseconds."""
+        """Return the time in the format of Leases, with microseconds."""
         return datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

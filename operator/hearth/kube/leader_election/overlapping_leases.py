@@ -1,6 +1,7 @@
-"""Processes that share the same Stacks among another number: while the number changes, nobody begins on what they hold.
+"""Leases of processes that divide the same Stacks by another shard count.
 
-Knows the Leases of one installation by their labels; must not know how one is won.
+While the count changes, no process starts to work on Stacks that such a process holds. Knows the Leases of one
+installation by their labels; must not know how a lease is acquired.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
     from hearth.model.child import Object
 
 LABEL_SHARD_GROUP = "hearth.dev/workers"
-"""On a Lease: those that have it in common divide the same Stacks."""
+"""Label of a Lease: processes with the same value divide the same Stacks."""
 LABEL_SHARD = "hearth.dev/shard"
 SHARD = re.compile(r"(\d{1,3})-of-(\d{1,3})")
 
 
 def make_labels(group: str, share: Share) -> dict[str, str]:
-    """What a Lease says about what its holder works on."""
+    """Return the labels that describe the shard of a Lease's holder."""
     return {LABEL_SHARD_GROUP: group, LABEL_SHARD: str(share)}
 
 
 def find_share(raw: Object) -> Share | None:
-    """What the holder of a Lease works on, if it says so."""
+    """Return the shard of a Lease's holder, if its labels specify one."""
     found = SHARD.fullmatch((raw["metadata"].get("labels") or {}).get(LABEL_SHARD, ""))
     if found is None or not int(found[1]) < int(found[2]) <= BUCKETS:
         return None
@@ -38,7 +39,7 @@ def find_share(raw: Object) -> Share | None:
 
 
 class OverlappingLeases:
-    """The Leases of the same group under which somebody else may work on Stacks of this share."""
+    """Leases of the same group whose holders may work on Stacks of this shard."""
 
     def __init__(self, sender: ApiClient, *, namespace: str, group: str, share: Share) -> None:
         self._sender = sender
@@ -46,10 +47,13 @@ class OverlappingLeases:
         self._group = group
         self._share = share
         self._heard: dict[str, tuple[int, float]] = {}
-        """By name the version last seen, and the loop's time when it was new."""
+        """By name, the last observed version and the loop's time of its first observation."""
 
     async def find(self) -> str:
-        """The name of one that is held, or may be; empty where there is none. Raises `Refused` or `Unreachable`."""
+        """Return the name of one that is held, or may be; "" if there is none.
+
+        Raises `ApiStatusError` or `Unreachable`.
+        """
         query = {"labelSelector": f"{LABEL_SHARD_GROUP}={self._group}"}
         page = await self._sender.send("list", LEASE, self._path, query=query)
         return next((raw["metadata"]["name"] for raw in page.get("items") or () if self._is_rival(raw)), "")
