@@ -1,1 +1,1 @@
-"""Who owns an object and its fields; keyed hashes and signatures. Must not know what is done about it."""
+"""Owners of objects and of fields; keyed hashes and signatures. Must not know the reaction to a lost field."""

@@ -1,6 +1,6 @@
-"""Whether an object that stands under a child's name already, and is not that child, may be taken over.
+"""Decision whether the operator may adopt an existing object that has a child's name.
 
-Must not know how it is taken over, nor why anybody wants it.
+Must not know how the operator adopts it, nor why.
 """
 
 from __future__ import annotations
@@ -15,28 +15,27 @@ from hearth.model.signatures import Signatures
 from hearth.plan.ownership import object_owner
 
 StackMayExist: TypeAlias = Callable[[str, str], bool]
-"""Whether a Stack of that UID exists, or may exist as far as anybody knows; with the namespace that it is said to be in,
-"" where nothing says so."""
+"""Return whether a Stack with that UID exists, or may exist. The second argument is its namespace, "" if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionDenial:
-    """Why an object is left as it is."""
+    """Reason why the operator does not adopt an object."""
 
     reason: str
     """One CamelCase word."""
     message: str
-    """To be read after the name of the object."""
+    """Text that follows the name of the object."""
     is_final: bool
-    """Whether only the user can change it."""
+    """Whether only the user can resolve it."""
 
 
 def find_adoption_denial(
     live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: StackMayExist, ours: Signatures
 ) -> AdoptionDenial | None:
-    """What speaks against taking over the live object at `ref`; None where nothing does.
+    """Find the reason against the adoption of the live object at `ref`; None if there is none.
 
-    adopts: whether that is wanted at all; ours: tells our signatures from others.
+    adopts: whether the adoption policy allows it; ours: verifies our signatures.
     """
     stack = find_stack(live, ref, ours)
     owner = object_owner.describe_owner(live)
@@ -61,7 +60,7 @@ def find_adoption_denial(
 
 
 def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, ours: Signatures) -> bool:
-    """Whether our signature proves that this very object is a child of that Stack, whatever else its metadata says."""
+    """Return whether our signature proves that this object is a child of that Stack, regardless of other metadata."""
     text = str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, ""))
     identity = names.identity(
         stack_uid=stack_uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name
@@ -70,10 +69,10 @@ def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, ours
 
 
 def find_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str | None:
-    """The UID of the Stack whose child this very object is, living or not; copied annotations make no child.
+    """Return the UID of the Stack whose child this object is, even if that Stack is deleted.
 
-    Where the signature is gone, or the object is older than signatures, a label that an apply of ours owns will do: it
-    protects the object from other Stacks, and gives nobody anything.
+    Copied annotations make no child. Without a signature, for example on an old object, a label that our apply owns is
+    enough: it protects the object from other Stacks, and grants no access.
     """
     metadata = live["metadata"]
     labelled = str((metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""))

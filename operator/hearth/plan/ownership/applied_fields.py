@@ -1,8 +1,8 @@
-"""What a manifest states of the fields that others may keep, remembered on the object itself: has the value changed since?
+"""Record of applied values of fields that other managers may keep. It shows whether the manifest changed a value since.
 
-The record is an annotation, written with the apply that states the values: the key's prefix, then a short keyed hash of
-each field and its value. A value is the one that was stated last if its hash is in the record; which field a hash is of,
-or what a value was, nobody can tell from it. Must not know who owns what.
+The record is an annotation that the same apply writes: the key's prefix, then a short keyed hash of each field and its
+value. A value equals the last applied one if its hash is in the record. The record reveals neither fields nor values.
+Must not know the owners of fields.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.keyed_hash import HashFunction
 
 Address: TypeAlias = tuple[str, ...]
-"""A way into any version of a manifest: items of lists go by their key field where they have one."""
+"""A path into any version of a manifest. It identifies a list item by its key field, if it has one."""
 
 DIGITS = 8
-"""Hexadecimal digits of one hash. Of a thousand changes of a value, one among a million would be missed."""
+"""Hexadecimal digits of one hash. Of a thousand value changes, the chance to miss one is one in a million."""
 LEAVES_AT_MOST = 4096
-"""Fields in one record: 32 KiB of an object's annotations, which may hold 256."""
+"""Maximum fields in one record: 32 KiB of the 256 KiB for the annotations of an object."""
 REPLICAS: ElementPath = ("spec", "replicas")
 LIST_KEYS = (
     *("name", "mountPath", "containerPort", "port", "key", "type", "ip", "devicePath", "topologyKey", "uid", "id"),
 )
-"""Fields by which Kubernetes tells items of a list apart. Where items have none, an item goes by its position."""
+"""Fields by which Kubernetes identifies list items. Items without such a field go by their position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedFields:
-    """What one manifest states, for a resource of which others may keep something."""
+    """Fields that one manifest applies, for a resource of which other managers may keep some."""
 
     packed: bytes = field(repr=False)
-    """JSON of the manifest as the user means it."""
+    """JSON of the manifest from the definition."""
     covers_all: bool
-    """Whether others may keep whatever they take."""
+    """Whether other managers may keep any field."""
     ignored: tuple[PathPattern, ...]
-    """Otherwise what they may keep, besides a replica count that they scale."""
+    """Otherwise the fields that they may keep, in addition to a scaled replica count."""
     owner: str
-    """Goes into every hash, so that equal values of two resources do not show."""
+    """Part of every hash, so that equal values of two resources have different hashes."""
     hashes: HashFunction
     record: str
-    """As the annotation says it; equal for equal statements."""
+    """Value of the annotation; equal for equal fields."""
 
     @property
     def manifest(self) -> Object:
-        """As the user means it, made anew at every call: nobody asks while nothing is taken."""
+        """Parse the manifest again at every call. Only drift causes such calls."""
         found: Object = orjson.loads(self.packed)
         return found
 
     def is_tolerable(self, place: ElementPath, *, is_scaled: bool) -> bool:
-        """Whether others may keep what they took there. is_scaled: the replica count is set by way of its subresource."""
+        """Return whether other managers may keep that field. is_scaled: the scale subresource sets the replica count."""
         if self.covers_all or (is_scaled and place == REPLICAS):
             return True
         manifest = self.manifest
         return any(field_paths.covers(pattern, place, manifest) for pattern in self.ignored)
 
     def is_recorded(self, place: ElementPath, record: str) -> bool:
-        """Whether an earlier record holds what is stated at and below a place as it is stated now."""
+        """Return whether an earlier record holds the current values at and below a path."""
         known = split(record)
         manifest = self.manifest
         leaves = find_leaves(field_paths.read(manifest, place), find_address(manifest, place))
@@ -74,7 +74,7 @@ class AppliedFields:
 def make_applied_fields(
     manifest: Object, *, whole: bool, ignored: tuple[PathPattern, ...], owner: str, hashes: HashFunction
 ) -> AppliedFields | None:
-    """What `manifest` states, None where nothing of it may be kept by others."""
+    """Make the record of `manifest`; None if other managers may keep none of its fields."""
     spec = manifest.get("spec")
     has_replicas = isinstance(spec, dict) and isinstance(spec.get("replicas"), int)
     if not (whole or ignored or has_replicas):
@@ -96,24 +96,24 @@ def make_applied_fields(
 
 
 def read_applied_record(child: Child) -> str:
-    """What the object says was stated of it last."""
+    """Read the record from the object's annotation."""
     annotations = child.fields["metadata"].get("annotations") or {}
     return str(annotations.get(names.ANNOTATION_LAST_APPLIED, ""))
 
 
 def split(record: str) -> frozenset[str]:
-    """The hashes of a record."""
+    """Split a record into its hashes."""
     digits = record.rpartition(":")[2]
     return frozenset(digits[at : at + DIGITS] for at in range(0, len(digits), DIGITS))
 
 
 def digest(address: Address, value: Any, *, owner: str, hashes: HashFunction) -> str:
-    """The short hash of one field and its value."""
+    """Make the short hash of one field and its value."""
     return hashes.hash([owner, address, value]).rpartition(":")[2][:DIGITS]
 
 
 def find_applied(manifest: Mapping[str, Any]) -> Iterator[tuple[Address, Any]]:
-    """Every field that a manifest states and others can take."""
+    """Find every field of a manifest that other managers can own."""
     for key, value in manifest.items():
         if key == "metadata" and isinstance(value, dict):
             kept = {name: inner for name, inner in value.items() if name not in field_ownership.UNOWNED_METADATA}
@@ -123,19 +123,19 @@ def find_applied(manifest: Mapping[str, Any]) -> Iterator[tuple[Address, Any]]:
 
 
 def find_below(manifest: Mapping[str, Any], places: list[ElementPath]) -> Iterator[tuple[Address, Any]]:
-    """The fields at and below these places."""
+    """Find the fields at and below these paths."""
     for place in places:
         yield from find_leaves(field_paths.read(manifest, place), find_address(manifest, place))
 
 
 def find_places(manifest: Any, patterns: tuple[PathPattern, ...]) -> Iterator[ElementPath]:
-    """Where a manifest states what the patterns name."""
+    """Find the paths of a manifest that match the patterns."""
     for pattern in patterns:
         yield from match(pattern, manifest, ())
 
 
 def match(pattern: PathPattern, value: Any, place: ElementPath) -> Iterator[ElementPath]:
-    """The places at and below `place` that the rest of a pattern names."""
+    """Find the paths at and below `place` that match the rest of a pattern."""
     if not pattern:
         yield place
         return
@@ -149,7 +149,7 @@ def match(pattern: PathPattern, value: Any, place: ElementPath) -> Iterator[Elem
 
 
 def find_leaves(value: Any, address: Address) -> Iterator[tuple[Address, Any]]:
-    """The fields at and below an address; of a list of maps also which items it has."""
+    """Find the fields at and below an address; for a list of maps also the names of its items."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from find_leaves(inner, (*address, key))
@@ -163,7 +163,7 @@ def find_leaves(value: Any, address: Address) -> Iterator[tuple[Address, Any]]:
 
 
 def find_address(manifest: Any, place: ElementPath) -> Address:
-    """The address of a place."""
+    """Return the address of a path."""
     found: list[str] = []
     for key in place:
         if isinstance(key, int):
@@ -176,7 +176,7 @@ def find_address(manifest: Any, place: ElementPath) -> Address:
 
 
 def name_items(items: list[Any]) -> list[str]:
-    """What the items of a list of maps go by."""
+    """Name the items of a list of maps."""
     for key in LIST_KEYS:
         values = [item.get(key) for item in items]
         if all(isinstance(value, str | int) for value in values) and len(set(values)) == len(values):

@@ -1,7 +1,7 @@
-"""Whether everything that a manifest states is still ours: drift, told by field ownership alone.
+"""Drift detection by field ownership: whether the operator still owns every field that a manifest applies.
 
-Compares no values, so that defaults, other spellings and mutating webhooks never look like drift. Works on the slim
-`hearth.model.child.Ownership`; must not know the live object, nor who took what.
+Compares no values, so that defaults, other notations and mutating webhooks never look like drift. Works on the reduced
+`hearth.model.child.FieldOwnership`. Must not know the live object, nor the managers that took fields.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Node: TypeAlias = Mapping[str, Any]
 """One level of `fieldsV1`."""
 
 UNOWNED = frozenset({"apiVersion", "kind", "status"})
-"""Top-level fields that never show up in `managedFields` of the object itself."""
+"""Top-level fields that never appear in `managedFields` of the object itself."""
 UNOWNED_METADATA = frozenset(
     {
         "name",
@@ -35,17 +35,17 @@ UNOWNED_METADATA = frozenset(
     }
 )
 GRANULAR: frozenset[ElementPath] = frozenset({("metadata", "labels"), ("metadata", "annotations")})
-"""Maps below the first level whose keys have owners of their own for every kind."""
+"""Maps below the first level whose keys have separate owners in every kind."""
 NOTHING: tuple[object, ...] = (None, [])
-"""Stated values that nobody can own, so that they cannot be lost; maps without any other value are nothing, too."""
+"""Applied values that no manager can own, so that they cannot be lost. The same holds for maps of only such values."""
 WHOLE_ENTRY = "metadata.managedFields"
-"""What is said to be lost where our entry is gone and the manifest states nothing else that could be named."""
+"""The field to report if our entry is gone and the manifest applies no other nameable field."""
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostField:
-    """One stated field, or all that lies below it, that is not ours any longer."""
+    """An applied field, with all below it, that the operator no longer owns."""
 
     path: ElementPath
     text: str
@@ -54,21 +54,21 @@ class LostField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftFinding:
-    """What of a manifest is not ours, by what is done about it."""
+    """Drifted fields of a manifest, by the reaction of the operator."""
 
     tolerated: tuple[LostField, ...] = ()
-    """What others keep: no apply states it."""
+    """Fields that other managers keep: no apply contains them."""
     to_repair: tuple[LostField, ...] = ()
-    """What the next apply states, and thereby takes back."""
+    """Fields that the next apply contains, and thereby repairs."""
     altered: tuple[LostField, ...] = ()
-    """What is ours and was changed all the same, and is only to be told; the next apply for another reason states it."""
+    """Owned fields whose value changed nevertheless. The operator only reports them until an apply for another reason."""
 
 
 def find_first_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None) -> str | None:
-    """The first field that `manifest` states and we do not own any longer, or None while all are ours.
+    """Find the first field of `manifest` that the operator no longer owns, or None if it owns all.
 
-    As the API server writes paths: `spec.template.spec.containers[name="web"].image`. Without an entry of ours all is
-    lost. What is lost already in the answer of our own apply is not drift; that is for the caller to know.
+    As the API server writes paths: `spec.template.spec.containers[name="web"].image`. Without an entry of ours, all
+    fields are lost. A field already lost in the response to our own apply is not drift; the caller checks that.
     """
     lost = next(find_all_lost(manifest, ownership), None)
     if lost is None:
@@ -78,9 +78,10 @@ def find_first_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | Non
 
 
 def find_all_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None) -> Iterator[LostField]:
-    """Everything that `manifest` states and we do not own any longer.
+    """Find every field of `manifest` that the operator no longer owns.
 
-    A map of which nothing is ours counts as one, since it may have one owner as a whole; but not those that never do.
+    A map without owned fields counts as one field, because it may have one owner as a whole. Maps that never have a
+    single owner count by key.
     """
     ours = read_fields(ownership) if ownership is not None else {}
     for key, value in manifest.items():
@@ -95,7 +96,7 @@ def find_all_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None)
 
 
 def read_fields(ownership: FieldOwnership) -> Node:
-    """Our `fieldsV1`, where leaves that were maps once cannot be taken for maps that are owned whole."""
+    """Parse our `fieldsV1`. Leaves that were maps once do not look like maps owned as a whole."""
     ours: Node = orjson.loads(ownership.fields)
     for path in ownership.collapsed:
         mark_collapsed(ours, path)
@@ -103,7 +104,7 @@ def read_fields(ownership: FieldOwnership) -> Node:
 
 
 def mark_collapsed(ours: Node, path: Path) -> None:
-    """Give the leaf at `path` a child that no field matches, so that all which is stated below it is lost."""
+    """Give the leaf at `path` a child that no field matches, so that all applied fields below it count as lost."""
     for element in path:
         ours = ours[element]
     if isinstance(ours, dict):
@@ -111,7 +112,7 @@ def mark_collapsed(ours: Node, path: Path) -> None:
 
 
 def find_lost_field(value: Any, ours: Node | None, *, place: ElementPath, path: str) -> Iterator[LostField]:
-    """What is lost at or below `place`, which messages call `path`."""
+    """Find the lost fields at or below `place`. path: its text in messages."""
     if ours is None:
         if isinstance(value, dict) and (len(place) == 1 or place in GRANULAR):
             yield from find_lost_in_map(value, {}, place=place, path=path)
@@ -128,18 +129,18 @@ def find_lost_field(value: Any, ours: Node | None, *, place: ElementPath, path: 
 
 
 def is_leaf(ours: Node) -> bool:
-    """Whether we own all that is at this level, as one."""
+    """Return whether the operator owns this level as a whole."""
     return not ours or ours.keys() == {"."}
 
 
 def find_lost_in_map(value: Mapping[str, Any], ours: Node, *, place: ElementPath, path: str) -> Iterator[LostField]:
-    """What is lost of a map whose keys have owners of their own."""
+    """Find the lost fields of a map whose keys have separate owners."""
     for key, inner in value.items():
         yield from find_lost_field(inner, ours.get(f"f:{key}"), place=(*place, key), path=join(path, key))
 
 
 def find_lost_in_list(value: Sequence[Any], ours: Node, *, place: ElementPath, path: str) -> Iterator[LostField]:
-    """What is lost of a list whose items have owners of their own."""
+    """Find the lost fields of a list whose items have separate owners."""
     members = [orjson.loads(element[2:]) for element in ours if element.startswith("v:")]
     for at, item in enumerate(value):
         if not isinstance(item, dict) and item not in members:
@@ -158,11 +159,10 @@ def find_lost_in_list(value: Sequence[Any], ours: Node, *, place: ElementPath, p
 def pair_items(
     items: Mapping[int, Node], entries: Mapping[str, Node], *, names: frozenset[str]
 ) -> Iterable[tuple[int, str | None]]:
-    """Each item's position with the entry that is its own, None where there is none left; no entry serves twice.
+    """Pair each item's position with its entry, None if there is none left; use each entry once.
 
-    entries: by element its key fields; names: those of the key fields. An item may leave out keys that the server
-    defaults (`protocol`), which then match anything. Items that state more keys choose first: what they leave over can
-    only be the default's.
+    entries: key fields by element; names: of the key fields. An item may omit keys with a server-side default
+    (`protocol`), which then match any value. Items with more keys choose first: the rest belongs to items with defaults.
     """
     free = dict(entries)
     for at in sorted(items, key=lambda at: -sum(name in items[at] for name in names)):
@@ -172,12 +172,12 @@ def pair_items(
 
 
 def fits(item: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
-    """Whether an entry with these key fields can be the item's."""
+    """Return whether an entry with these key fields can belong to the item."""
     return all(name not in item or item[name] == value for name, value in keys.items())
 
 
 def find_first_field(value: Any, *, path: str) -> str | None:
-    """The first field within `value` that can have an owner, None where nobody can own any of it."""
+    """Find the first field within `value` that can have an owner; None if there is none."""
     if isinstance(value, dict):
         named = (find_first_field(inner, path=join(path, key)) for key, inner in value.items())
         return next((field for field in named if field is not None), None)
@@ -185,19 +185,19 @@ def find_first_field(value: Any, *, path: str) -> str | None:
 
 
 def join(path: str, key: str) -> str:
-    """`path` and one more key, in brackets where it is no plain word: `metadata.labels[example.com/a]`."""
+    """Append a key to `path`, in brackets if it is not a plain word: `metadata.labels[example.com/a]`."""
     if not PLAIN_KEY.fullmatch(key):
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key
 
 
 def subscript(item: Node, *, names: frozenset[str]) -> str:
-    """How a list item is named: by its key fields, else by the first scalar that it states."""
+    """Name a list item by its key fields, else by its first scalar."""
     keys = [(name, value) for name, value in item.items() if name in names]
     keys = keys or [(name, value) for name, value in item.items() if is_scalar(value)][:1]
     return "[" + ",".join(f"{name}={orjson.dumps(value).decode()}" for name, value in keys) + "]"
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value can be a key of a list."""
+    """Return whether a value can be a key of a list."""
     return isinstance(value, str | int | bool)

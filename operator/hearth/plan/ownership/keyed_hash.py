@@ -1,6 +1,7 @@
-"""Keyed hashes of definitions, and signatures of what is read back: equal for equal meaning, worthless without the key.
+"""Keyed hashes of definitions, and signatures of values that the operator reads back.
 
-Must not know where the key is kept, nor what is hashed.
+Equal values have equal hashes, and without the key a hash reveals nothing. Must not know where the key is stored, nor
+the meaning of the hashed values.
 """
 
 from __future__ import annotations
@@ -14,51 +15,52 @@ from typing import Any, Protocol
 import orjson
 
 ALGORITHM = b"HMAC-SHA256/128 of canonical JSON, keyed by Stack, 2"
-"""Part of every hash's prefix: whoever changes how hashes are made changes this too."""
+"""Part of every hash's prefix. A change of the hash algorithm must change it too."""
 ID_LENGTH = 8
-"""Hexadecimal digits of a prefix; two keys with the same one would make a lost key look like changed definitions."""
+"""Hexadecimal digits of a prefix. If two keys shared a prefix, a lost key would look like changed definitions."""
 HASH_LENGTH = 32
 """Hexadecimal digits."""
 MINIMAL_KEY = 16
-"""Bytes; with less the key itself could be guessed from a hash of a known definition."""
+"""Bytes. A shorter key could be guessed from the hash of a known definition."""
 WHOLE_FLOAT = re.compile(rb"\.0(?:[,}\]]|\Z)|e\+")
-"""Hints at a float without a fraction; may also be found in a text, which costs time and nothing else."""
+"""A sign of a float without a fraction. A match within a string only costs time."""
 
 
 class HashFunction(Protocol):
     """A keyed hash of any JSON value, and signatures with the same key."""
 
     def hash(self, value: object) -> str:
-        """The same text for the same value and key."""
+        """Return the same text for the same value and key."""
 
     def is_comparable(self, text: str) -> bool:
-        """Whether `text` was made by this key and algorithm; if not it says nothing."""
+        """Return whether `text` was made with this key and algorithm. If not, it has no meaning."""
 
     def of_stack(self, uid: str) -> HashFunction:
-        """The same for one Stack, whose hashes are unlike those of any other."""
+        """Return the hash function of one Stack, whose hashes differ from those of any other Stack."""
 
     def sign(self, purpose: str, value: object) -> str:
-        """The signature of `value` for that purpose."""
+        """Sign `value` for that purpose."""
 
     def is_signed(self, purpose: str, value: object, signature: str) -> bool:
-        """Whether `signature` was made by this key for that purpose and value."""
+        """Return whether `signature` was made with this key for that purpose and value."""
 
 
 class KeyedHasher:
-    """Makes hashes with one key."""
+    """Keyed hashes and signatures with one key."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) < MINIMAL_KEY:
             raise ValueError(f"the key for hashes needs at least {MINIMAL_KEY} bytes, found {len(key)}; make a new one")
         self._hashing = hmac.new(key, digestmod="sha256")
         self._prefix = f"k{digest(self._hashing, ALGORITHM)[:ID_LENGTH]}:"
-        # A key of their own: what is hashed, users choose, and no hash of it may pass for a signature.
+        # Signatures have a separate key: users choose hashed values, and no such hash may pass for a signature.
         self._signing = hmac.new(bytes.fromhex(digest(self._hashing, b"signatures")), digestmod="sha256")
 
     def of_stack(self, uid: str) -> KeyedHasher:
-        """The hasher of one Stack: equal values of two Stacks have different hashes, so that nobody learns of one from the other.
+        """Return the hasher of one Stack.
 
-        Its hashes carry the same prefix, since they are comparable as long as the key and the algorithm stay.
+        Equal values of two Stacks have different hashes, so that one Stack reveals nothing about the other. The prefix is
+        the same, because hashes stay comparable while the key and the algorithm are the same.
         """
         made = copy.copy(self)
         key = bytes.fromhex(digest(self._hashing, canonical(["stack", uid])))
@@ -66,19 +68,19 @@ class KeyedHasher:
         return made
 
     def hash(self, value: Any) -> str:
-        """`k1a2b3c4d:…` for any JSON value; order of keys and 1.0 for 1 make no difference."""
+        """Hash any JSON value as `k1a2b3c4d:…`. The order of keys does not matter, nor does 1.0 instead of 1."""
         return self._prefix + digest(self._hashing, canonical(value))[:HASH_LENGTH]
 
     def sign(self, purpose: str, value: Any) -> str:
-        """The signature of any JSON value, for one purpose: what is signed for another does not pass for it."""
+        """Sign any JSON value for one purpose. The signature is invalid for any other purpose."""
         return self._prefix + digest(self._signing, pack(purpose, value))[:HASH_LENGTH]
 
     def is_signed(self, purpose: str, value: Any, signature: str) -> bool:
-        """Whether `signature` is ours, for that purpose and value."""
+        """Return whether `signature` is ours, for that purpose and value."""
         return hmac.compare_digest(self.sign(purpose, value).encode(), signature.encode(errors="replace"))
 
     def is_comparable(self, text: str) -> bool:
-        """Whether `text` was made with this key and algorithm. Another one's hash says nothing about a change."""
+        """Return whether `text` was made with this key and algorithm. Any other hash does not show a change."""
         return text.startswith(self._prefix) and len(text) == len(self._prefix) + HASH_LENGTH
 
 
@@ -90,9 +92,9 @@ def digest(keyed: hmac.HMAC, text: bytes) -> str:
 
 
 def pack(purpose: str, value: Any) -> bytes:
-    """The bytes that are signed: of a text itself, which is faster, of anything else JSON. No two inputs have the same bytes.
+    """Return the bytes to sign: a string as is, which is faster; any other value as JSON. The encoding is unambiguous.
 
-    A text has a digit in front, JSON a bracket, so neither passes for the other. The length tells where the purpose ends.
+    A string starts with a digit, and JSON with a bracket. The length shows where the purpose ends.
     """
     if isinstance(value, str):
         return f"{len(purpose)}:{purpose}{value}".encode(errors="surrogatepass")
@@ -100,19 +102,19 @@ def pack(purpose: str, value: Any) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """JSON that is the same however the value was spelt or stored.
+    """Return canonical JSON, independent of the notation and storage of the value.
 
-    The API server gives 1.0 back as 1, so whole floats are written as integers.
+    The API server returns 1.0 as 1, so whole floats are written as integers.
     """
     text = orjson.dumps(value, default=as_json, option=orjson.OPT_SORT_KEYS)
-    # The plain searches come first since they cost a tenth of the pattern, and most definitions have neither.
+    # The plain searches come first: they cost a tenth of the pattern, and most definitions match neither.
     if (b".0" in text or b"e+" in text) and WHOLE_FLOAT.search(text):
         return orjson.dumps(with_integers(value), default=as_json, option=orjson.OPT_SORT_KEYS)
     return text
 
 
 def with_integers(value: Any) -> Any:
-    """`value` with every float that has no fraction as an integer, as far as 64 bits reach."""
+    """Replace every float without a fraction by an integer, if it fits into 64 bits."""
     if isinstance(value, dict):
         return {key: with_integers(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -123,7 +125,7 @@ def with_integers(value: Any) -> Any:
 
 
 def as_json(value: object) -> str:
-    """Bytes as Kubernetes writes them in JSON: base 64."""
+    """Encode bytes in Base64, as Kubernetes does in JSON."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     raise TypeError(f"cannot hash a {type(value).__name__}: it is no JSON value")

@@ -1,4 +1,4 @@
-"""What would have to change of a live object for it to say what a manifest states, and nothing else."""
+"""Minimal merge patch from a live object to a manifest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hearth.model.child import Object
 
 
 def make_merge_patch(stated: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
-    """The JSON merge patch that turns `live` into what is stated; what is not stated stays. Lists are taken whole."""
+    """Make the JSON merge patch from `live` to `stated`. Fields not in `stated` stay. Lists are replaced as a whole."""
     change: Object = {}
     for key, value in stated.items():
         found = live.get(key)

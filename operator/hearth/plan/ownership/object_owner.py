@@ -1,4 +1,4 @@
-"""Whose an object is, as far as it says so itself: for messages; decides nothing."""
+"""Owner of an object according to its own metadata, for messages. Must not decide anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LABEL_HELM_RELEASE = "meta.helm.sh/release-name"
 
 
 def describe_owner(raw: Mapping[str, Any]) -> str:
-    """The best that is known of who made the object, to be read after «belongs to»."""
+    """Describe the most likely creator of the object, as text that follows "belongs to"."""
     metadata = raw["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     stack = _find_stack(metadata)
@@ -31,16 +31,16 @@ def describe_owner(raw: Mapping[str, Any]) -> str:
 
 
 def find_stack_namespace(raw: Mapping[str, Any]) -> str:
-    """The namespace of the Stack that applied the object, "" where none did."""
+    """Return the namespace of the Stack that applied the object, "" if none did."""
     return _find_stack(raw["metadata"]).partition("/")[0]
 
 
 def _find_stack(metadata: Mapping[str, Any]) -> str:
-    """`namespace/name` of the Stack that applied the object first, "" where none did."""
+    """Return `namespace/name` of the Stack that applied the object first, "" if none did."""
     found = (manager for manager in _managers(metadata) if manager.startswith(names.FIELD_MANAGER_PREFIX))
     return next(found, "").removeprefix(names.FIELD_MANAGER_PREFIX)
 
 
 def _managers(metadata: Mapping[str, Any]) -> list[str]:
-    """Field managers in the order of the object, each once."""
+    """Return the field managers in the order of the object, each once."""
     return list(dict.fromkeys(str(entry.get("manager", "")) for entry in metadata.get("managedFields") or ()))
