@@ -1,6 +1,7 @@
-"""Blueprints that Stacks have in common: what is compiled for one of them serves all others of the same definition.
+"""Cache of blueprints that Stacks with the same definition share.
 
-Kept for as long as any Stack uses it, so that it takes no memory of its own. Must not know how blueprints are made.
+A blueprint stays cached while any Stack uses it, so the cache needs no memory of its own. Must not know how blueprints
+are compiled.
 """
 
 from __future__ import annotations
@@ -15,41 +16,41 @@ import orjson
 from hearth.template.blueprint import Blueprint, Definition, SharingScope, StackIdentity
 
 Key: TypeAlias = tuple[bytes, str | None]
-"""A definition's digest, and the namespace where the blueprint holds in one only."""
+"""A definition's digest, and the namespace if the blueprint is valid in only one."""
 DIGEST_SIZE = 16
-"""Bytes; a chance equality would give a Stack another one's objects, and is out of the question at 128 bits."""
+"""Bytes. A collision would give a Stack another Stack's objects; 128 bits exclude that."""
 
 
 @dataclass(slots=True)
 class BlueprintCache:
-    """Those in use, of one cluster."""
+    """The blueprints in use in one cluster."""
 
     _known: weakref.WeakValueDictionary[Key, Blueprint] = field(default_factory=weakref.WeakValueDictionary)
 
     def find(self, digest: bytes, stack: StackIdentity) -> Blueprint | None:
-        """The blueprint of that definition for the Stack, if another one has it."""
+        """Return the blueprint of that definition for the Stack if another Stack has it."""
         if not digest:
             return None
         found = self._known.get((digest, None))
         return found if found is not None else self._known.get((digest, stack.namespace))
 
     def keep(self, digest: bytes, stack: StackIdentity, blueprint: Blueprint) -> None:
-        """Let others have what was compiled for the Stack, as far as it holds for them."""
+        """Cache the Stack's blueprint for all Stacks that it is valid for."""
         if digest and blueprint.reach is not SharingScope.ONE:
             self._known[digest, None if blueprint.reach is SharingScope.ANY else stack.namespace] = blueprint
 
 
 def find_digest(definition: Definition, *, adopts: bool, generation: int) -> bytes:
-    """The same only where the blueprint is the same too, but for the Stack's identity; empty where that cannot be told.
+    """Return a digest that is equal only for equal blueprints, apart from the Stack's identity; empty if unknown.
 
-    adopts: what the Stack says of adoption; generation: of the kinds. It stays in this process, so it needs no key.
+    adopts: the Stack's adoption policy; generation: of the kinds. The digest stays in this process, so it needs no key.
     """
     parts = (
         *(definition.template, definition.parameters, definition.origins),
         *(definition.template_path, definition.parameters_path, adopts, generation),
     )
     try:
-        # In the order in which they stand: another order is another order of the resources.
+        # Keep the written order: it determines the order of the resources.
         written = orjson.dumps(parts)
     except TypeError:
         return b""

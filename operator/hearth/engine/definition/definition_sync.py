@@ -1,6 +1,6 @@
-"""Brings what one Stack runs up to what it wants: reads, compiles and stores the definition, as often as that changes.
+"""Sync of one Stack's active definition with its spec: read, compile, store.
 
-Knows nothing of children; a definition that cannot be accepted leaves running what runs.
+A rejected definition leaves the active revision in place. Must not know children.
 """
 
 from __future__ import annotations
@@ -44,95 +44,95 @@ from hearth.template.parser import policies
 logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
-"""Seconds until a definition that could not be read or stored is tried again."""
+"""Seconds until a failed read or store of a definition is retried."""
 TAMPERED = "RevisionTampered"
-"""The reason of a definition that cannot be used, as its revision is not as this operator stored it."""
+"""Rejection reason for a definition whose revision is not as this operator stored it."""
 HIDDEN_KEPT = 8
-"""Definitions whose sensitive texts are hidden: one that is so old has long left the children."""
+"""Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRevision:
-    """A revision that is kept, ready to be wanted."""
+    """A stored revision with its blueprint, ready to activate."""
 
     blueprint: Blueprint
     revision: Revision | None = None
-    """None for the one that wants nothing."""
+    """None for the empty revision."""
     renewed: tuple[str, ...] = ()
-    """Sensitive parameters whose values are others by now."""
+    """Sensitive parameters whose values changed since."""
 
 
 @dataclass(slots=True)
 class DefinitionSync:
-    """What of one Stack's spec was accepted, and what was refused."""
+    """The accepted or rejected definition of one Stack's spec."""
 
     uid: str
     services: Services
     acceptor: RevisionBuilder
     on_activated: Callable[[StackObject], None]
-    """Told whenever `blueprint` or the wish behind it is another one."""
+    """Called when `blueprint` or its target changes."""
     blueprint: Blueprint | None = None
     revision: Revision | None = None
-    """Of `blueprint`; None where nothing was accepted yet, or nothing is wanted."""
+    """Revision of `blueprint`; None before the first accepted definition or for the empty revision."""
     rejection: DefinitionRejection | None = None
     tampered: str = ""
-    """Which stored revisions are not as this operator wrote them, in words; "" for none."""
+    """Describes stored revisions that are not as this operator wrote them; "" for none."""
     refreshed_parameters: tuple[str, ...] = ()
-    """Of an earlier revision that is wanted, the sensitive parameters whose values are others by now."""
+    """Sensitive parameters of an earlier target revision whose values changed since."""
     sources: frozenset[ObjectRef] = frozenset()
-    """What the definition was read from besides the spec."""
+    """Objects besides the spec that the definition was read from."""
     options: ReconcileOptions = field(default_factory=ReconcileOptions)
     targets: TargetTracker = field(default_factory=TargetTracker)
     generation: int = -1
-    """Of the spec that was accepted or refused last; -1 before the first."""
+    """Generation of the last accepted or rejected spec; -1 before the first."""
     is_deleting: bool = False
     sensitive_texts: tuple[frozenset[str], ...] = field(default=(), repr=False)
-    """Sensitive texts of this definition and of those before it, which may still stand in some child's status."""
+    """Sensitive texts of the current and earlier definitions, which a child's status may still contain."""
     resync_requested: bool = True
-    """Whether something besides the spec changed that the definition or the wish depends on."""
+    """Whether a change besides the spec affects the definition or the target."""
     _names: dict[int, Set[str]] = field(default_factory=dict)
-    """By number the resources of the present revision, and of those whose objects it holds back."""
+    """By number: the resources of the active revision and of the protected revisions."""
     _present: int | None = None
-    """The revision that the spec holds, where that is one that was accepted before."""
+    """The revision with the definition in the spec, if it was accepted before."""
     _heard: int = 0
-    """How often one of `sources` changed."""
+    """Number of changes of `sources`."""
     _heard_before: int = 0
-    """The same, when the definition was accepted or refused last."""
+    """The same number at the last accepted or rejected definition."""
     _is_sound: bool = True
     _looked_at: int = 0
-    """The version of the Stack that was looked at last."""
+    """The resource version of the last processed Stack."""
     _put_off: int | None = None
-    """The version of the Stack that could not be accepted a moment ago."""
+    """The resource version of the Stack whose processing waits for a retry."""
     _flow_of: int = -1
-    """The generation that `flow` was read from."""
+    """The generation that `options` was read from."""
 
     @property
     def hidden_texts(self) -> frozenset[str]:
-        """What nothing that people read may hold."""
+        """Texts that no user-visible output may contain."""
         return frozenset[str]().union(*self.sensitive_texts)
 
     @property
     def is_suspended(self) -> bool:
-        """Whether workloads are to be at nothing: as soon as the spec says so, unless the Stack goes."""
+        """Whether workloads must be scaled down: as soon as the spec says so, unless the Stack is being deleted."""
         return self.options.is_suspended and not self.is_deleting
 
     def needs_sync(self, stack: StackObject) -> bool:
-        """Whether the Stack wants something else than what was looked at last."""
+        """Return whether the Stack differs from what was last processed."""
         return self.resync_requested or stack.generation != self.generation or stack.deleting != self.is_deleting
 
     def has_unprocessed_spec(self, stack: StackObject) -> bool:
-        """Whether the user wants something by now that was neither accepted nor refused yet."""
+        """Return whether the spec or a source has a change that was neither accepted nor rejected yet."""
         return stack.generation != self.generation or self._heard != self._heard_before
 
     def on_broadcast(self, what: object) -> None:
-        """Something happened that no single Stack is named by."""
+        """Handle an event that names no single Stack."""
         if what in self.sources:
             self._heard += 1
             self.resync_requested = True
             self.services.queue.enqueue(self.uid, STACK_SELF)
 
     def read_options(self, stack: StackObject) -> None:
-        """Follow at once what the spec says of how to go about it."""
+        """Load the target once and read the spec's reconcile options at once."""
         self.targets.load(
             stack,
             hashes=self.services.hashes,
@@ -143,16 +143,16 @@ class DefinitionSync:
             self._flow_of, self.options = stack.generation, options.parse(stack.spec, has_parents=has_parents)
 
     def is_due(self, stack: StackObject) -> bool:
-        """Whether that is to be looked at now: what could not be accepted is not tried again at once, unless the Stack changed."""
+        """Return whether to sync now. A failed sync waits for its retry unless the Stack changes."""
         return self.needs_sync(stack) and stack.resource_version != self._put_off
 
     @property
     def is_sound(self) -> bool:
-        """Whether the last look at the spec did not end in an internal error."""
+        """Whether the last sync ended without an internal error."""
         return self._is_sound
 
     async def sync(self) -> bool:
-        """Look at the spec until it stays the same meanwhile; intermediate ones are passed over without a trace."""
+        """Process the spec until it stays unchanged; intermediate versions are skipped."""
         home = self.services.management_cluster
         try:
             while (stack := home.find_stack(self.uid)) is not None and self.is_due(stack):
@@ -167,7 +167,7 @@ class DefinitionSync:
                     if is_evaluated:
                         self._heard_before = heard
                 if not is_evaluated:
-                    # Outside of the place that others wait for.
+                    # Wait outside the slot, because other Stacks need it.
                     await self.services.evaluations.wait(self.uid)
         except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot accept a definition", stack=self.uid, error=str(error))
@@ -181,7 +181,7 @@ class DefinitionSync:
         return True
 
     async def give_up(self, message: str, *, delay: float) -> None:
-        """Go on with what runs after an internal error; the spec is looked at again after so many seconds, or once it changes."""
+        """Keep the active revision after an internal error; sync again after `delay` seconds or once the Stack changes."""
         self._is_sound = False
         self._put_off_until(delay)
         stack = self.services.management_cluster.find_stack(self.uid)
@@ -189,14 +189,14 @@ class DefinitionSync:
             return
         self.generation = stack.generation
         if stack.deleting:
-            # Whether anything is to be kept is not known, so nothing is deleted.
+            # The deletion policy is unknown, so nothing is deleted.
             return
         refusal = self.rejection = DefinitionRejection(reason=internal_errors.REASON, message=message)
         with contextlib.suppress(ApiStatusError, Unreachable):
             await self._reject(stack, refusal)
 
     def _put_off_until(self, delay: float) -> None:
-        """Try again what could not be accepted: after so many seconds, or once the Stack changes."""
+        """Retry a failed sync after `delay` seconds or once the Stack changes."""
         self.resync_requested = True
         self._put_off = self._looked_at
         self.services.clock.call_later(delay, self._try_again)
@@ -206,7 +206,7 @@ class DefinitionSync:
         self.services.queue.enqueue(self.uid, STACK_SELF)
 
     async def _look_unless_evaluating(self, stack: StackObject, *, is_outdated: bool) -> bool:
-        """Look at the spec; whether that was possible, or expressions in it are still being evaluated."""
+        """Process the spec; return False while its expressions are still being evaluated."""
         try:
             await self._look(stack, is_outdated=is_outdated)
         except Unevaluated:
@@ -243,12 +243,12 @@ class DefinitionSync:
         await self.truncate_history()
 
     def _follow_sources(self, stack: StackObject) -> None:
-        """Hear of what the definition is read from, and of nothing that it is no longer read from."""
+        """Follow exactly the sources of the current definition."""
         self.sources = frozenset() if stack.deleting else revision_builder.find_sources(stack.namespace, stack.spec)
         self.services.management_cluster.follow_sources(self.uid, self.sources)
 
     async def _read(self, stack: StackObject, spec: Object) -> Definition | DefinitionRejection:
-        """The definition in the spec, or why it cannot be had."""
+        """Read the definition in the spec, or return why it is unavailable."""
         if stack.defect:
             message = f"the spec cannot be read: {stack.defect}; what runs is left as it is"
             return DefinitionRejection(reason="SpecUnreadable", message=message)
@@ -260,7 +260,7 @@ class DefinitionSync:
             return DefinitionRejection(reason="SourceMissing", message=str(error))
 
     def _runs(self, hashed: str, spec: Object) -> bool:
-        """Whether the definition of that hash is the one that runs, as the spec wants it."""
+        """Return whether the definition of that hash is active as the spec requires."""
         adopts = policies.adopts(spec.get("adoptionPolicy"))
         if self.blueprint is None or self.blueprint.adopts != bool(adopts):
             return False
@@ -269,13 +269,13 @@ class DefinitionSync:
         return is_accepted and wish is not None and wish.cause is TargetCause.SPEC and not self.is_deleting
 
     def _keep(self, stack: StackObject, aim: TargetChoice) -> None:
-        """Only how to go about it has changed."""
+        """Keep the active revision: only its options changed."""
         if self.revision is not None:
             self.targets.start(aim, revision=self.revision.number, now=self.services.clock.now())
         self.generation = stack.generation
 
     async def _activate_spec(self, stack: StackObject, aim: TargetChoice, definition: Definition) -> None:
-        """Want the definition in the spec."""
+        """Activate the definition in the spec."""
         self.refreshed_parameters = ()
         try:
             blueprint = await self.acceptor.compile(definition, stack)
@@ -291,7 +291,7 @@ class DefinitionSync:
         await self._begin(stack, aim, blueprint, revision=revision)
 
     async def _activate_revision(self, stack: StackObject, aim: TargetChoice, number: int) -> None:
-        """Want an earlier revision, whatever the spec says."""
+        """Activate an earlier revision regardless of the spec."""
         await self.services.management_cluster.add_finalizer(stack)
         try:
             stored = await self._compile_stored(stack, number)
@@ -307,7 +307,7 @@ class DefinitionSync:
             await self._begin(stack, aim, stored.blueprint, revision=stored.revision)
 
     async def _compile_stored(self, stack: StackObject, number: int) -> StoredRevision:
-        """The blueprint of a revision that is kept. Raises MissingSource, TamperedRevision or InvalidDefinition."""
+        """Compile a stored revision. Raises SourceNotFound, TamperedRevision or InvalidDefinition."""
         if number == EMPTY_REVISION:
             return StoredRevision(blueprint=revision_builder.EMPTY)
         revisions = self.acceptor.load_revisions(stack)
@@ -334,7 +334,7 @@ class DefinitionSync:
         self._activate(stack, blueprint, revision=revision)
 
     async def _read_names(self, stack: StackObject, number: int) -> Set[str] | None:
-        """The resources of a revision that is kept; None where nobody knows any more."""
+        """Return the resources of a stored revision; None if they are unknown."""
         if number == EMPTY_REVISION:
             return frozenset()
         try:
@@ -344,7 +344,7 @@ class DefinitionSync:
         return stored.blueprint.resources.keys()
 
     async def _reject(self, stack: StackObject, refusal: DefinitionRejection) -> None:
-        """Keep what runs; after a restart that is the revision that the wish names."""
+        """Keep the active revision; after a restart, activate the target's stored revision."""
         wish = self.targets.current
         if self.blueprint is None and wish is not None:
             try:
@@ -364,7 +364,7 @@ class DefinitionSync:
         self.on_activated(stack)
 
     async def truncate_history(self) -> None:
-        """Forget revisions beyond the limit."""
+        """Delete revisions beyond the history limit."""
         stack, wish = self.services.management_cluster.find_stack(self.uid), self.targets.current
         if (
             stack is None
@@ -377,12 +377,12 @@ class DefinitionSync:
         await revision_history.truncate(stack, self.services, needed=needed, limit=self.options.history_limit)
 
     def find_kinds(self) -> frozenset[str]:
-        """Every kind that the Stack may have applied."""
+        """Return every kind that the Stack may have applied."""
         stack = self.services.management_cluster.find_stack(self.uid)
         return self.acceptor.load_revisions(stack).kinds if stack is not None else frozenset()
 
     def find_environment(self) -> ActiveEnvironment:
-        """What holds steps because the user wants so: by the live spec, less what was passed under the present wish."""
+        """Return the environment that holds steps: the live spec without the breakpoints cleared for this target."""
         wish = self.targets.current
         if self.options.environment.is_empty:
             return active_environment.UNRESTRICTED
@@ -397,7 +397,7 @@ class DefinitionSync:
         )
 
     def find_cleanup_policy(self) -> CleanupPolicy:
-        """What of the obsolete objects the present wish holds back."""
+        """Return which obsolete objects the current target protects."""
         wish = self.targets.current
         if wish is None or self.is_deleting:
             return CleanupPolicy()
@@ -410,7 +410,7 @@ class DefinitionSync:
 
 
 def refuse_order(error: RollbackRevisionNotFound, unverified: Revision | None) -> DefinitionRejection:
-    """Why the user cannot have the revision that he orders. unverified: the one of that number that does not count."""
+    """Explain why a requested rollback is impossible. unverified: the unverified revision of that number."""
     if unverified is None:
         return DefinitionRejection(reason="RevisionNotFound", message=str(error))
     return DefinitionRejection(
@@ -419,7 +419,7 @@ def refuse_order(error: RollbackRevisionNotFound, unverified: Revision | None) -
 
 
 def describe_mistakes(error: InvalidDefinition) -> str:
-    """All mistakes in one message, a line each."""
+    """Describe all errors in one message, one line each."""
     count = len(error.mistakes)
     head = "the definition has a mistake" if count == 1 else f"the definition has {count} mistakes"
     shown = [f"- {str(mistake)[: limits.MISTAKE_LENGTH]}" for mistake in error.mistakes[: limits.MISTAKES]]

@@ -1,6 +1,6 @@
-"""Where parameters come from besides the Stack: ConfigMaps and Secrets of its namespace.
+"""Sources of parameters besides the Stack: ConfigMaps and Secrets of its namespace.
 
-Reads them and says what is missing; must not know what the parameters are for.
+Reads them and reports missing ones. Must not know the use of the parameters.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from hearth.template.schema import parameters
 from hearth.template.text import bounds, kubectl_yaml
 
 KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
-"""By the word in `spec.parametersFrom` the kind that it names."""
+"""Kind by its field name in `spec.parametersFrom`."""
 UNREADABLE: Mapping[int, str] = {
     404: "does not exist in namespace {namespace}; create it",
     403: "may not be read in namespace {namespace}; let the operator get, list and watch it",
 }
-"""By HTTP code what is told of a source; with any other it is asked for again."""
+"""Message by HTTP code of an unreadable source. Any other code leads to a retry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class SourceRef:
     """`spec.parametersFrom[0]`."""
     is_optional: bool = False
     is_recorded: bool = False
-    """Whether an earlier revision names it, and nobody can change that."""
+    """Whether an earlier revision names the source, which no user can change."""
 
     def __str__(self) -> str:
         return f"{self.place} ({self.ref})"
@@ -54,12 +54,12 @@ class SourceValue:
     """One key of a source."""
 
     text: str | None = field(repr=False)
-    """None where it is no text."""
+    """None if the value is not text."""
     origin: Origin
 
 
 def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[SourceRef, ...]:
-    """The sources of parameters, in their order."""
+    """Return the sources of parameters in order."""
     return tuple(
         SourceRef(
             ref=ObjectRef(group="", kind=kind, namespace=namespace, name=entry[word].get("name", "")),
@@ -73,7 +73,10 @@ def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[SourceRef,
 
 
 async def read(home: ManagementCluster, references: Sequence[SourceRef]) -> dict[str, SourceValue]:
-    """Every key of every source, the last one where several have it. Raises MissingSource, naming all that are missing."""
+    """Read every key of every source; the last source of a key wins.
+
+    Raises SourceNotFound with the names of all missing sources.
+    """
     found: dict[str, SourceValue] = {}
     missing: list[str] = []
     for reference in references:
@@ -95,7 +98,7 @@ async def read(home: ManagementCluster, references: Sequence[SourceRef]) -> dict
 
 
 def parse_source(reference: SourceRef, data: Mapping[str, str]) -> dict[str, SourceValue]:
-    """The keys of one source."""
+    """Return the keys of one source."""
     ref = reference.ref
     return {
         key: SourceValue(
@@ -107,7 +110,7 @@ def parse_source(reference: SourceRef, data: Mapping[str, str]) -> dict[str, Sou
 
 
 def decode(raw: str) -> str | None:
-    """The text that a Secret's value holds, or None where it holds no text."""
+    """Decode a Secret's value; None if it is not text."""
     try:
         return base64.b64decode(raw or "", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -117,9 +120,9 @@ def decode(raw: str) -> str | None:
 def apply_sources(
     template: Object, given: Any, found: Mapping[str, SourceValue], *, template_path: str = "spec.template"
 ) -> ChunkedWork[Definition]:
-    """The definition with what the sources give of the parameters that the template declares and the spec does not give.
+    """Build the definition; sources supply declared parameters that the spec does not set.
 
-    Raises InvalidDefinition where one of these is no text, or something holds more than it may.
+    Raises InvalidDefinition if a used value is not text or a limit is exceeded.
     """
     excess = bounds.check(given, path="spec.parameters")
     if excess:
@@ -146,7 +149,7 @@ def apply_sources(
 
 
 def check_size(taken: Mapping[str, SourceValue]) -> None:
-    """Raises InvalidDefinition where all values together are too large."""
+    """Check the total size of all values. Raises InvalidDefinition if it is too large."""
     size = sum(len(each.text or "") for each in taken.values())
     if size > limits.PARAMETER_BYTES:
         message = f"gives {size} characters, and at most {limits.PARAMETER_BYTES} are taken; take values out"
@@ -154,7 +157,7 @@ def check_size(taken: Mapping[str, SourceValue]) -> None:
 
 
 def parse_values(stated: Mapping[str, Any], taken: Mapping[str, SourceValue]) -> ChunkedWork[dict[str, Any]]:
-    """By name what the texts stand for. Raises InvalidDefinition for those that hold too much."""
+    """Parse the texts by name. Raises InvalidDefinition for values beyond the limits."""
     values: dict[str, Any] = {}
     wrong: list[Mistake] = []
     for name, each in taken.items():
@@ -170,7 +173,7 @@ def parse_values(stated: Mapping[str, Any], taken: Mapping[str, SourceValue]) ->
 
 
 def require_parameters(definition: Definition, references: Iterable[SourceRef]) -> None:
-    """Raises MissingSource where a parameter has no value, and a source might still come to give it."""
+    """Check that all parameters have a value. Raises SourceNotFound if a source could still supply a missing one."""
     listed = ", ".join(str(reference.ref) for reference in references)
     given: Any = definition.parameters
     if not listed or not isinstance(given, dict):
@@ -187,5 +190,5 @@ def require_parameters(definition: Definition, references: Iterable[SourceRef]) 
 
 
 def is_required(rules: Any) -> bool:
-    """Whether a parameter has no default."""
+    """Return whether a parameter has no default."""
     return isinstance(rules, dict) and "default" not in rules

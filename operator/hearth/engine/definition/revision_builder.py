@@ -1,6 +1,6 @@
-"""From a Stack's spec to what runs: read the definition, compile it, number it, and store it before anything is written.
+"""From a Stack's spec to a revision: read, compile, number and store the definition before any child is written.
 
-Every step may be repeated at any time; a definition that is accepted already costs nothing.
+Every step is idempotent. An accepted definition costs nothing.
 """
 
 from __future__ import annotations
@@ -29,30 +29,36 @@ from hearth.template.parser import policies
 from hearth.template.text import bounds, error_hints, template_source
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
-"""What a Stack that is being deleted wants."""
+"""The blueprint of a Stack being deleted."""
 NONE: frozenset[ObjectRef] = frozenset()
-"""One for all: an empty set takes as much memory as one of four."""
+"""One shared instance: an empty set needs as much memory as one of four."""
 DEFAULT_KEY = "template.yaml"
 FORBIDDEN = 403
 MAX_CONCURRENT_BUILDS = 16
-"""Definitions; with the writes of children and statuses they stay below what a connection sends at once."""
+"""Definitions. Together with writes of children and statuses they stay below the concurrent requests of a connection.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionBuilder:
-    """Accepts definitions for any Stack."""
+    """The builder of revisions for all Stacks."""
 
     home: ManagementCluster
     cluster: WorkloadCluster
     hashes: HashFunction
     evaluations: Evaluations = field(default_factory=Unassisted)
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_BUILDS))
-    """For definitions that are being accepted: where a thousand Stacks are made at once, neither writes of children nor
-    statuses queue up behind their revisions."""
+    """Slots for definitions in progress.
+
+    When a thousand Stacks are created at once, their revisions must not delay writes of children or statuses.
+    """
     shared: BlueprintCache = field(default_factory=BlueprintCache)
 
     async def read_spec(self, namespace: str, spec: Object) -> Definition:
-        """What the spec of a Stack in that namespace wants. Raises MissingSource or InvalidDefinition."""
+        """Read the definition from the spec of a Stack in that namespace.
+
+        Raises SourceNotFound or InvalidDefinition.
+        """
         template, path = await self._get_template(namespace, spec)
         references = parameter_sources.find_references(namespace, spec)
         found = await parameter_sources.read(self.home, references)
@@ -62,7 +68,7 @@ class RevisionBuilder:
         return definition
 
     async def _get_template(self, namespace: str, spec: Object) -> tuple[Object, str]:
-        """The template, and where it stands."""
+        """Return the template and its location."""
         reference = spec.get("templateRef")
         if reference is None:
             return check_template(spec.get("template") or {}), "spec.template"
@@ -82,10 +88,10 @@ class RevisionBuilder:
         return await cooperative_work.share(template_source.parse_in_pieces(data[key], place=path)), path
 
     async def read_revision(self, stack: StackObject, revision: Revision) -> Definition:
-        """The definition that a revision holds, with sensitive values as they are at their sources now.
+        """Read the definition of a revision, with the current values of its sensitive parameters.
 
-        `renewed` tells which of these are others than then. Raises MissingSource where one is gone, TamperedRevision where
-        the definition is not the one that was stored.
+        `refreshed` lists the sensitive parameters that changed since. Raises SourceNotFound if a value is missing.
+        Raises TamperedRevision if the definition differs from the stored one.
         """
         stored = await self.home.get_definition(stack, revision)
         hashes = self.hashes.of_stack(stack.uid)
@@ -97,23 +103,23 @@ class RevisionBuilder:
         )
 
     def slot(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
-        """Within which a definition is accepted; what is to go waits for nobody's."""
+        """Return the slot to process a definition in; a Stack being deleted needs none."""
         return contextlib.nullcontext() if stack.deleting else self.slots
 
     def hash(self, definition: Definition, stack: StackObject) -> str:
-        """The keyed hash that a definition of that Stack is known by."""
+        """Return the keyed hash that identifies a definition of that Stack."""
         hashes = self.hashes.of_stack(stack.uid)
         return stored_definition.hash_record(stored_definition.to_stored(definition, hashes), hashes)
 
     async def compile(self, definition: Definition, stack: StackObject) -> Blueprint:
-        """The blueprint, typed against the cluster's schemas. Raises InvalidDefinition.
+        """Compile the blueprint, typed against the cluster's schemas. Raises InvalidDefinition.
 
-        Raises Unevaluated where expressions in it are still being evaluated: try again when that is done.
+        Raises Unevaluated while expressions are being evaluated: retry afterward.
         """
         kinds, identity = self.cluster.kinds, identify(stack)
         pairs = await cooperative_work.share(compiler.find_kinds_in_pieces(definition))
         await self.cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
-        # Always as the live spec says, whichever definition runs.
+        # The live spec always decides on adoption, for any revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
         digest = blueprint_cache.find_digest(definition, adopts=adopts, generation=kinds.generation)
         known = self.shared.find(digest, identity)
@@ -128,9 +134,9 @@ class RevisionBuilder:
         return blueprint
 
     async def make_deletion_blueprint(self, stack: StackObject) -> Blueprint:
-        """What a Stack that is being deleted wants: nothing, except that objects are kept.
+        """Make the blueprint of a Stack being deleted: empty except for retained objects.
 
-        A template that cannot be read says nothing of that, and holds nothing up.
+        An unreadable template retains nothing and blocks nothing.
         """
         spec = stack.spec
         if spec.get("deletionPolicy") == policies.ABANDON:
@@ -146,10 +152,10 @@ class RevisionBuilder:
         return dataclasses.replace(EMPTY, retained=policies.find_retained(definition.template))
 
     async def store(self, stack: StackObject, definition: Definition, blueprint: Blueprint, *, last: int) -> Revision:
-        """The revision of the definition, stored with the Stack's finalizer: from here on children may be written.
+        """Store the definition as a revision and add the Stack's finalizer; children may be written afterward.
 
-        last: the highest number that was given already, which the cache may not show yet. Raises TamperedRevision where
-        its names are taken.
+        last: the highest assigned number, which the cache may not show yet. Raises TamperedRevision if its names are
+        taken.
         """
         await self.home.add_finalizer(stack)
         hashes = self.hashes.of_stack(stack.uid)
@@ -171,7 +177,7 @@ class RevisionBuilder:
         found = await self._create(stack, revision, stored)
         if verified_revisions.is_verified(found, stack, self.hashes) and found.hash == hashed:
             return found
-        # An object of another writer has the name. Nobody can foresee the next one, as it is made of a signature.
+        # Another writer's object has the name. The next name is unpredictable because it contains a signature.
         key = self.hashes.sign("name of a revision", [stack.uid, hashed, revision.number])
         found = await self._create(stack, dataclasses.replace(revision, name=name_revision(stack, key)), stored)
         if verified_revisions.is_verified(found, stack, self.hashes) and found.hash == hashed:
@@ -179,17 +185,17 @@ class RevisionBuilder:
         raise TamperedRevision(verified_revisions.explain(found))
 
     async def _create(self, stack: StackObject, revision: Revision, stored: Object) -> Revision:
-        """What has the revision's name afterwards."""
+        """Create the revision; return the revision that has its name afterward."""
         signed = verified_revisions.sign(revision, stack, self.hashes)
         return await self.home.create_revision(stack, signed, stored)
 
     def load_revisions(self, stack: StackObject) -> RevisionSet:
-        """The revisions of a Stack, sorted by whether they count."""
+        """Load the revisions of a Stack, sorted by whether they count."""
         return verified_revisions.load(self.home, self.hashes, stack)
 
 
 def check_template(template: Object) -> Object:
-    """The template of a spec. Raises InvalidDefinition where it is deeper or larger than what can be gone through."""
+    """Check the template of a spec. Raises InvalidDefinition if it is too deep or too large."""
     excess = bounds.check(template, path="spec.template")
     if excess:
         raise InvalidDefinition(excess)
@@ -197,17 +203,17 @@ def check_template(template: Object) -> Object:
 
 
 def name_revision(stack: StackObject, key: str) -> str:
-    """The name of a ControllerRevision; another key gives another one."""
+    """Return the name of a ControllerRevision; a different key gives a different name."""
     return names.shorten(f"{stack.name}-{names.digest(stack.uid, key)}", length=names.NAME_LENGTH)
 
 
 def identify(stack: StackObject) -> StackIdentity:
-    """What expressions know of the Stack."""
+    """Return the identity of the Stack for expressions."""
     return StackIdentity(name=stack.name, namespace=stack.namespace, uid=stack.uid)
 
 
 def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
-    """The objects besides the spec that the definition is read from."""
+    """Return the objects besides the spec that the definition is read from."""
     reference = spec.get("templateRef")
     found = {each.ref for each in parameter_sources.find_references(namespace, spec)}
     if reference is not None:
@@ -216,18 +222,18 @@ def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
 
 
 def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:
-    """Where a `templateRef` points."""
+    """Return the object that a `templateRef` names."""
     return ObjectRef(group="", kind="ConfigMap", namespace=namespace, name=reference.get("name", ""))
 
 
 def find_served_kinds(cluster: WorkloadCluster, kinds: Collection[str]) -> list[Kind]:
-    """Of kinds written `apiVersion/Kind` those that the cluster serves now; the others have no objects."""
+    """Return the served kinds among kinds written as `apiVersion/Kind`; the others have no objects."""
     found = (find_served(cluster, *name.rpartition("/")[::2]) for name in sorted(kinds))
     return [kind for kind in dict.fromkeys(found) if kind is not None]
 
 
 def find_served(cluster: WorkloadCluster, api_version: str, name: str) -> Kind | None:
-    """The kind as it is served now: its objects outlive the version that they were applied in."""
+    """Return the kind in its served version: objects outlive the version in which they were applied."""
     found = cluster.kinds.find(api_version, name)
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""Forgets revisions that nobody can want to go back to any more."""
+"""Deletion of revisions that no rollback can need anymore."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = structlog.get_logger(__name__)
 
 
 async def truncate(stack: StackObject, services: Services, *, needed: Collection[int], limit: int) -> None:
-    """Delete the oldest revisions beyond the present one and `limit` others; one that cannot be is tried next time."""
+    """Delete the oldest revisions beyond the current one and `limit` others; failures are retried next time."""
     revisions = verified_revisions.load(services.management_cluster, services.hashes, stack).verified
     for revision in find_expired(revisions, needed=needed, limit=limit):
         try:
@@ -26,9 +26,10 @@ async def truncate(stack: StackObject, services: Services, *, needed: Collection
 
 
 def find_expired(revisions: Collection[Revision], *, needed: Collection[int], limit: int) -> list[Revision]:
-    """The oldest of the revisions that are not needed, until `limit` are left besides the present one.
+    """Return the oldest unneeded revisions beyond the current one and `limit` others.
 
-    needed: the numbers of the present one and of all that may not go. One that alone remembers a kind that was applied stays: objects of that kind may have to be found again.
+    needed: numbers of the current revision and of all protected ones. The only revision that lists an applied kind
+    stays, because its objects may have to be found.
     """
     superfluous = sorted((each for each in revisions if each.number not in needed), key=lambda each: each.number)
     chosen = superfluous[: max(0, len(revisions) - 1 - limit)]

@@ -1,6 +1,6 @@
-"""A definition as a revision keeps it, and back: of a sensitive value only where it came from, and a keyed hash.
+"""Stored form of a definition: a sensitive value is stored only as its origin and a keyed hash.
 
-Must not know when definitions are stored, nor in what.
+Must not know when or where definitions are stored.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hearth.template.blueprint import Definition
 from hearth.template.compiler import sensitivity
 
 SPEC = "spec.parameters"
-"""The origin of what stands in the Stack itself."""
+"""The origin of values in the Stack itself."""
 
 
 def to_stored(definition: Definition, hashes: HashFunction) -> Object:
-    """`{"template", "parameters"}`, and under `sensitive` by name the origin and hash of what must not be stored."""
+    """Return `{"template", "parameters"}`; `sensitive` maps names of unstored values to origin and hash."""
     given: Any = definition.parameters
     hidden = sorted(sensitivity.find_sensitive(definition) & given.keys()) if isinstance(given, dict) else []
     if not hidden:
@@ -38,33 +38,33 @@ def to_stored(definition: Definition, hashes: HashFunction) -> Object:
 
 
 def describe(definition: Definition, name: str, hashes: HashFunction) -> Object:
-    """What is kept of one sensitive value."""
+    """Return the stored form of one sensitive value."""
     origin = definition.origins.get(name)
     source = f"{origin.kind}/{origin.name}" if origin is not None else SPEC
-    # With its place in it, a hash does not tell which secrets in different places are equal.
+    # The hash includes the location, so it does not reveal equal secrets in different places.
     return {"from": source, "key": name, "hash": hashes.hash([source, name, definition.parameters[name]])}
 
 
 def hash_record(recorded: Mapping[str, Any], hashes: HashFunction) -> str:
-    """The keyed hash that a definition is known by: of all that is kept of it."""
+    """Return the keyed hash that identifies a definition, over its whole stored form."""
     return hashes.hash(list(recorded.values()))
 
 
 def is_as_stored(recorded: Mapping[str, Any], hashed: str, hashes: HashFunction) -> bool:
-    """Whether that is what was hashed when it was stored."""
+    """Return whether the content matches the hash from the time of storage."""
     try:
         return hash_record(recorded, hashes) == hashed
     except (TypeError, ValueError, RecursionError):
-        # Nested too deeply for any definition, or no JSON value that can be written.
+        # The content is nested too deeply for any definition, or is not valid JSON.
         return False
 
 
 async def from_stored(
     recorded: Mapping[str, Any], *, home: ManagementCluster, stack: StackObject, number: int, hashes: HashFunction
 ) -> Definition:
-    """The definition of revision `number`, its sensitive values taken from where they came from, as they are there now.
+    """Restore the definition of revision `number` with the current sensitive values from their origins.
 
-    Raises MissingSource where one of them is there no longer, InvalidDefinition where it is no text.
+    Raises SourceNotFound if a value is missing, InvalidDefinition if it is not text.
     """
     kept: Mapping[str, Any] = recorded.get("sensitive") or {}
     if not kept:
@@ -85,12 +85,12 @@ async def from_stored(
 async def read_sources(
     kept: Mapping[str, Any], *, home: ManagementCluster, namespace: str, place: str
 ) -> dict[str, parameter_sources.SourceValue]:
-    """The sensitive values that sources gave, as they give them now."""
+    """Read the current sensitive values from their sources."""
     names = sorted({entry["from"] for entry in kept.values()} - {SPEC})
     references = [SourceRef(ref=locate(name, namespace), place=place, is_recorded=True) for name in names]
     found: dict[str, parameter_sources.SourceValue] = {}
     for reference in references:
-        # One by one: a key may be in another of them too, and counts only where it came from.
+        # Read one source at a time. Another source may have the same key, but only the origin counts.
         values = await parameter_sources.read(home, [reference])
         name = f"{reference.ref.kind}/{reference.ref.name}"
         found.update({key: each for key, each in values.items() if kept.get(key, {}).get("from") == name})
@@ -98,7 +98,7 @@ async def read_sources(
 
 
 def read_spec(kept: Mapping[str, Any], stack: StackObject, *, place: str) -> Object:
-    """The sensitive values that the Stack itself gave, as it gives them now."""
+    """Return the current sensitive values in the Stack itself."""
     live = stack.spec.get("parameters") or {}
     names = [name for name, entry in kept.items() if entry["from"] == SPEC]
     missing = [name for name in names if name not in live]
@@ -109,13 +109,13 @@ def read_spec(kept: Mapping[str, Any], stack: StackObject, *, place: str) -> Obj
 
 
 def locate(name: str, namespace: str) -> ObjectRef:
-    """The object behind `Secret/db`."""
+    """Return the object that a name like `Secret/db` refers to."""
     kind, _, name = name.partition("/")
     return ObjectRef(group="", kind=kind, namespace=namespace, name=name)
 
 
 def find_refreshed(definition: Definition, kept: Mapping[str, Any], hashes: HashFunction) -> tuple[str, ...]:
-    """The sensitive parameters whose values are others than those that were kept; an unknown hash tells nothing."""
+    """Return the sensitive parameters whose values differ from the stored ones; incomparable hashes count as equal."""
     return tuple(
         name
         for name, entry in kept.items()

@@ -1,1 +1,1 @@
-"""The HealthMark controller: finds the marked resource and writes what became of the mark. Must not replace anything itself."""
+"""The HealthMark controller: finds the marked resource and writes the result of the mark. Must not replace objects."""

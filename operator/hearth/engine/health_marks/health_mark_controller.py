@@ -1,7 +1,7 @@
-"""Brings what HealthMarks say onto the objects that they mean, and tells in their statuses what came of it.
+"""Controller of HealthMarks: writes each mark to its object and the result to the mark's status.
 
-A loop of its own beside the passes: it writes a word onto a child, and the pass that sees it there decides. What is to be
-done about one mark is decided in `hearth.plan.health_mark_decision`, from what is there; nothing is remembered that matters.
+Runs beside the reconciles. It writes the mark to a child, and the reconcile that observes it decides.
+`hearth.plan.health_mark_decision` decides on each mark from live state alone; losing the in-memory state is harmless.
 """
 
 from __future__ import annotations
@@ -41,42 +41,43 @@ logger = structlog.get_logger(__name__)
 
 WORKERS = 4
 RETRY = 2.0
-"""Seconds until a status that could not be written is tried again."""
+"""Seconds until a failed status write is retried."""
 LOOK_FOR_TARGETS = 5.0
-"""Seconds until the second look for an object that no Stack was found to have; from then on twice as many each time."""
+"""Seconds until the second search for an object without a Stack; doubled each time."""
 LONGEST_SEARCH = 300.0
-"""Seconds between two such looks at most. They are a safeguard: whatever a pass sees of the object wakes the mark."""
+"""Maximum seconds between two searches. They are a safeguard: a reconcile that observes the object enqueues the mark.
+"""
 MAX_STEPS = 8
-"""Looks in a row at one mark, each of which follows from what the one before has written: more are a mistake of ours."""
+"""Consecutive steps for one mark, each caused by the write of the previous one. More indicate a bug."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedMark:
-    """Where a mark was last seen to lead."""
+    """The last known path of a mark."""
 
     route: MarkPath
     is_open: bool
-    """Whether anything may still come of it."""
+    """Whether the mark may still have an effect."""
     version: int
-    """Of the mark."""
+    """Resource version of the mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """What other marks on the same resource need to know of one."""
+    """What other marks on the same resource need to know of a mark."""
 
     order: tuple[str, str]
-    """When it was written, and its name: the greater one counts."""
+    """Its time of writing and its name; the greater one wins."""
     bound: str | None
-    """The UID of its object, where that is settled."""
+    """The UID of its object once bound."""
 
 
 class NeverRests(Exception):
-    """A HealthMark would be written again and again."""
+    """A HealthMark would be written forever."""
 
 
 class HealthMarkController:
-    """The one writer of HealthMarks' statuses, and of what they say onto children."""
+    """The only writer of HealthMark statuses and of marks on children."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class HealthMarkController:
         find_runner: Callable[[str], StackReconciler | None],
         on_limit: Callable[[str], None],
     ) -> None:
-        """Nothing is looked at before `start`."""
+        """Prepare the controller. It processes nothing before `start`."""
         self._services = services
         self._marks = SignedMarks(services.health_marks, services.hashes)
         self._targets = Targets(services.workload_cluster)
@@ -94,43 +95,43 @@ class HealthMarkController:
             workers=WORKERS, take_step=self._look, clock=services.clock, where="health_mark", on_error=self._retry
         )
         self._failures: Counter[str] = Counter()
-        """By mark how often in a row looks at it ended in internal errors."""
+        """By mark: consecutive internal errors."""
         self._known: dict[str, TrackedMark] = {}
         self._by_place: dict[tuple[str, str], dict[str, set[str]]] = {}
-        """By namespace and Stack, then by resource its marks."""
+        """By namespace and Stack, then by resource: its marks."""
         self._attempts: dict[str, Attempt] = {}
         self._timers: dict[str, Callable[[], None]] = {}
-        """By mark what cancels the next look at it."""
+        """By mark: cancels its next scheduled step."""
         self._busy: set[str] = set()
         self._again: set[str] = set()
         self._searches: dict[str, tuple[int, int]] = {}
-        """By mark how often its object was looked for in vain, in which generation of it."""
+        """By mark: its generation and the number of failed searches for its object."""
         self._admission = Admission(on_limit)
         self._changes = 0
-        """Of `_known` so far."""
+        """Number of changes of `_known`."""
         self._words: dict[ResourceKey, dict[bool, list[Word]]] = {}
-        """As of so many changes:"""
+        """Valid for this number of changes:"""
         self._words_as_of = -1
 
     def start(self) -> None:
-        """Begin, with every mark that there is."""
+        """Start the controller and enqueue every mark."""
         self._executor.start()
         self.enqueue(self._marks.list_uids())
 
     async def stop(self) -> None:
-        """End at once."""
+        """Stop at once."""
         for uid in list(self._timers):
             self._cancel(uid)
         await self._executor.stop()
 
     def find_stall(self) -> str:
-        """Why no HealthMark is looked at, where that stands still."""
+        """Explain why no HealthMark is processed if processing has stalled."""
         return self._executor.find_stall()
 
     def enqueue(self, uids: Collection[str]) -> None:
-        """Have these marks looked at. All are noted before, so that each knows of the others on the same resource."""
+        """Enqueue marks. All are recorded first, so that each finds the others on its resource."""
         for uid in uids:
-            # One that cannot be read keeps no other from being looked at.
+            # An unreadable mark must not block the others.
             supervision.attempt("health_mark", partial(self._take, uid), partial(self._retry, "", uid), mark=uid)
 
     def _take(self, uid: str) -> None:
@@ -140,11 +141,11 @@ class HealthMarkController:
         if uid in self._busy:
             self._again.add(uid)
         else:
-            # In turn by namespace, so that many marks in one hold up none in another.
+            # Queue fairly by namespace, so that many marks in one namespace do not delay another.
             self._executor.enqueue(mark.namespace if mark is not None else "", [uid])
 
     def on_reconcile(self, stack: StackObject, what: Collection[str]) -> None:
-        """A pass looks at that much of a Stack: so must the marks on it. Costs one lookup where there is none."""
+        """Enqueue the marks that a reconcile of the Stack affects. Costs one lookup if there are none."""
         self._places.add_stack(stack)
         if found := self._targets.hear(stack, what):
             self.enqueue(found)
@@ -158,14 +159,14 @@ class HealthMarkController:
         self.enqueue([uid for name in concerned for uid in by_resource[name] if self._known[uid].is_open])
 
     def forget(self, stack_uid: str) -> None:
-        """That Stack is gone: the marks on it have done their work."""
+        """Enqueue the open marks of a deleted Stack."""
         where = self._places.forget(stack_uid)
         by_resource = self._by_place.get(where, {}) if where is not None else {}
         self.enqueue([uid for uids in by_resource.values() for uid in uids if self._known[uid].is_open])
 
     async def _look(self, _namespace: str, uid: str) -> None:
-        """Do about one mark what can be done now."""
-        # Most looks have nothing to wait for, and a thousand of them in a row would hold up everything else.
+        """Process one mark as far as possible now."""
+        # Most calls never wait. A thousand of them in a row would block the event loop.
         await asyncio.sleep(0)
         self._busy.add(uid)
         try:
@@ -182,12 +183,12 @@ class HealthMarkController:
                 self.enqueue([uid])
 
     def _retry(self, _namespace: str, uid: str) -> None:
-        """A look ended in an internal error."""
+        """Schedule a retry after an internal error."""
         self._failures[uid] += 1
         self._later(uid, supervision.current().find_backoff(self._failures[uid]))
 
     async def _advance(self, uid: str) -> bool:
-        """One step; whether it is worth to look again at once."""
+        """Take one step; return whether another one may follow at once."""
         mark = self._marks.find_mark(uid)
         if mark is None:
             self._forget(uid)
@@ -196,7 +197,7 @@ class HealthMarkController:
         if not self._admit(mark):
             self._note(uid, None)
             if mark.status.get("observedUID"):
-                # What is said about it since before a restart stays until there is room.
+                # Keep the status from before a restart until the limit admits the mark.
                 return False
             full = MarkedResource(stack="", resource="", problem=self._admission.explain(mark.namespace))
             return await self._write(mark, health_mark_decision.decide(said, full, now=self._services.clock.now()))
@@ -213,13 +214,13 @@ class HealthMarkController:
         return await (self._carry_out(mark, said, view, verdict.step) if verdict.step else self._write(mark, verdict))
 
     def _leave(self, mark: HealthMarkObject, said: ParsedHealthMark, route: MarkPath) -> bool:
-        """Nothing to be done here about a mark, as long as another process knows its Stack, or may."""
+        """Skip a mark while another process is, or may be, responsible for its Stack."""
         if not said.is_resolved and (route.responsible is None or self._services.share.has(mark.uid)):
             self._search(mark, is_lost=True)
         return False
 
     def _search(self, mark: HealthMarkObject, *, is_lost: bool) -> None:
-        """Look for the object that a mark names where no Stack has it: when a pass sees it, and ever more rarely anyway."""
+        """Search for an object without a Stack: at each reconcile that observes it, and at growing intervals."""
         if not is_lost:
             self._targets.forget(mark.uid)
             self._searches.pop(mark.uid, None)
@@ -232,20 +233,20 @@ class HealthMarkController:
         self._later(mark.uid, min(LOOK_FOR_TARGETS * 2.0 ** min(vain, 16), LONGEST_SEARCH))
 
     def _admit(self, mark: HealthMarkObject) -> bool:
-        """Whether the mark is among those that are looked after; one that is done with needs no place."""
+        """Return whether the mark is within the limits; a resolved mark does not count."""
         if mark.status and read(mark).is_resolved:
             self._release(mark.uid)
             return True
         return self._admission.admit(mark)
 
     def _release(self, uid: str) -> None:
-        """A mark needs its place no longer: the next one may have it."""
+        """Release the slot of a mark and enqueue the mark that may use it next."""
         follower = self._admission.release(uid)
         if follower is not None:
             self.enqueue([follower])
 
     def _forget(self, uid: str) -> None:
-        """The mark is gone."""
+        """Drop a deleted mark."""
         self._note(uid, None)
         self._attempts.pop(uid, None)
         self._searches.pop(uid, None)
@@ -262,7 +263,7 @@ class HealthMarkController:
         return dataclasses.replace(view, newer=newer) if view is not None and newer else view
 
     def _find_newer(self, mark: HealthMarkObject, said: ParsedHealthMark, place: ResourceKey) -> str:
-        """The newest mark on the same object that says the contrary, where it is newer than this one."""
+        """Return the name of a newer mark on the same object that says the opposite; "" for none."""
         mine, bound = (mark.written_at, mark.name), (None, mark.status["observedUID"])
         for word in self._list_words(place)[not said.is_unhealthy]:
             if word.order <= mine:
@@ -272,7 +273,7 @@ class HealthMarkController:
         return ""
 
     def _list_words(self, place: ResourceKey) -> Mapping[bool, Sequence[Word]]:
-        """By what they say all marks on a resource, the newest first; put together once for all that ask in a row."""
+        """Return all marks on a resource by what they say, newest first; cached for consecutive calls."""
         if self._words_as_of != self._changes:
             self._words.clear()
             self._words_as_of = self._changes
@@ -291,7 +292,7 @@ class HealthMarkController:
     async def _carry_out(
         self, mark: HealthMarkObject, said: ParsedHealthMark, view: MarkedResource, step: steps.WriteHealthMark
     ) -> bool:
-        """Write the word onto the object."""
+        """Write the mark to the object."""
         clock, attempt = self._services.clock, self._attempts.get(mark.uid)
         if (
             attempt is not None
@@ -310,7 +311,7 @@ class HealthMarkController:
         )
         if not isinstance(result, StepFailure):
             self._attempts.pop(mark.uid, None)
-            # Our own write is no news to the cache, so the pass that decides about it is woken here.
+            # The cache does not report the operator's own write, so enqueue the resource here.
             self._services.queue.enqueue(step.child.stack_uid, step.child.resource)
             return True
         attempt = backoff.after_failure(
@@ -328,7 +329,7 @@ class HealthMarkController:
         return False
 
     async def _write(self, mark: HealthMarkObject, verdict: MarkDecision) -> bool:
-        """Write the status where it says something else; whether it did."""
+        """Write the status if it differs; return whether it was written."""
         if verdict.status is None:
             return False
         signed = self._marks.sign(mark, verdict.status)
@@ -344,7 +345,7 @@ class HealthMarkController:
         return True
 
     def _later(self, uid: str, delay: float) -> None:
-        """Have a mark looked at again after so many seconds, and not twice."""
+        """Schedule the mark once after `delay` seconds."""
         self._cancel(uid)
         self._timers[uid] = self._services.clock.call_later(delay, lambda: self.enqueue([uid]))
 
@@ -354,7 +355,7 @@ class HealthMarkController:
             cancel()
 
     def _note(self, uid: str, route: MarkPath | None, *, is_open: bool = True) -> None:
-        """Remember whom a mark is about; None: it is gone, or not looked after."""
+        """Record the path of a mark; None drops a deleted or excess mark."""
         mark, before = self._marks.find_mark(uid), self._known.get(uid)
         version = mark.resource_version if mark is not None else 0
         known = TrackedMark(route=route, is_open=is_open, version=version) if route is not None else None
@@ -381,7 +382,7 @@ class HealthMarkController:
 
 
 def read(mark: HealthMarkObject) -> ParsedHealthMark:
-    """What a HealthMark says."""
+    """Parse a HealthMark."""
     return ParsedHealthMark(
         name=mark.name,
         generation=mark.generation,

@@ -1,4 +1,4 @@
-"""How many open HealthMarks are looked after: so many in a namespace, and in all. Must not know what a mark is about."""
+"""Limits on open HealthMarks, per namespace and in total. Must not know the content of a mark."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hearth.plan.health_mark_decision import MarkProblem
 
 @dataclass(slots=True)
 class Admission:
-    """Which marks have a place, in the order in which they were seen."""
+    """The admitted marks, in the order in which they were seen."""
 
     on_limit: Callable[[str], None]
     _admitted: dict[str, str] = field(default_factory=dict)
-    """By UID the namespace."""
+    """Namespace by UID."""
     _counts: Counter[str] = field(default_factory=Counter)
-    """By namespace."""
+    """Number of admitted marks by namespace."""
     _refused: dict[str, str] = field(default_factory=dict)
-    """Those that wait for a place, as above."""
+    """Namespace by UID of the marks that wait for a slot."""
 
     def admit(self, mark: HealthMarkObject) -> bool:
-        """Whether the mark has a place; it gets one where there is room."""
+        """Return whether the mark is admitted; admit it if a slot is free."""
         if mark.uid in self._admitted:
             return True
         if not self._has_room(mark.namespace):
@@ -38,7 +38,7 @@ class Admission:
         return True
 
     def release(self, uid: str) -> str | None:
-        """Take a mark's place away; the UID of one that may have it."""
+        """Release a mark's slot; return the UID of a mark that may use it."""
         self._refused.pop(uid, None)
         namespace = self._admitted.pop(uid, None)
         if namespace is None:
@@ -49,7 +49,7 @@ class Admission:
         return next((other for other, theirs in self._refused.items() if self._has_room(theirs)), None)
 
     def explain(self, namespace: str) -> MarkProblem:
-        """Why a mark has no place."""
+        """Explain why a mark is not admitted."""
         message = (
             f"namespace {namespace} or the cluster has as many HealthMarks that are not resolved as are looked after "
             f"({limits.HEALTH_MARKS_PER_NAMESPACE}, and {limits.HEALTH_MARKS} in all); this one is looked at when there is room: "

@@ -1,7 +1,7 @@
-"""The way from a HealthMark to the resource that it speaks of: by the object itself, by a name, or by a path into nested Stacks.
+"""Path from a HealthMark to its resource: by the object itself, by name, or through nested Stacks.
 
-A path is walked anew whenever something on it changed, until the mark is bound to an object; from then on the mark belongs
-to the Stack of that object for as long as that is there. Reads caches and boards; writes nothing.
+The path is resolved again whenever a part of it changes, until the mark is bound to an object. A bound mark belongs to
+the Stack of that object while the Stack exists. Reads caches and planners; writes nothing.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkPath:
-    """How far the way is known."""
+    """The path of a mark, as far as it is known."""
 
     resources: tuple[ResourceKey, ...] = ()
-    """All resources that it leads over, the one that is meant the last: a change of any has the mark looked at again."""
+    """All resources on the path, the marked one last. A change of any of them enqueues the mark."""
     resource: ResourceKey | None = None
-    """The resource that is meant, None where nobody knows."""
+    """The marked resource; None if unknown."""
     failure: MarkedResource | None = None
-    """What is to be said where it leads nowhere; None also while too little is known to say that."""
+    """What to report if the path ends early; None also while too little is known."""
 
     @property
     def responsible(self) -> ResourceKey | None:
-        """Where it lies what the mark is about, or where the way begins: whoever has that Stack speaks about the mark."""
+        """The marked resource, or the start of the path. The process with that Stack is responsible for the mark."""
         return self.resource or next(iter(self.resources), None)
 
 
 def resolve_path(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
-    """The way, as things are now."""
+    """Resolve the current path."""
     if "/" in mark.spec.get("resource", ""):
         bound = _find_bound(mark, places)
         return MarkPath(resources=(bound,), resource=bound) if bound is not None else _walk(mark, places)
@@ -44,7 +44,7 @@ def resolve_path(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
 
 
 def _find_bound(mark: HealthMarkObject, places: ResourceLocator) -> ResourceKey | None:
-    """Where the object lies that the mark is bound to, as long as its Stack is there and wanted, or still holds it."""
+    """Return the resource of the bound object, while its Stack exists and is not being deleted, or still has it."""
     stack, resource = mark.status.get("stackName", ""), mark.status.get("resource", "")
     if not mark.status.get("observedUID") or not stack or "/" in resource:
         return None
@@ -53,7 +53,7 @@ def _find_bound(mark: HealthMarkObject, places: ResourceLocator) -> ResourceKey 
 
 
 def _walk(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
-    """The way from the Stack that the mark names, one nested Stack after the other."""
+    """Walk from the Stack that the mark names through the nested Stacks."""
     stack: str = mark.spec["stackName"]
     *way, last = mark.spec["resource"].split("/")
     passed: list[ResourceKey] = []
@@ -73,7 +73,7 @@ def _walk(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
             )
             return MarkPath(resources=tuple(passed), failure=whole)
         if not places.has_stack(view.current.uid):
-            # Its cache is a little behind that of the parent's children: its first pass has the mark looked at again.
+            # Its cache lags behind that of the parent's children. Its first reconcile enqueues the mark.
             return MarkPath(
                 resources=(*passed, ResourceKey(namespace=mark.namespace, stack=view.current.name, resource=last))
             )
@@ -83,7 +83,7 @@ def _walk(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
 
 
 def _find_problem(view: MarkedResource, mark: HealthMarkObject, places: ResourceLocator) -> MarkProblem | None:
-    """Why the path does not lead on from there."""
+    """Explain why the path ends there."""
     where, child = f"resource {view.resource} of Stack {view.stack}", view.current
     if child is None:
         return view.problem or MarkProblem(
@@ -108,5 +108,5 @@ def _find_problem(view: MarkedResource, mark: HealthMarkObject, places: Resource
 
 
 def _is_other(child: Child | None) -> bool:
-    """Whether it is an object into which no path leads."""
+    """Return whether the object is not a Stack, so that no path leads into it."""
     return child is not None and (child.kind.group, child.kind.name) != (names.GROUP, names.STACK)

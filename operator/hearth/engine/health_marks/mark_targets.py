@@ -1,7 +1,7 @@
-"""Which resource the object stands for that a HealthMark names, looked up without a search through all children.
+"""Lookup of the resource of an object that a HealthMark names, without a search through all children.
 
-Keeps an index of a namespace while a mark there names an object that no Stack has, and says which mark it is when that
-object comes. Reads caches; writes nothing.
+Indexes a namespace while a mark in it names an object without a Stack, and finds the mark when that object appears.
+Reads caches; writes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key: TypeAlias = tuple[GroupKind, str]
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose object it was when that was last looked at."""
+    """The last known owner of an object."""
 
     stack: StackObject
     resource: str
@@ -33,22 +33,22 @@ class Index:
 
     owners: dict[GroupKind, dict[str, Owner]] = field(default_factory=dict)
     ordered: dict[GroupKind, list[str]] = field(default_factory=dict)
-    """Their names in order, as far as somebody has asked for them since they changed."""
+    """Their sorted names, if requested since the last change."""
 
     def put(self, key: Key, owner: Owner) -> None:
-        """It is there."""
+        """Add an object."""
         by_name = self.owners.setdefault(key[0], {})
         if key[1] not in by_name:
             self.ordered.pop(key[0], None)
         by_name[key[1]] = owner
 
     def drop(self, key: Key) -> None:
-        """It is not there any more."""
+        """Remove an object."""
         self.owners[key[0]].pop(key[1], None)
         self.ordered.pop(key[0], None)
 
     def list_names(self, kind: GroupKind) -> list[str]:
-        """Of all objects of a kind, in order."""
+        """Return the sorted names of all objects of a kind."""
         if kind not in self.ordered:
             self.ordered[kind] = sorted(self.owners.get(kind, ()))
         return self.ordered[kind]
@@ -56,17 +56,17 @@ class Index:
 
 @dataclass(slots=True)
 class Targets:
-    """The objects of the namespaces in which marks look for theirs."""
+    """The objects of the namespaces with searching marks."""
 
     cluster: WorkloadCluster
     _indexes: dict[str, Index] = field(default_factory=dict)
     _waiting: dict[str, dict[Key, set[str]]] = field(default_factory=dict)
-    """By namespace and object the UIDs of the marks that look for it."""
+    """By namespace and object: the UIDs of the marks that search for it."""
     _keys: dict[str, tuple[str, Key]] = field(default_factory=dict)
-    """By mark what it looks for."""
+    """By mark: the object it searches for."""
 
     def find(self, namespace: str, key: Key, stacks: Iterable[StackObject]) -> Owner | None:
-        """Whose child that object is. stacks: all of the namespace; looked at where there is no index yet."""
+        """Return the owner of an object. stacks: all Stacks of the namespace; read only to build its index."""
         index = self._get_index(namespace, stacks)
         owner = index.owners.get(key[0], {}).get(key[1])
         if owner is None or self._has(owner, key, namespace):
@@ -75,18 +75,18 @@ class Targets:
         return None
 
     def list_names(self, namespace: str, kind: GroupKind, stacks: Iterable[StackObject]) -> list[str]:
-        """The names of all objects of that kind, in order. stacks: as above."""
+        """Return the sorted names of all objects of that kind. stacks: as above."""
         return self._get_index(namespace, stacks).list_names(kind)
 
     def wait(self, uid: str, namespace: str, key: Key) -> None:
-        """A mark looks for an object that nobody has: `hear` is to name it when that comes."""
+        """Register a mark that searches for an object without a Stack; `hear` returns the mark when the object appears."""
         if self._keys.get(uid) != (namespace, key):
             self.forget(uid)
             self._keys[uid] = (namespace, key)
             self._waiting.setdefault(namespace, {}).setdefault(key, set()).add(uid)
 
     def forget(self, uid: str) -> None:
-        """A mark looks for nothing any more. With the last one its namespace's index goes."""
+        """Remove a mark's search. The last one of a namespace removes its index."""
         namespace, key = self._keys.pop(uid, ("", None))
         if key is None:
             return
@@ -99,7 +99,7 @@ class Targets:
             self._indexes.pop(namespace, None)
 
     def hear(self, stack: StackObject, what: Collection[str]) -> list[str]:
-        """That much of a Stack is looked at: the marks whose object is there now. Costs one lookup where none waits."""
+        """Return the marks whose object is among the dirty resources of a Stack. Costs one lookup if none searches."""
         waiting = self._waiting.get(stack.namespace)
         if waiting is None:
             return []
@@ -124,7 +124,7 @@ class Targets:
         return index
 
     def _list_children(self, stack: StackObject, what: Collection[str]) -> Iterator[Child]:
-        """The objects of these resources that a mark in the Stack's namespace may name."""
+        """List the objects of these resources that a mark in the Stack's namespace may name."""
         found: Mapping[str, tuple[Child, ...]] = self.cluster.children(stack.uid)
         names = found if ALL_RESOURCES in what else [name for name in what if name in found]
         for name in names:
@@ -133,7 +133,7 @@ class Targets:
                     yield child
 
     def _has(self, owner: Owner, key: Key, namespace: str) -> bool:
-        """Whether that is still so."""
+        """Return whether the owner still has the object."""
         children = self.cluster.children_of(owner.stack.uid, owner.resource)
         return any(
             make_key(child) == key and child.is_identified and child.namespace in ("", namespace) for child in children
@@ -141,5 +141,5 @@ class Targets:
 
 
 def make_key(child: Child) -> Key:
-    """What a mark names an object by."""
+    """Return the key by which a mark names an object."""
     return (child.kind.group, child.kind.name), child.name

@@ -1,4 +1,4 @@
-"""Finds the resource that a HealthMark speaks of, and what is known of it. Reads caches and boards; writes nothing."""
+"""Lookup of the resource that a HealthMark names, and of its state. Reads caches and planners; writes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hearth.plan.stack.stack_planner import StackPlanner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceKey:
-    """A resource of a Stack, whether or not there is one."""
+    """A resource of a Stack, which may not exist."""
 
     namespace: str
     stack: str
@@ -27,34 +27,34 @@ class ResourceKey:
 
 @dataclass(slots=True)
 class ResourceLocator:
-    """The way from a HealthMark to the objects of a resource."""
+    """The locator from a HealthMark to the objects of a resource."""
 
     services: Services
     find_runner: Callable[[str], StackReconciler | None]
     targets: Targets
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By namespace and name the UID of the Stack that was there when that was last asked."""
+    """By namespace and name: the last known UID of the Stack."""
     _names: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The other way round."""
+    """The inverse mapping."""
 
     def is_plain(self, mark: HealthMarkObject) -> bool:
-        """Whether nothing has to be searched to know which resource is meant."""
+        """Return whether the resource is known without a search."""
         return "target" not in mark.spec or bool(mark.status.get("resource"))
 
     def locate(self, mark: HealthMarkObject) -> ResourceKey | MarkProblem:
-        """The resource that is meant, or why nobody knows."""
+        """Return the marked resource, or why it is unknown."""
         spec, status = mark.spec, mark.status
         if "target" not in spec:
             return ResourceKey(namespace=mark.namespace, stack=spec["stackName"], resource=spec["resource"])
         if self.is_plain(mark):
-            # Where the object is gone, this alone tells whose it was.
+            # If the object is gone, only the status still names its owner.
             return ResourceKey(namespace=mark.namespace, stack=status["stackName"], resource=status["resource"])
         return self._find_owner(mark)
 
     def is_responsible(self, mark: HealthMarkObject, place: ResourceKey | None) -> bool:
-        """Whether this process is the one that speaks about the mark: the one that has its Stack, else whose share it is.
+        """Return whether this process is responsible for the mark: it has the Stack, or else the mark in its share.
 
-        place: where the mark leads, as far as that is known.
+        place: the resource on the mark's path, if known.
         """
         share, home = self.services.share, self.services.management_cluster
         if share.is_whole:
@@ -76,7 +76,7 @@ class ResourceLocator:
         return MarkProblem(reason="TargetNotFound", message=message)
 
     def observe(self, mark: HealthMarkObject, place: ResourceKey) -> MarkedResource | None:
-        """What is known of a resource; None where that is not enough to say anything."""
+        """Return the state of a resource; None if too little is known."""
         stack = self.find_stack(place)
         gone = MarkedResource(stack=place.stack, resource=place.resource, is_wanted=False)
         if stack is None:
@@ -110,35 +110,35 @@ class ResourceLocator:
         )
 
     def add_stack(self, stack: StackObject) -> None:
-        """That Stack is there."""
+        """Record an existing Stack."""
         if self._names.get(stack.uid) is None:
             where = (stack.namespace, stack.name)
             self._uids[where], self._names[stack.uid] = stack.uid, where
 
     def forget(self, stack_uid: str) -> tuple[str, str] | None:
-        """Namespace and name of the Stack that had that UID, which is then known no longer."""
+        """Drop the Stack of that UID; return its namespace and name."""
         where = self._names.pop(stack_uid, None)
         if where is not None and self._uids.get(where) == stack_uid:
             del self._uids[where]
         return where
 
     def has_stack(self, uid: str) -> bool:
-        """Whether this operator knows a Stack of that UID."""
+        """Return whether this operator knows a Stack of that UID."""
         return self.services.management_cluster.find_stack(uid) is not None
 
     def is_other_shard(self, uid: str) -> bool:
-        """Whether another process has the Stack of that UID."""
+        """Return whether another process is responsible for the Stack of that UID."""
         return self.services.management_cluster.is_other_shard_uid(uid)
 
     def is_alive(self, place: ResourceKey, *, uid: str) -> bool:
-        """Whether the Stack of a place is there to stay, or an object of that resource with that UID is."""
+        """Return whether the Stack exists and is not being deleted, or still has that object of the resource."""
         stack = self.find_stack(place)
         if stack is None or not stack.deleting:
             return stack is not None
         return any(child.uid == uid for child in self.services.workload_cluster.children_of(stack.uid, place.resource))
 
     def find_stack(self, place: ResourceKey) -> StackObject | None:
-        """The Stack that the place is in, None where there is none."""
+        """Return the Stack of the resource; None if there is none."""
         home = self.services.management_cluster
         found = home.find_stack(self._uids.get((place.namespace, place.stack), ""))
         if found is None:
@@ -155,13 +155,13 @@ class ResourceLocator:
 
 
 def target_of(mark: HealthMarkObject) -> mark_targets.Key:
-    """What a mark names its object by, that names one at all."""
+    """Return the key of the object in `spec.target`, which must be set."""
     target = mark.spec["target"]
     return (target["apiVersion"].rpartition("/")[0], target["kind"]), target["name"]
 
 
 def describe_rejection(runner: StackReconciler, place: ResourceKey) -> MarkedResource | None:
-    """What is known of a Stack of which no definition was accepted yet; None where it is about to be."""
+    """Return the state of a Stack without an accepted definition; None while the decision is pending."""
     if runner.definition.rejection is None:
         return None
     problem = MarkProblem(reason="NoObject", message=f"Stack {place.stack} has no objects: its definition is refused")
@@ -169,18 +169,18 @@ def describe_rejection(runner: StackReconciler, place: ResourceKey) -> MarkedRes
 
 
 def is_unsynced(board: StackPlanner, place: ResourceKey, *, is_seen: bool) -> bool:
-    """Whether the caches may not show all objects of the resource yet. is_seen: they show the one that is asked for."""
+    """Return whether the caches may lack objects of the resource. is_seen: whether they contain the bound object."""
     resource = board.blueprint.resources.get(place.resource)
     if is_seen or not board.unsynced:
         return False
-    # While a kind cannot be watched, the marks on all others go on.
+    # A kind that cannot be watched does not block marks on other kinds.
     return resource is None or any(
         (kind.api_version, kind.name) == (resource.api_version, resource.kind) for kind in board.unsynced
     )
 
 
 def find_write_block(runner: StackReconciler, place: ResourceKey) -> MarkProblem | None:
-    """Why nothing may be written to objects of the Stack now."""
+    """Explain why no object of the Stack may be written now."""
     if runner.definition.is_deleting:
         return MarkProblem(reason="StackDeleting", message=f"Stack {place.stack} is being deleted")
     if runner.definition.options.is_paused:
@@ -191,7 +191,7 @@ def find_write_block(runner: StackReconciler, place: ResourceKey) -> MarkProblem
 
 
 def _without(view: MarkedResource, reason: str, message: str) -> MarkedResource:
-    """What is known where there is no object."""
+    """Return the state of a resource without an object."""
     return MarkedResource(
         stack=view.stack, resource=view.resource, is_wanted=False, problem=MarkProblem(reason=reason, message=message)
     )

@@ -1,7 +1,7 @@
-"""The HealthMarks with those statuses that this operator wrote; the status of another writer counts as none.
+"""HealthMarks with verified statuses; a status of another writer counts as empty.
 
-A status binds a mark to one object. Whoever could forge it would have the operator replace any object of the namespace.
-Must not know what a mark means.
+A status binds a mark to one object. A forged one would let its writer replace any object of the namespace. Must not
+know what a mark means.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MEMORY = ("observedGeneration", "observedUID", "stackName", "resource")
 
 @dataclass(slots=True)
 class SignedMarks:
-    """Reads statuses of HealthMarks, and signs them."""
+    """The reader and signer of HealthMark statuses."""
 
     marks: HealthMarkClient
     hashes: HashFunction
     _verified: dict[str, tuple[HealthMarkObject, HealthMarkObject]] = field(default_factory=dict)
-    """By UID the mark that was verified last, and what counts of it."""
+    """By UID: the last verified mark, and the version of it that counts."""
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
-        """The HealthMark with what counts of its status, or None once it is gone."""
+        """Return the HealthMark with its verified status; None if it is gone."""
         mark = self.marks.find_mark(uid)
         if mark is None:
             self._verified.pop(uid, None)
@@ -45,16 +45,16 @@ class SignedMarks:
         return known[1]
 
     def list_uids(self) -> Collection[str]:
-        """The UIDs of all HealthMarks."""
+        """Return the UIDs of all HealthMarks."""
         return self.marks.marks()
 
     def find_written(self, uid: str) -> Object:
-        """The status as it is, whoever wrote it."""
+        """Return the unverified status, from any writer."""
         mark = self.marks.find_mark(uid)
         return mark.status if mark is not None else {}
 
     def sign(self, mark: HealthMarkObject, status: Object) -> Object:
-        """The status with the operator's signature."""
+        """Return the status with the operator's signature."""
         return {**status, FIELD: self.hashes.sign(PURPOSE, describe(mark, status))}
 
     def _verify(self, mark: HealthMarkObject) -> HealthMarkObject:
@@ -62,7 +62,7 @@ class SignedMarks:
         signature = status.pop(FIELD, None)
         if isinstance(signature, str) and self._is_signed(mark, status, signature):
             return dataclasses.replace(mark, status=status)
-        # That nothing more comes of it may be said by any writer: to believe it is to do nothing.
+        # Any writer may declare a mark resolved: believing it causes no action.
         is_done = status.get("observedGeneration") == mark.generation
         is_done = is_done and conditions.find(status, health_mark_decision.RESOLVED).get("status") == "True"
         is_readable = all(isinstance(status.get(key, ""), str) for key in MEMORY[1:])
@@ -76,7 +76,7 @@ class SignedMarks:
 
 
 def describe(mark: HealthMarkObject, status: Mapping[str, Any]) -> list[Any]:
-    """What is signed."""
+    """Return the signed content."""
     states = [
         conditions.find(status, type_).get("status")
         for type_ in (health_mark_decision.READY, health_mark_decision.RESOLVED)
