@@ -268,7 +268,7 @@ class KubeWorkloadCluster:
         return bool((answer.get("status") or {}).get("allowed"))
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
-        """Start to report changes of this trigger to the listener."""
+        """Start reporting changes of this trigger to the listener."""
         self._causes.watch(cause)
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:

@@ -63,7 +63,7 @@ class SharedSources:
             self._watch.start()
 
     def unfollow(self, ref: ObjectRef) -> None:
-        """Stop to report changes of a source."""
+        """Stop reporting changes of a source."""
         self._known.pop(ref, None)
         if not self._known and self._watch.is_running:
             self._run(self._rest)

@@ -211,7 +211,7 @@ class SourceCache:
         source.watch.start()
 
     def _close(self, ref: ObjectRef) -> None:
-        """Stop to watch a source, if it is watched."""
+        """Stop watching a source, if it is watched."""
         if ref in self._sharing:
             self._sharing.discard(ref)
             self._shared[ref.kind].unfollow(ref)

@@ -32,7 +32,7 @@ STRING = rb'"(?:[^"\\]++|\\.)*+"'
 FLAT = rb'(?:[^"{}\[\]]++|' + STRING + rb")"
 LEAF = rb"[{\[]" + FLAT + rb"*+[}\]]"
 BRACKETS = re.compile(rb"(?:" + FLAT + rb"|" + LEAF + rb"){0,2000}+([{\[]++|[}\]]++)?", re.DOTALL)
-"""Match up to and including the next brackets outside any text and around more than values, at the speed of C.
+"""Pattern up to and including the next brackets outside any text and around more than values, at the speed of C.
 
 A match may end earlier, because it blocks everything else in the process.
 """

@@ -166,7 +166,7 @@ class TriggerWatches:
         server.on_return = self._on_return
 
     def watch(self, cause: RetryTrigger) -> None:
-        """Start to report changes of this trigger."""
+        """Start reporting changes of this trigger."""
         is_new = cause not in self._causes
         self._causes.add(cause)
         # A source that could not be watched before may be available now: a limit or a missing permission may have
