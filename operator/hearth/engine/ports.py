@@ -33,7 +33,7 @@ class CacheListener(Protocol):
         """Handle a change of the set of served kinds."""
 
     def on_synced(self, kind: Kind) -> None:
-        """Handle a cache that now holds what `follow` requested, or a denial that `find_denial` explains."""
+        """Handle a cache that now contains what `follow` requested, or a denial that `find_denial` explains."""
 
     def on_source(self, ref: ObjectRef) -> None:
         """Handle a definition's ConfigMap or Secret that was added, changed or deleted."""
@@ -301,7 +301,7 @@ class Evaluations(Evaluator, Protocol):
     def begin(self, stack_uid: str) -> None:
         """Assign the following evaluations to that Stack.
 
-        When results are ready, the queue holds `EVALUATED` for the Stack, which then asks again.
+        When results are ready, the queue contains `EVALUATED` for the Stack, which then asks again.
         """
 
     async def wait(self, stack_uid: str) -> None:

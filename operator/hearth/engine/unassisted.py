@@ -1,4 +1,4 @@
-"""The port `Evaluations` without a helper process: slow expressions are not evaluated and say so."""
+"""The port `Evaluations` without a helper process: slow expressions are reported as not evaluated."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class WorkQueue:
         self._broadcast(KINDS)
 
     def on_synced(self, kind: Kind) -> None:
-        """Broadcast that a cache holds what was requested of it."""
+        """Broadcast that a cache contains what was requested of it."""
         self._broadcast(kind)
 
     def on_rules(self, change: RuleChange) -> None:

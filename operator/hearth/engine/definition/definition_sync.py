@@ -113,7 +113,7 @@ class DefinitionSync:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether workloads must be scaled down: as soon as the spec says so, unless the Stack is being deleted."""
+        """Whether workloads must be scaled down: as soon as the spec requires it, unless the Stack is being deleted."""
         return self.options.is_suspended and not self.is_deleting
 
     def needs_sync(self, stack: StackObject) -> bool:
@@ -382,7 +382,7 @@ class DefinitionSync:
         return self.acceptor.load_revisions(stack).kinds if stack is not None else frozenset()
 
     def find_environment(self) -> ActiveEnvironment:
-        """Return the environment that holds steps: the live spec without the breakpoints cleared for this target."""
+        """Return the environment rules in force: those of the live spec, without breakpoints cleared for this target."""
         wish = self.targets.current
         if self.options.environment.is_empty:
             return active_environment.UNRESTRICTED

@@ -103,7 +103,7 @@ class TargetTracker:
 
     @property
     def is_persisted(self) -> bool:
-        """Whether the status holds the target and its cleared breakpoints, or the spec alone suffices."""
+        """Whether the status contains the target and its cleared breakpoints, or the spec alone suffices."""
         if self.current is None or not (self.current.is_rollback or not self.current.cleared.is_empty):
             return True
         return self._written == persisted_identity(self.current)

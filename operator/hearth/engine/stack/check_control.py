@@ -80,7 +80,7 @@ class CheckControl:
         kinds: Callable[[], Collection[Kind]],
         blind: float,
     ) -> None:
-        """After a reconcile, start or conclude a requested check and test whether the last result still holds.
+        """Start or conclude a requested check after a reconcile; test whether the last result is still current.
 
         describe: makes the current status input; kinds: all kinds that the Stack may have objects of; blind: seconds
         until the caches are complete.

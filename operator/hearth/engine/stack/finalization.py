@@ -60,7 +60,7 @@ def is_conflict(error: ApiStatusError) -> bool:
 
 
 async def is_namespace_terminating(stack: StackObject, services: Services) -> bool:
-    """Return whether the Stack's namespace is being deleted, so that no deletion can be held; False if unknown."""
+    """Return whether the Stack's namespace is being deleted, so that no deletion can be deferred; False if unknown."""
     kind = services.workload_cluster.kinds.find("v1", "Namespace")
     if kind is None:
         return False

@@ -1,4 +1,4 @@
-"""Deletion of one Stack: finalized once its children are gone, and never held while its namespace is being deleted.
+"""Deletion of one Stack: finalized once its children are gone, and never deferred while its namespace is being deleted.
 
 Must not know how children are deleted: a planner with an empty blueprint plans that.
 """
@@ -16,7 +16,7 @@ from hearth.engine.work_queue import STACK_SELF
 from hearth.plan.stack.stack_planner import StackPlanner
 
 LOOK_AT_NAMESPACE = 60.0
-"""Seconds between two checks of the namespace while a user holds the deletion of its Stack.
+"""Seconds between two checks of the namespace while a user defers the deletion of its Stack.
 
 The first check is immediate. This interval covers a namespace that is deleted later.
 """
@@ -51,7 +51,7 @@ class StackDeletion:
             self._tasks.run("look at the namespace", self._look_at_namespace)
 
     async def _look_at_namespace(self) -> None:
-        """Check whether the whole namespace is being deleted; its deletion then holds no child."""
+        """Check whether the whole namespace is being deleted; no deletion is then deferred."""
         stack, now = self._services.management_cluster.find_stack(self._uid), self._services.clock.monotonic()
         if stack is None or not stack.deleting or self.is_namespace_terminating or now < self._next_look:
             return

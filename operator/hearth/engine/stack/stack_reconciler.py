@@ -67,7 +67,7 @@ class StackReconciler:
         )
         self._yielding = Supersession(uid, services=services, intake=self.definition)
         self._was_held = False
-        """Whether steps were held since the last unheld reconcile."""
+        """Whether the last reconcile deferred its steps."""
         self._cancel_timer: Callable[[], None] | None = None
 
     @property
@@ -141,7 +141,7 @@ class StackReconciler:
 
     @property
     def _is_held(self) -> bool:
-        """Whether writes are held: the Stack is paused or superseded, or the status must be written first."""
+        """Whether no step may start: the Stack is paused or superseded, or the status must be written first."""
         is_paused = self.definition.options.is_paused and not self._leaving.is_namespace_terminating
         return is_paused or self.is_superseded or self.is_status_urgent
 

@@ -47,7 +47,7 @@ class StepResults:
                 self._remember(key, result, subject=steps.attempt_id(step), missed=missed)
             case step_execution.StepDone(child, left), Apply() if child is not None:
                 self.memory.forget_failures(key, steps.attempt_id(step))
-                # A field missing in the answer to our own apply was never ours. Only later losses are drift.
+                # The operator never owned a field that is missing in the answer to its own apply. Only later losses are drift.
                 seen = (step.hash, child.ownership)
                 self.memory.record_ownership(child.uid, seen, field_ownership.DriftFinding(tolerated=left))
                 self.memory.altered.pop(child.uid, None)

@@ -23,7 +23,7 @@ PROGRESS_WRITES_PER_SECOND = 10
 No user follows thousands of Stacks at once, and the API server has more important work.
 """
 REPAIR_GRACE = 1.0
-"""Seconds for which a complete, large Stack must be at work again before its status says so.
+"""Seconds for which a complete, large Stack must be at work again before its status reports it.
 
 A repair takes some hundredths of a second. Its two statuses would take longer and delay the next repair.
 """

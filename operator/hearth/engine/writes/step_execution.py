@@ -138,7 +138,7 @@ async def _take_over(
 
 
 def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
-    """Return whether the object is the unsigned one that the step takes over, still labeled by an apply of ours."""
+    """Return whether the object is the unsigned one that the step takes over, still labeled by the operator."""
     return metadata["uid"] == step.takes_up and child.is_labelled(metadata)
 
 

@@ -20,7 +20,7 @@ class WriteLatency:
             self._since.setdefault((stack_uid, key), since)
 
     def on_started(self, stack_uid: str, key: str, *, is_wanted: bool) -> None:
-        """Record that the turn of a step has come. is_wanted: whether the step still exists and is written now."""
+        """Record the start of a step. is_wanted: whether the step still exists and is written now."""
         since = self._since.pop((stack_uid, key), None)
         if is_wanted and since is not None:
             self._tell(self._now() - since)
