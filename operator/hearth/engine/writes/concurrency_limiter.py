@@ -49,7 +49,7 @@ SAFE_FACTOR = 0.8
 GROWTH = 7.0
 """Seconds after which the limit exceeds the safe limit by one; by 8 after twice, by 27 after three times as long.
 
-Growth is slow near a limit that the API server throttles, and fast far above it.
+Growth is slow near a throttled limit, and fast toward the maximum once the API server stops throttling.
 """
 MAX_PAUSE = 60.0
 """Seconds; the maximum pause even if the API server asks for more."""
