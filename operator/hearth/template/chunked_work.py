@@ -14,4 +14,4 @@ class Unevaluated(Exception):
 MARKS_IN_A_PIECE = 16
 """Texts with expressions that are validated or evaluated in one piece: more than most resources have."""
 LARGE = 65_536
-"""Bytes above which a value is a piece by itself."""
+"""Bytes from which a value is a piece by itself."""

@@ -35,7 +35,7 @@ UNKNOWN = Weight(math.inf, math.inf)
 
 
 def weigh(value: Any, *, most_nodes: int) -> Weight:
-    """Return the weight of a JSON value; UNKNOWN if it has more than `most_nodes` values, to keep the measurement cheap."""
+    """Return the weight of a JSON value; UNKNOWN if it has more than `most_nodes`, to keep the measurement cheap."""
     nodes, text = 1, 0
     waiting = [value]
     while waiting:
@@ -62,7 +62,7 @@ class Large(dict[str, Any]):
 
 
 def narrow(value: Mapping[str, Any], paths: Collection[Path]) -> Mapping[str, Any]:
-    """Return only what lies under `paths`; for a missing path, the existing fields on the way to it. `()` is all of it."""
+    """Return only what lies under `paths`; of a missing path, the existing fields on the way. `()` is all of it."""
     if () in paths:
         return value
     result: dict[str, Any] = {}

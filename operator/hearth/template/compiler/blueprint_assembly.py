@@ -1,6 +1,6 @@
-"""The blueprint, put together from examined drafts: who is there, in what order, and whether any two name one object.
+"""Assembly of the blueprint from validated resources: presence, order, and resources that name the same object.
 
-Collects mistakes in its binder; the result counts only where there are none.
+Collects mistakes in its PartialEvaluator. The result is valid only if there are none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BoundResource:
     failed_when: tuple[BooleanExpression, ...]
 
     def evaluables(self) -> Iterator[Evaluable]:
-        """All that reads something."""
+        """Return everything that contains expressions."""
         yield self.document
         yield from self.ready_when
         yield from self.failed_when
@@ -59,7 +59,7 @@ def assemble(
     edges: Mapping[str, Sequence[str]],
     stack: StackIdentity,
 ) -> ChunkedWork[Blueprint]:
-    """The blueprint; what is wrong is left out of it and noted in `binder`."""
+    """Assemble the blueprint; leave invalid parts out and record their mistakes in `binder`."""
     absent = {draft.source.name for draft in resources if not is_present(draft.when, binder, draft.source.path)}
     binder.absent = absent
     binder.fields = {draft.source.name: draft.shape.fields for draft in resources if draft.shape.type is Type.OBJECT}
@@ -82,7 +82,7 @@ def assemble(
             yield
     dependents = yield from order.invert_in_pieces(requires)
     evaluables = [evaluable for each in present.values() for evaluable in each.evaluables()]
-    # Complete only now: binding finds values that were made of sensitive ones.
+    # Complete only now: binding finds values that are derived from sensitive ones.
     hidden = frozenset(binder.secrecy.texts)
     resources_made: dict[str, ResourceBlueprint] = {}
     for index, name in enumerate(ordered):
@@ -104,7 +104,7 @@ def assemble(
 def trace(
     resources: Sequence[AnalyzedResource], binder: PartialEvaluator, edges: Mapping[str, Sequence[str]]
 ) -> ChunkedWork[None]:
-    """Find the fields of every object that hold something sensitive, from those that are required to their users."""
+    """Find the fields of every object that contain a sensitive value, in dependency order."""
     by_name = {draft.source.name: draft for draft in resources}
     for index, name in enumerate((yield from order.sort_in_pieces(edges))):
         if index % MARKS_IN_A_PIECE == 0:
@@ -125,12 +125,12 @@ def trace(
 
 
 def refuse_names(draft: AnalyzedResource, binder: PartialEvaluator) -> bool:
-    """Whether a name or another part of the metadata that is known by now cannot be what it is to be; that is noted."""
+    """Record mistakes in the metadata that is already known; return whether there are any."""
     metadata = draft.dissection.skeleton.get("metadata")
     if metadata is None:
         return False
     mistakes = list(object_metadata.find_mistakes(metadata, path=f"{draft.source.path}.manifest.metadata"))
-    # Where something is noted, that says more; and a value may be quoted only where it is not sensitive.
+    # A mistake that is already recorded is more specific. A value may be quoted only if it is not sensitive.
     known = {mistake.path for mistake in binder.mistakes} if mistakes else frozenset()
     for mistake in mistakes:
         if mistake.path not in known:
@@ -139,14 +139,14 @@ def refuse_names(draft: AnalyzedResource, binder: PartialEvaluator) -> bool:
 
 
 def find_expressions(pieces: Iterable[str | ValidExpression]) -> list[ValidExpression]:
-    """The expressions among the pieces of a text."""
+    """Return the expressions among the pieces of a text."""
     return [piece for piece in pieces if isinstance(piece, ValidExpression)]
 
 
 def refuse_place(
     mark: InterpolatedString, sounds: Iterable[ValidExpression], binder: PartialEvaluator, *, why: str
 ) -> None:
-    """Note that a place of an object that everyone sees would show something sensitive. why: and what to do instead."""
+    """Record that a publicly visible path would show a sensitive value. why: the reason and the next step."""
     reads = [read for sound in sounds for read in sound.parsed.reading.reads]
     name = binder.secrecy.find_parameter(reads)
     what = f"the sensitive parameter '{name}'" if name else "something sensitive"
@@ -154,14 +154,14 @@ def refuse_place(
 
 
 def is_present(when: ConditionValue | None, binder: PartialEvaluator, path: str) -> bool:
-    """Whether `when` is true; what cannot be decided counts as present, so that no echo of the mistake follows."""
+    """Return whether `when` is true; an undecided one counts as true, to avoid follow-up mistakes."""
     return when is None or template_conditions.decide(when, binder, path=f"{path}.when") is not False
 
 
 def bind(draft: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[BoundResource | None]:
-    """The resource with its expressions bound, or None where something is wrong with it."""
+    """Bind the expressions of the resource; None if it contains a mistake."""
     if not isinstance(draft.source.manifest.get("metadata") or {}, dict):
-        # Noted already; where it is one expression, nothing else would be wrong with it.
+        # Already recorded. If it is one expression, the rest would be valid.
         return None
     if draft.dissection.mistakes or any(mark.keys not in draft.expressions for mark in draft.dissection.strings):
         return None
@@ -173,13 +173,13 @@ def bind(draft: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[Bound
 
 
 def bind_tests(tests: Iterable[tuple[ValidExpression, str]], binder: PartialEvaluator) -> tuple[BooleanExpression, ...]:
-    """Those of the tests in which nothing is wrong."""
+    """Bind the tests that contain no mistake."""
     bound = (binder.bind_test(sound, path=path) for sound, path in tests)
     return tuple(test for test in bound if test is not None)
 
 
 def bind_outputs(outputs: Sequence[AnalyzedOutput], binder: PartialEvaluator) -> ChunkedWork[dict[str, Evaluable]]:
-    """By name the outputs that are there; of a sensitive one nothing is shown but that it is there."""
+    """Bind by name the outputs that are present; a sensitive one shows only that it is present."""
     found: dict[str, Evaluable] = {}
     for output in outputs:
         dissection = output.dissection
@@ -195,7 +195,7 @@ def bind_outputs(outputs: Sequence[AnalyzedOutput], binder: PartialEvaluator) ->
 
 
 def check_output(document: ManifestTemplate, output: AnalyzedOutput, binder: PartialEvaluator) -> None:
-    """Note what would be too much for a status, as far as that is known."""
+    """Record a mistake if the known part of an output is too large for a status."""
     if not document.is_constant:
         return
     try:
@@ -207,7 +207,7 @@ def check_output(document: ManifestTemplate, output: AnalyzedOutput, binder: Par
 
 
 def find_required(bound: BoundResource, present: Mapping[str, BoundResource]) -> list[str]:
-    """The present resources that it reads or depends on."""
+    """Find the present resources that it reads or depends on."""
     name = bound.draft.source.name
     found = {other for evaluable in bound.evaluables() for other in evaluable.reads}
     found.update(other for other, _ in bound.draft.source.depends_on)
@@ -217,7 +217,7 @@ def find_required(bound: BoundResource, present: Mapping[str, BoundResource]) ->
 def make_resource(
     bound: BoundResource, index: int, *, requires: Sequence[str], dependents: Sequence[str]
 ) -> ResourceBlueprint:
-    """The finished resource."""
+    """Make the resource's blueprint."""
     draft = bound.draft
     metadata = draft.source.manifest.get("metadata") or {}
     return ResourceBlueprint(
@@ -247,7 +247,7 @@ def make_resource(
 def refuse_duplicates(
     present: Iterable[BoundResource], binder: PartialEvaluator, stack: StackIdentity
 ) -> ChunkedWork[None]:
-    """Note every resource whose object an earlier one names as well."""
+    """Record every resource that names the same object as an earlier one."""
     owners: dict[ObjectRef, str] = {}
     for index, bound in enumerate(present):
         if index % MARKS_IN_A_PIECE == 0:
@@ -263,16 +263,16 @@ def refuse_duplicates(
 
 
 def find_naming(bound: BoundResource) -> sharing_scope.ObjectNaming:
-    """How the resource's object comes by its name."""
+    """Find how the resource's object gets its name."""
     stated = bound.draft.source.manifest.get("metadata") or {}
     is_placed = stated.get("namespace") is not None
     return sharing_scope.ObjectNaming(bound.draft.group, bound.draft.kind, stated.get("name") is not None, is_placed)
 
 
 def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
-    """The object that stands for the resource at first, where that is known beforehand."""
+    """Find the first object of the resource, if its name is known beforehand."""
     draft = bound.draft
-    # What is constant was filled in when the document was made.
+    # Constants were filled in when the document was made.
     metadata = draft.dissection.skeleton.get("metadata") or {}
     stated = draft.source.manifest.get("metadata") or {}
     is_cluster_wide = draft.served is not None and not draft.served.namespaced

@@ -1,6 +1,6 @@
-"""From a definition to a blueprint: all mistakes at once, or none.
+"""Compilation of a definition to a blueprint: all mistakes at once, or none.
 
-Tells the story; each chapter has a module of its own. Pure: what the cluster serves is handed in.
+Calls the steps in order; each step has its own module. Pure: the caller passes the kinds that the cluster serves.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "
 def compile_template(
     definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
 ) -> Blueprint:
-    """The blueprint of `definition`. Raises InvalidDefinition with every mistake that was found."""
+    """Compile `definition` to a blueprint. Raises InvalidDefinition with every mistake that was found."""
     return chunked_work.finish(compile_in_pieces(definition, stack=stack, kinds=kinds, evaluator=evaluator))
 
 
 def compile_in_pieces(
     definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
 ) -> ChunkedWork[Blueprint]:
-    """The same, with a pause after every little piece of work, so that others need not wait for thousands of resources."""
+    """Compile in short pieces with pauses, so that other work does not wait for thousands of resources."""
     try:
         return (yield from compile_definition(definition, stack=stack, kinds=kinds, evaluator=evaluator))
     except RecursionError:
@@ -56,7 +56,7 @@ def compile_in_pieces(
 def compile_definition(
     definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator
 ) -> ChunkedWork[Blueprint]:
-    """The same for a template that is not nested without end."""
+    """Compile a template that is not nested too deeply."""
     reader = template_parser.TemplateParser(definition.template_path)
     source = yield from reader.read(definition.template)
     refuse_many(reader.mistakes)
@@ -79,7 +79,8 @@ def compile_definition(
     outputs = yield from examine_all(source, resources, examiner)
     edges = yield from find_edges(resources, examiner)
 
-    # What depends on wrong parameters is not evaluated: every mistake of its own would only be an echo.
+    # Expressions that depend on invalid parameters are not evaluated, since their mistakes would only be follow-up
+    # errors.
     truths: dict[str, bool] = {}
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
     constants = {"params": expressions.enlarge(params), "conditions": truths, "stack": identity}
@@ -96,13 +97,13 @@ def compile_definition(
 
 
 def refuse_many(mistakes: list[Mistake], hidden: SensitivityTracker | None = None) -> None:
-    """Raises InvalidDefinition where there are more mistakes than anybody reads at once: to find all would take long."""
+    """Raise InvalidDefinition if there are more mistakes than one message lists; finding all would take long."""
     if len(mistakes) > limits.MISTAKES:
         raise errors.InvalidDefinition(hide_values(mistakes, hidden))
 
 
 def hide_values(mistakes: list[Mistake], hidden: SensitivityTracker | None) -> list[Mistake]:
-    """The mistakes without any sensitive value that one of them may quote; only of those that are shown it is looked for."""
+    """Redact sensitive values in the mistakes; only those that are shown are searched."""
     if hidden is None or not hidden.texts:
         return mistakes
     texts = frozenset(hidden.texts)
@@ -115,8 +116,8 @@ def hide_values(mistakes: list[Mistake], hidden: SensitivityTracker | None) -> l
 def resolve_parameters(
     definition: Definition, source: TemplateSource, hidden: SensitivityTracker, effort: Effort
 ) -> ChunkedWork[tuple[dict[str, Any], list[Mistake]]]:
-    """The value of every sound parameter, and what is wrong with those that were given; `hidden` learns the values."""
-    # As it comes from the user: whatever the type promises.
+    """Return the values of valid parameters and the mistakes in the given ones; add sensitive values to `hidden`."""
+    # User input: it may differ from its declared type.
     given: Any = definition.parameters
     if given is None:
         given = {}
@@ -140,7 +141,7 @@ def resolve_parameters(
 
 
 def find_shapes(source: TemplateSource, resources: list[AnalyzedResource]) -> dict[str, shapes.Shape]:
-    """Every name that an expression may use, with its form."""
+    """Find every name that an expression may use, with its shape."""
     rules = {**source.parameters, **{name: {} for name in sorted(source.unsound_parameters)}}
     return {
         "params": parameters.find_shape(rules),
@@ -153,7 +154,7 @@ def find_shapes(source: TemplateSource, resources: list[AnalyzedResource]) -> di
 def examine_all(
     source: TemplateSource, resources: list[AnalyzedResource], examiner: ExpressionValidator
 ) -> ChunkedWork[list[AnalyzedOutput]]:
-    """Look at every resource and output; the outputs in which nothing is wrong."""
+    """Validate every resource and output; return the outputs without mistakes."""
     audience = AllowedNames(names=examiner.scope.types, rule="cannot be used here")
     for draft in resources:
         yield from resource_analysis.examine(draft, examiner, audience)
@@ -168,7 +169,7 @@ def examine_all(
 
 
 def find_edges(resources: list[AnalyzedResource], examiner: ExpressionValidator) -> ChunkedWork[dict[str, list[str]]]:
-    """By resource the others that must come before it; names that do not exist and cycles are noted."""
+    """Find by resource those that it depends on; record unknown names and cycles."""
     by_name = {draft.source.name: draft for draft in resources}
     edges: dict[str, list[str]] = {}
     for index, (name, draft) in enumerate(by_name.items()):

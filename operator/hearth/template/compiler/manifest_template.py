@@ -1,7 +1,7 @@
-"""A manifest (or any value of a template) with expressions in it: taken apart once, put together for each evaluation.
+"""A manifest (or any value of a template) with expressions: parsed once, assembled for each evaluation.
 
-The constant part is kept as JSON, whose reading is the fastest fresh copy there is; the rest are slots. Knows neither
-schemas nor which expressions are allowed where.
+The constant part is stored as JSON, since parsing it is the fastest way to a new copy. The rest are slots. Must not
+know schemas, nor which expressions are allowed where.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ class InterpolatedString:
     """One string with expressions, as it stands in a template."""
 
     keys: Keys
-    """The way to it in the skeleton."""
+    """Its path in the skeleton."""
     path: str
-    """The way to it in the template."""
+    """Its path in the template."""
     parts: tuple[str | interpolation.ExpressionSource, ...]
 
     @property
     def is_whole(self) -> bool:
-        """Whether the string is one expression and nothing else, so that the value keeps its type."""
+        """Return whether the string is a single expression, so that the value keeps its type."""
         return len(self.parts) == 1 and isinstance(self.parts[0], interpolation.ExpressionSource)
 
 
 class ParsedManifest:
-    """A raw value, taken apart: the skeleton without nulls, the marked strings, and mistakes of writing."""
+    """A parsed raw value: the skeleton without nulls, the strings with expressions, and syntax mistakes."""
 
     def __init__(self, raw: Any, *, path: str, opaque: Keys | None = None) -> None:
-        """Take `raw`, which stands at `path`, apart.
+        """Parse `raw`, which stands at `path`.
 
-        opaque: the way to a part that is somebody else's template and stays as it is.
+        opaque: the path to a part that is another template and stays unchanged.
         """
         self.strings: list[InterpolatedString] = []
         self.mistakes: list[Mistake] = []
@@ -74,7 +74,7 @@ class ParsedManifest:
         return value
 
     def _copy_text(self, value: str, keys: Keys, path: str) -> str | None:
-        """The literal text, or None as a placeholder for what expressions will give."""
+        """Return the literal text, or None as a placeholder for an expression result."""
         try:
             parts = interpolation.parse(value)
         except interpolation.UnterminatedExpression as error:
@@ -100,7 +100,7 @@ class ParsedManifest:
 
 
 def explain(error: interpolation.UnterminatedExpression) -> str:
-    """What is wrong with a text whose expressions cannot be told."""
+    """Describe what is wrong with a text whose expressions cannot be parsed."""
     if error.is_crowded:
         return f"holds more than {limits.EXPRESSIONS_IN_TEXT} expressions; divide it"
     if error.is_long:
@@ -109,7 +109,10 @@ def explain(error: interpolation.UnterminatedExpression) -> str:
 
 
 def is_plain(raw: Any) -> bool:
-    """Whether nothing in `raw` needs a look: no mark, no null, nothing that JSON cannot hold. Its JSON tells fastest."""
+    """Return whether `raw` has no expression, no null, and nothing that JSON cannot represent.
+
+    Its JSON shows this fastest.
+    """
     try:
         written = orjson.dumps(raw)
     except TypeError:
@@ -121,7 +124,7 @@ Part: TypeAlias = str | Expression
 
 
 class Sized(NamedTuple):
-    """A value, and about how many bytes it takes as JSON."""
+    """A value, and its approximate size in bytes as JSON."""
 
     value: Any
     size: int
@@ -129,21 +132,21 @@ class Sized(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ManifestSlot:
-    """A place in a manifest that is only known with the values of other resources."""
+    """A location in a manifest whose value depends on other resources."""
 
     way: Keys
-    """To the map or list that holds it."""
+    """The path to the map or list that contains it."""
     key: str | int
     parts: tuple[Part, ...] = field(repr=False)
-    """One expression, or the pieces of a text; none where the place is dropped in any case."""
+    """One expression, or the pieces of a text; none if the location is always dropped."""
 
     @property
     def path(self) -> str:
-        """Where it stands in the template, for messages."""
+        """Return its path in the template, for messages."""
         return next((part.path for part in self.parts if not isinstance(part, str)), "")
 
     def evaluate(self, given: Values) -> Outcome:
-        """Its value; None drops the place."""
+        """Return its value; None drops the location."""
         if not self.parts:
             return Known(None)
         first = self.parts[0]
@@ -152,7 +155,7 @@ class ManifestSlot:
         return self.evaluate_text(given)
 
     def evaluate_within(self, given: Values, size: int) -> Sized | Pending | EvaluationError:
-        """Its value, where that and the `size` bytes beside it are no more than one object may hold."""
+        """Return its value, if that and the `size` bytes beside it fit into one object."""
         try:
             outcome = self.evaluate(given)
             if not isinstance(outcome, Known):
@@ -164,7 +167,7 @@ class ManifestSlot:
         return Sized(outcome.value, own)
 
     def evaluate_text(self, given: Values) -> Outcome:
-        """The pieces, joined; a piece that is null drops the place."""
+        """Join the pieces; a piece that is null drops the location."""
         pieces: list[str] = []
         missing: list[str] = []
         has_null = False
@@ -191,14 +194,14 @@ class ManifestSlot:
 
 
 def write_piece(value: Any) -> str:
-    """A value within a text. Raises TooLarge."""
+    """Format a value within a text. Raises TooLarge."""
     value_sizes.measure(value)
     return cel_values.write_text(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestTemplate:
-    """A value of a template, ready to be evaluated."""
+    """A value of a template, ready for evaluation."""
 
     raw: bytes = field(repr=False)
     """JSON of a list whose only entry is the value, with null in each slot."""
@@ -208,11 +211,11 @@ class ManifestTemplate:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it needs no values."""
+        """Return whether it needs no values."""
         return not self.reads
 
     def evaluate(self, given: Values) -> Outcome:
-        """The value, made anew for each caller; Broken where it becomes too large."""
+        """Return a new value for each caller; EvaluationError if it becomes too large."""
         if not self.slots:
             found: list[Any] = orjson.loads(self.raw)
             return Known(found[0] if found else None)
@@ -237,16 +240,16 @@ class ManifestTemplate:
                 holder[slot.key] = outcome.value
         if missing:
             return Pending(missing=tuple(dict.fromkeys(missing)))
-        # From behind, so that the places of a list keep their numbers until they are dropped themselves.
+        # In reverse order, so that the indexes of a list stay valid until they are dropped.
         for holder, key in reversed(dropped):
             del holder[key]
         return Known(root[0] if root else None)
 
 
 def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> ManifestTemplate:
-    """A document of `skeleton`, which is used up where there are any, with what the marked places came to.
+    """Make a document of `skeleton` and the results of its expressions; `skeleton` is consumed if there are any.
 
-    parts: by place a list of pieces, or a constant as a `Constant`.
+    parts: by path a list of pieces, or a constant as a `Constant`.
     """
     root = [skeleton]
     slots: list[ManifestSlot] = []
@@ -272,18 +275,18 @@ def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> Manif
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """What a marked place came to when nothing but parameters was needed; None drops the place."""
+    """The value of a string that depends only on parameters; None drops the location."""
 
     value: Any = field(repr=False)
 
 
 def settle(document: ManifestTemplate) -> ManifestTemplate:
-    """The same without slots, for a document whose slots need no values."""
+    """Fill in the slots of a document whose slots need no values."""
     outcome = document.evaluate({})
     assert isinstance(outcome, Known), "dropping places needs no values"  # noqa: S101 -- tells the type checker
     return ManifestTemplate(raw=packing.pack([outcome.value]), slots=(), reads={})
 
 
 def read_by(slots: Sequence[ManifestSlot]) -> Reads:
-    """All that `slots` read."""
+    """Return all reads of `slots`."""
     return expressions.merge_reads(part.reads for slot in slots for part in slot.parts if not isinstance(part, str))

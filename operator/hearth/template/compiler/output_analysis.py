@@ -1,4 +1,4 @@
-"""Outputs while a template is examined: any value with expressions, perhaps under a condition."""
+"""Outputs during the validation of a template: any value with expressions, with an optional condition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hearth.template.schema import shapes
 
 @dataclass(slots=True, kw_only=True)
 class AnalyzedOutput:
-    """An output, examined."""
+    """A validated output."""
 
     name: str
     path: str
@@ -27,7 +27,7 @@ class AnalyzedOutput:
 def analyze_output(
     source: OutputSource, examiner: ExpressionValidator, audience: AllowedNames
 ) -> ChunkedWork[AnalyzedOutput]:
-    """Look at one output."""
+    """Validate one output."""
     dissection = ParsedManifest(source.value, path=f"{source.path}.value")
     examiner.mistakes += dissection.mistakes
     sounds = yield from resource_analysis.validate_strings(dissection, shapes.OPEN, examiner, audience)

@@ -1,6 +1,6 @@
-"""Sound expressions and the values that a definition already has: what is known becomes constant, the rest is bound.
+"""Partial evaluation of valid expressions: those with known values become constants, the others are bound.
 
-Everything that depends on parameters, conditions, the stack and absent resources alone is evaluated here, once.
+Expressions that depend only on parameters, conditions, the stack and absent resources are evaluated here, once.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class BooleanExpression:
 
     @property
     def reads(self) -> Reads:
-        """By resource name what it reads."""
+        """Return its reads by resource name."""
         return self.expression.reads
 
     def evaluate(self, given: Values) -> Outcome:
-        """True or false."""
+        """Return true or false."""
         outcome = self.expression.evaluate(given)
         if isinstance(outcome, Known) and not isinstance(outcome.value, bool):
             message = refuse(self.expression.parsed.text, outcome.value, is_sensitive=self.expression.is_sensitive)
@@ -57,39 +57,39 @@ class BooleanExpression:
 
 
 def refuse(text: str, value: Any, *, is_sensitive: bool) -> str:
-    """That a test gave something else than true or false."""
+    """Return the error for a test whose result is not true or false."""
     found = "gives something else" if is_sensitive else f"gives {error_hints.describe(value)}"
     return f"must give true or false, {error_hints.quote_expression(text)} {found}; compare it with something"
 
 
 @dataclass(slots=True, kw_only=True)
 class PartialEvaluator:
-    """Binds the expressions of one definition, and collects what cannot be evaluated."""
+    """Binds the expressions of one definition, and collects those that cannot be evaluated."""
 
     constants: Mapping[str, Any] = field(repr=False)
-    """What `params`, `conditions` and `stack` stand for."""
+    """The values of `params`, `conditions` and `stack`."""
     secrecy: SensitivityTracker = field(default_factory=SensitivityTracker)
-    """What nobody is to see."""
+    """The sensitive parts of the definition."""
     absent: Collection[str] = frozenset()
     """The resources whose `when` is false."""
     fields: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """By resource the fields that its kind has, where they are known."""
+    """By resource, the fields of its kind, if known."""
     mistakes: list[Mistake] = field(default_factory=list)
     size: int = 0
-    """Bytes of all documents that were bound so far, as far as they are known."""
+    """The known bytes of all documents that were bound so far."""
     reach: SharingScope = SharingScope.ANY
-    """For which Stacks all that was bound so far holds."""
+    """The Stacks that all bound parts are valid for."""
     evaluator: Evaluator = evaluation.ALONE
-    """Who evaluates what may take long."""
+    """Evaluates expressions that may take long."""
     is_waiting: bool = False
-    """Whether something is still being evaluated, so that all of it is to be bound again."""
+    """Whether an evaluation is incomplete, so that everything must be bound again."""
 
     def note(self, path: str, message: str) -> None:
-        """Remember a mistake."""
+        """Record a mistake."""
         self.mistakes.append(Mistake(path=path, message=message))
 
     def bind(self, sound: ValidExpression, *, path: str) -> Expression | Constant | None:
-        """The expression, or its value where that is known already, or None where that was a mistake."""
+        """Bind the expression; return its value if already known, or None in case of a mistake."""
         self.reach = max(self.reach, sharing_scope.of_expression(sound.parsed))
         expression = expressions.bind(
             sound.parsed,
@@ -108,7 +108,7 @@ class PartialEvaluator:
         return self.fold(expression)
 
     def bind_around(self, expression: Expression, blocked: Collection[str]) -> Constant | None:
-        """The value of an expression that needs absent resources only where its conditions do not lead, else a mistake."""
+        """Evaluate an expression whose conditions skip the absent resources it needs; otherwise record a mistake."""
         known = {name: value for name, value in expression.constants.items() if name not in blocked}
         outcome = dataclasses.replace(expression, names=(), constants=known).evaluate({})
         if isinstance(outcome, Known):
@@ -124,7 +124,7 @@ class PartialEvaluator:
         return None
 
     def fold(self, expression: Expression) -> Constant | None:
-        """The value of an expression that reads no resource."""
+        """Evaluate an expression that reads no resource."""
         outcome = expression.evaluate({})
         if isinstance(outcome, Known):
             return self.keep(expression, outcome.value)
@@ -135,23 +135,23 @@ class PartialEvaluator:
         return None
 
     def must_wait(self, outcome: Outcome) -> bool:
-        """Whether the outcome is only to come; that is remembered."""
+        """Return whether the evaluation is incomplete, and record that."""
         is_evaluating = isinstance(outcome, Pending) and outcome.is_evaluating
         self.is_waiting = self.is_waiting or is_evaluating
         return is_evaluating
 
     def keep(self, expression: Expression, value: Any) -> Constant:
-        """The value of an expression that is known already; one that nobody is to see is remembered as such."""
+        """Return the value of an expression as a constant; record it as sensitive if it is."""
         if expression.is_sensitive:
             self.secrecy.add_derived(value)
         return Constant(value)
 
     def is_sensitive(self, sound: ValidExpression) -> bool:
-        """Whether an expression reads something that nobody is to see."""
+        """Return whether an expression reads a sensitive value."""
         return self.secrecy.covers(sound.parsed.reading.reads)
 
     def bind_test(self, sound: ValidExpression, *, path: str) -> BooleanExpression | None:
-        """A test that is made again and again."""
+        """Bind a test that is evaluated repeatedly."""
         bound = self.bind(sound, path=path)
         if bound is None:
             return None
@@ -164,11 +164,11 @@ class PartialEvaluator:
             )
         if not expressions.is_bounded(sound.parsed):
             self.note(path, f"{error_hints.quote_expression(sound.parsed.text)} {TOO_COSTLY}")
-        # It is judged again and again, and at once: nothing else may evaluate it.
+        # It is evaluated repeatedly and must answer immediately, so no other process may evaluate it.
         return BooleanExpression(dataclasses.replace(bound, evaluator=evaluation.ALONE))
 
     def decide(self, sound: ValidExpression, *, path: str) -> bool | None:
-        """Whether a test that reads no resource is true; None where that is a mistake."""
+        """Evaluate a test that reads no resource; None if it contains a mistake."""
         bound = self.bind(sound, path=path)
         if not isinstance(bound, Constant):
             return None
@@ -180,7 +180,10 @@ class PartialEvaluator:
     def bind_document(
         self, dissection: ParsedManifest, sounds: Mapping[Keys, Sequence[str | ValidExpression]]
     ) -> ChunkedWork[ManifestTemplate | None]:
-        """The document, or None where an expression of it was a mistake. Raises InvalidDefinition where all become too large."""
+        """Bind a document; None if an expression in it contains a mistake.
+
+        Raises InvalidDefinition if all documents together become too large.
+        """
         parts: dict[Keys, list[Part] | Constant] = {}
         before, size = len(self.mistakes), 0
         for number, mark in enumerate(dissection.strings, start=1):
@@ -205,7 +208,7 @@ class PartialEvaluator:
         return document
 
     def count(self, size: int, path: str) -> None:
-        """Add to the size of all documents. Raises InvalidDefinition where that becomes too large."""
+        """Add to the size of all documents. Raises InvalidDefinition if it becomes too large."""
         self.size += size
         if self.size > limits.WANTED_BYTES:
             message = f"and what stands before it have more than {limits.WANTED_BYTES} bytes; divide the template"
@@ -214,7 +217,7 @@ class PartialEvaluator:
     def bind_mark(
         self, mark: InterpolatedString, sounds: Sequence[str | ValidExpression]
     ) -> list[Part] | Constant | None:
-        """What one marked string came to."""
+        """Bind the expressions of one string."""
         bound = [part if isinstance(part, str) else self.bind(part, path=mark.path) for part in sounds]
         if any(part is None for part in bound):
             return None
@@ -224,7 +227,7 @@ class PartialEvaluator:
 
 
 def weigh(found: Sequence[Part] | Constant | None, mark: InterpolatedString) -> int:
-    """The bytes that a marked string came to, as far as they are known. Raises TooLarge."""
+    """Return the known bytes of a bound string. Raises TooLarge."""
     if isinstance(found, Constant):
         return value_sizes.measure(found.value, depth=limits.JSON_DEPTH - len(mark.keys))
     size = 0
@@ -235,7 +238,7 @@ def weigh(found: Sequence[Part] | Constant | None, mark: InterpolatedString) -> 
 
 
 def join(pieces: Sequence[Part | Constant]) -> list[Part] | Constant:
-    """The pieces of a text with what is constant written out; a piece that is null drops all of it. Raises TooLarge."""
+    """Join the pieces of a text, with constants written out; a null piece drops all of it. Raises TooLarge."""
     joined: list[Part] = []
     size = 0
     for piece in pieces:

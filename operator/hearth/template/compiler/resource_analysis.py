@@ -1,6 +1,6 @@
-"""One resource while its template is examined: what it is, what it names, what is wrong with it.
+"""One resource during the validation of its template: its kind, the names it uses, its mistakes.
 
-Evaluates nothing but `apiVersion` and `kind`, which must be known before anything can be said of the rest.
+Evaluates only `apiVersion` and `kind`, which the other validation needs first.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ IDENTITY_AUDIENCE = AllowedNames(
 
 
 REVISION = ("apps", "ControllerRevision")
-"""Group and kind of what no resource may be."""
+"""Group and kind that no resource may have."""
 
 
 @dataclass(slots=True, kw_only=True)
 class AnalyzedResource:
-    """A resource, examined."""
+    """A validated resource."""
 
     source: ResourceSource
     api_version: str
@@ -45,23 +45,23 @@ class AnalyzedResource:
     shape: Shape
     dissection: ParsedManifest
     expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
-    """By place the pieces of each marked string."""
+    """By path, the pieces of each string with expressions."""
     ready_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
     failed_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
     when: ConditionValue | None = None
 
     @property
     def group(self) -> str:
-        """The API group of its kind."""
+        """Return the API group of its kind."""
         return self.api_version.rpartition("/")[0]
 
     @property
     def is_stack(self) -> bool:
-        """Whether it is a nested stack."""
+        """Return whether it is a nested Stack."""
         return (self.group, self.kind) == (names.GROUP, names.STACK)
 
     def find_used(self) -> set[str]:
-        """Every name that its manifest uses, itself perhaps among them."""
+        """Find every name that its manifest uses, possibly including itself."""
         return {
             root
             for pieces in self.expressions.values()
@@ -71,18 +71,18 @@ class AnalyzedResource:
         }
 
     def find_tested(self) -> set[str]:
-        """Every other name that its tests use."""
+        """Find every other name that its tests use."""
         tests = (*self.ready_when, *self.failed_when)
         return {root for sound, _ in tests for root in sound.parsed.roots} - {self.source.name}
 
 
 def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any]) -> AnalyzedResource:
-    """A draft that knows its kind, where that can be told."""
+    """Create an AnalyzedResource with its kind, if it can be determined."""
     stated = source.manifest
     api_version, kind = (template_kinds.read_word(stated.get(word), dict(params)) for word in ("apiVersion", "kind"))
     served = kinds.find(api_version, kind) if api_version and kind else None
     is_own = api_version.rpartition("/")[0] == names.GROUP
-    # The template within one of our own kinds belongs to the inner stack, its expressions too.
+    # The template within a kind of Hearth belongs to the inner Stack, including its expressions.
     opaque: Keys | None = ("spec", "template") if is_own else None
     return AnalyzedResource(
         source=source,
@@ -95,7 +95,7 @@ def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any])
 
 
 def examine(draft: AnalyzedResource, examiner: ExpressionValidator, audience: AllowedNames) -> ChunkedWork[None]:
-    """Look at all of a resource but its dependencies on others."""
+    """Validate a resource except its dependencies on others."""
     path = f"{draft.source.path}.manifest"
     examiner.mistakes += draft.dissection.mistakes
     examine_literals(draft, examiner, path)
@@ -112,9 +112,9 @@ def examine(draft: AnalyzedResource, examiner: ExpressionValidator, audience: Al
 
 
 def examine_literals(draft: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
-    """Compare what is written out with what the kind takes."""
+    """Validate the literals against the schema of the kind."""
     stated = draft.source.manifest
-    # These were looked at without a schema, and the message there says more.
+    # These were validated without a schema, with a more specific message.
     compared = {word: value for word, value in stated.items() if word not in ("apiVersion", "kind", "status")}
     if not isinstance(compared.get("metadata"), dict):
         compared.pop("metadata", None)
@@ -125,7 +125,7 @@ def examine_literals(draft: AnalyzedResource, examiner: ExpressionValidator, pat
 
 
 def examine_scope(draft: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
-    """A kind of cluster scope has no namespace."""
+    """Check that a cluster-scoped kind has no namespace."""
     metadata = draft.source.manifest.get("metadata")
     if isinstance(metadata, dict) and metadata.get("namespace") is not None:
         message = f"{draft.kind} is of cluster scope and has no namespace; take it out"
@@ -135,7 +135,7 @@ def examine_scope(draft: AnalyzedResource, examiner: ExpressionValidator, path: 
 def validate_strings(
     dissection: ParsedManifest, shape: Shape, examiner: ExpressionValidator, audience: AllowedNames
 ) -> ChunkedWork[dict[Keys, list[str | ValidExpression]]]:
-    """By place the pieces of every marked string in which nothing is wrong."""
+    """Return by path the pieces of every string with expressions that contains no mistake."""
     found: dict[Keys, list[str | ValidExpression]] = {}
     for number, mark in enumerate(dissection.strings, start=1):
         if number % chunked_work.MARKS_IN_A_PIECE == 0 or len(mark.parts) > chunked_work.MARKS_IN_A_PIECE:
@@ -152,7 +152,7 @@ def validate_strings(
 def examine_mark(
     mark: InterpolatedString, shape: Shape, examiner: ExpressionValidator, audience: AllowedNames
 ) -> list[str | ValidExpression] | None:
-    """The pieces of one marked string, or None where one of them is a mistake."""
+    """Return the pieces of one string with expressions; None if one of them contains a mistake."""
     place = literal_validator.find_place(shape, mark.keys)
     pieces = [
         examiner.examine(part.text, path=mark.path, audience=audience)
@@ -173,7 +173,7 @@ def examine_mark(
 def examine_tests(
     stated: Iterable[tuple[str, str]], examiner: ExpressionValidator, audience: AllowedNames
 ) -> list[tuple[ValidExpression, str]]:
-    """The tests in which nothing is wrong, each with its path."""
+    """Return the tests without mistakes, each with its path."""
     found: list[tuple[ValidExpression, str]] = []
     for raw, path in stated:
         written = template_conditions.read_test(raw, examiner, path=path)

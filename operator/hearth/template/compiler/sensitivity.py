@@ -1,6 +1,7 @@
-"""What of a definition nobody is to see: which parameters, and whatever is made of them, whether known yet or not.
+"""Tracking of sensitive values in a definition: the sensitive parameters and everything derived from them.
 
-Follows values through expressions by the paths that these read; knows no API server and no status.
+Follows values through expressions by the paths that these read, known yet or not. Must not know the API server or
+statuses.
 """
 
 from __future__ import annotations
@@ -19,38 +20,38 @@ if TYPE_CHECKING:
     from hearth.template.compiler.manifest_template import Keys
 
 SHORTEST_DERIVED = 8
-"""Characters of a text that was made of a sensitive value from which it is hidden wherever it turns up: shorter ones
-are words like `yes` that a test chose."""
+"""Characters from which a text derived from a sensitive value is redacted everywhere. Shorter ones are words like `yes`
+that a test selected."""
 SECRET_FIELDS: tuple[Path, ...] = (("data",), ("stringData",))
-"""Of a Secret, what nobody is to see."""
+"""The sensitive fields of a Secret."""
 PARAMETERS: Path = ("spec", "parameters")
-"""Of a nested Stack, what every viewer of Stacks sees; its revision keeps it, too."""
+"""The field of a nested Stack that every viewer of Stacks sees. Its revision stores it, too."""
 NAMES: tuple[Path, ...] = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
-"""What every message and every request shows."""
+"""The fields that every message and every request shows."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SensitivityTracker:
-    """What is known to be sensitive in one definition; grows while that is compiled."""
+    """The known sensitive parts of one definition; grows during compilation."""
 
     parameters: frozenset[str] = frozenset()
     conditions: set[str] = field(default_factory=set)
-    """Those that were decided by a sensitive value."""
+    """Conditions that a sensitive value decided."""
     fields: dict[str, set[Path]] = field(default_factory=dict)
-    """By resource the fields of its object that hold sensitive values."""
+    """By resource, the fields of its object that contain sensitive values."""
     texts: set[str] = field(default_factory=set, repr=False)
-    """The values themselves, as far as they are known."""
+    """The values themselves, if known."""
 
     def add(self, value: Any) -> None:
-        """A sensitive value."""
+        """Add a sensitive value."""
         self.texts.update(redaction.find_texts(value))
 
     def add_derived(self, value: Any) -> None:
-        """A value that was made of a sensitive one."""
+        """Add a value that was derived from a sensitive one."""
         self.texts.update(text for text in redaction.find_texts(value) if len(text) >= SHORTEST_DERIVED)
 
     def covers(self, reads: Iterable[FieldRead]) -> bool:
-        """Whether anything of what is read is sensitive."""
+        """Return whether any of the reads is sensitive."""
         if not (self.parameters or self.fields):
             return False
         return any(self._covers(read.root, read.path) for read in reads)
@@ -62,29 +63,29 @@ class SensitivityTracker:
         return any(is_overlapping(path, known) for known in self.fields.get(root, ()))
 
     def find_parameter(self, reads: Iterable[FieldRead]) -> str:
-        """The name of a sensitive parameter that is read, "" for none."""
+        """Return the name of a sensitive parameter that is read, "" for none."""
         for read in reads:
             if read.root == "params" and self._covers("params", read.path):
                 return read.path[0] if read.path else min(self.parameters)
         return ""
 
     def note_field(self, resource: str, keys: Keys) -> None:
-        """That place in a resource's manifest holds something sensitive."""
+        """Record that a path in a resource's manifest contains a sensitive value."""
         path: list[str] = []
         for key in keys:
-            # What reads say of a list ends before its index.
+            # The paths of reads end before a list index.
             if not isinstance(key, str):
                 break
             path.append(key)
         self.fields.setdefault(resource, set()).add(tuple(path))
 
     def note_secret(self, resource: str) -> None:
-        """The resource is a Secret."""
+        """Record that the resource is a Secret."""
         self.fields.setdefault(resource, set()).update(SECRET_FIELDS)
 
 
 def find_sensitive(definition: Definition) -> frozenset[str]:
-    """The parameters whose values nobody is to see: those that say so, and those that a Secret gives and say nothing."""
+    """Find the parameters that are declared sensitive, and those from a Secret without a declaration."""
     found: set[str] = set()
     for name, rules in find_stated(definition.template).items():
         said = rules.get("sensitive") if isinstance(rules, dict) else None
@@ -95,38 +96,38 @@ def find_sensitive(definition: Definition) -> frozenset[str]:
 
 
 def find_stated(template: Any) -> Mapping[str, Any]:
-    """The rules of the parameters by name, whatever the template looks like."""
+    """Return the rules of the parameters by name, for a template of any form."""
     stated = template.get("parameters") if isinstance(template, dict) else None
     return stated if isinstance(stated, dict) else {}
 
 
 def is_overlapping(left: Path, right: Path) -> bool:
-    """Whether one lies within the other."""
+    """Return whether one path lies within the other."""
     return all(one == other for one, other in zip(left, right, strict=False))
 
 
 def is_name(keys: Keys) -> bool:
-    """Whether that place of a manifest holds, or is part of, what is shown everywhere."""
+    """Return whether that path of a manifest contains, or is part of, what is shown everywhere."""
     return any(all(one == other for one, other in zip(keys, name, strict=False)) for name in NAMES)
 
 
 def is_parameter(keys: Keys) -> bool:
-    """Whether that place of a nested Stack's manifest holds, or is part of, the parameters that are given to it."""
+    """Return whether that path of a nested Stack's manifest contains, or is part of, its parameters."""
     return all(one == other for one, other in zip(keys, PARAMETERS, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
 class RedactedOutput:
-    """An output that nobody is to see."""
+    """An output with a sensitive value."""
 
     inner: Evaluable
 
     @property
     def reads(self) -> Mapping[str, frozenset[Path]]:
-        """By resource name what it reads."""
+        """Return its reads by resource name."""
         return self.inner.reads
 
     def evaluate(self, values: Values) -> Outcome:
-        """That there is a value, once there is."""
+        """Return a placeholder once there is a value."""
         outcome = self.inner.evaluate(values)
         return Known(redaction.SENSITIVE) if isinstance(outcome, Known) and outcome.value is not None else outcome

@@ -1,6 +1,7 @@
-"""For which Stacks what is compiled holds, besides the one that it was compiled for.
+"""Which other Stacks a compiled result is valid for.
 
-Looks only at what of a Stack's identity went into it; that template and values are the same, whoever shares it must know.
+Considers only the parts of a Stack's identity that it depends on. The caller ensures that template and values are the
+same.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from hearth.template.blueprint import SharingScope
 from hearth.template.cel.expressions import Parsed
 
 ROOT = "stack"
-"""What expressions call the Stack."""
+"""The name of the Stack in expressions."""
 
 
 class ObjectNaming(NamedTuple):
-    """How a resource's object comes by its name."""
+    """How a resource's object gets its name."""
 
     group: str
     kind: str
     has_name: bool
-    """Whether its manifest states one; else it is made of the Stack's."""
+    """Whether its manifest sets a name; otherwise it is derived from the Stack's."""
     has_namespace: bool
-    """The same of the namespace."""
+    """Whether its manifest sets a namespace; otherwise it is the Stack's."""
 
 
 def of_expression(parsed: Parsed) -> SharingScope:
-    """For which Stacks an expression means the same."""
+    """Return the Stacks for which an expression has the same meaning."""
     if ROOT not in parsed.roots:
         return SharingScope.ANY
     paths = (read.path for read in parsed.reading.reads if read.root == ROOT)
@@ -35,9 +36,9 @@ def of_expression(parsed: Parsed) -> SharingScope:
 
 
 def of_names(namings: Iterable[ObjectNaming]) -> SharingScope:
-    """For which Stacks it is the same resources, if any, that name one object.
+    """Return the Stacks for which duplicate object names occur in the same resources, if any.
 
-    A name that is stated may be one that is made of a certain Stack's; and so may a namespace.
+    A name in a manifest may equal one that is derived from a certain Stack's name; the same is true of a namespace.
     """
     found = set(namings)
     named, placed = {each[:2] for each in found if each.has_name}, {each[:2] for each in found if each.has_namespace}

@@ -1,6 +1,6 @@
 """Conditions and `when`: tests on parameters and other conditions, decided once per definition.
 
-Knows nothing of manifests.
+Must not know manifests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT = "conditions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionValue:
-    """What is decided beforehand: a literal truth, or a sound test."""
+    """A condition that is decided during compilation: a literal boolean, or a valid test."""
 
     literal: bool | None = None
     sound: ValidExpression | None = None
@@ -36,12 +36,12 @@ class ConditionValue:
 
 @functools.lru_cache(maxsize=1_024)
 def find_shape(names: tuple[str, ...]) -> Shape:
-    """The form of `conditions`."""
+    """Return the shape of `conditions`."""
     return shapes.make_closed({name: {"type": "boolean"} for name in names}, name="conditions")
 
 
 def read_test(raw: Any, examiner: ExpressionValidator, *, path: str) -> str | None:
-    """The text of a test, written bare or within `${…}`; None where it is no text."""
+    """Return the text of a test, written bare or within `${…}`; None if it is not text."""
     if not isinstance(raw, str):
         examiner.note(
             path, f'must be an expression, found {error_hints.describe(raw)}; write e.g. "params.replicas > 1"'
@@ -64,7 +64,7 @@ def read_test(raw: Any, examiner: ExpressionValidator, *, path: str) -> str | No
 
 
 def examine(raw: Any, examiner: ExpressionValidator, *, path: str) -> ConditionValue | None:
-    """A condition or `when`, or None where it is a mistake."""
+    """Validate a condition or `when`; None if it contains a mistake."""
     if isinstance(raw, bool):
         return ConditionValue(literal=raw)
     written = read_test(raw, examiner, path=path)
@@ -73,7 +73,7 @@ def examine(raw: Any, examiner: ExpressionValidator, *, path: str) -> ConditionV
 
 
 def decide(decided: ConditionValue, binder: PartialEvaluator, *, path: str) -> bool | None:
-    """Whether it is true; None where that is a mistake."""
+    """Decide whether it is true; None in case of a mistake."""
     if decided.sound is None:
         return decided.literal
     return binder.decide(decided.sound, path=path)
@@ -87,7 +87,7 @@ class Conditions:
     decided: dict[str, ConditionValue] = field(default_factory=dict)
 
     def examine(self, raw: Mapping[str, Any], examiner: ExpressionValidator) -> ChunkedWork[None]:
-        """Look at all of them, cycles among them included."""
+        """Validate all of them, including cycles among them."""
         for name, stated in raw.items():
             yield
             found = examine(stated, examiner, path=f"{self.path}.{name}")
@@ -99,11 +99,11 @@ class Conditions:
             examiner.note(f"{self.path}.{cycle[0]}", message)
 
     def edges(self) -> dict[str, list[str]]:
-        """By condition the others that it uses."""
+        """Return by condition the others that it uses."""
         return {name: sorted(used(decided, self.decided)) for name, decided in self.decided.items()}
 
     def decide(self, binder: PartialEvaluator, truths: dict[str, bool]) -> ChunkedWork[bool]:
-        """Fill `truths`, which the binder knows as `conditions`; whether all could be decided."""
+        """Fill `truths`, the `conditions` of the PartialEvaluator; return whether all could be decided."""
         for name in order.sort(self.edges()):
             yield
             sound = self.decided[name].sound
@@ -117,7 +117,7 @@ class Conditions:
 
 
 def used(decided: ConditionValue, known: Mapping[str, ConditionValue]) -> set[str]:
-    """The conditions that a test uses; all of them where it takes them as a whole."""
+    """Return the conditions that a test uses; all of them if it reads them as a whole."""
     found: set[str] = set()
     reads = decided.sound.parsed.reading.reads if decided.sound is not None else ()
     for read in reads:

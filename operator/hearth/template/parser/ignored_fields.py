@@ -1,6 +1,6 @@
-"""What a resource says of fields that others change: its drift policy, and the fields that it leaves to others.
+"""A resource's settings for fields that others change: its drift policy, and the fields that it leaves to others.
 
-Reads them as they are stated and says what is wrong; must not know who owns what.
+Parses and validates the settings. Must not know who owns which field.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from hearth.template.blueprint import DriftPolicy
 from hearth.template.text import error_hints
 
 Note: TypeAlias = Callable[[str, str], None]
-"""Takes a mistake: its path, and what is wrong."""
+"""Records a mistake: its path and message."""
 
 IDENTITY = frozenset({"apiVersion", "kind"})
 OWN_METADATA = frozenset({"name", "namespace"})
 
 
 def read_policy(stated: Any, *, path: str, note: Note) -> DriftPolicy:
-    """The policy, Repair where none is stated."""
+    """Parse the policy; Repair if none is set."""
     known = {each.value: each for each in DriftPolicy}
     if stated is None:
         return DriftPolicy.REPAIR
@@ -32,7 +32,7 @@ def read_policy(stated: Any, *, path: str, note: Note) -> DriftPolicy:
 
 
 def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note) -> tuple[PathPattern, ...]:
-    """The fields that are left to others. stated: texts, each with its path; manifest: as the template states it."""
+    """Parse the fields that are left to others. stated: texts, each with its path; manifest: as in the template."""
     found: list[PathPattern] = []
     for text, path in stated:
         pattern = field_paths.parse(text)
@@ -47,7 +47,7 @@ def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note
 
 
 def find_wrong(pattern: PathPattern, manifest: Any) -> str:
-    """Why a field cannot be left to others, "" where it can."""
+    """Return why a field cannot be left to others, "" if it can."""
     if pattern[0] in IDENTITY or (pattern[0] == "metadata" and len(pattern) > 1 and pattern[1] in OWN_METADATA):
         return "says which object it is, which nobody else can change; take it out"
     if pattern[0] == "metadata" and any(isinstance(key, str) and key.startswith(f"{names.GROUP}/") for key in pattern):
@@ -58,7 +58,7 @@ def find_wrong(pattern: PathPattern, manifest: Any) -> str:
 
 
 def is_stated(pattern: PathPattern, value: Any) -> bool:
-    """Whether a manifest states the field, as far as that can be told before its expressions have values."""
+    """Return whether a manifest sets the field, or may set it once its expressions have values."""
     if not pattern or (isinstance(value, str) and "${" in value):
         return True
     wanted, rest = pattern[0], pattern[1:]
@@ -68,7 +68,7 @@ def is_stated(pattern: PathPattern, value: Any) -> bool:
 
 
 def fits(wanted: ListItem, item: Any) -> bool:
-    """Whether a list's item is the one that is meant, or may turn out to be."""
+    """Return whether a list's item matches, or may match once its expressions have values."""
     if not isinstance(item, dict):
         return isinstance(item, str) and "${" in item
     stated = ((item.get(name), value) for name, value in wanted.keys)

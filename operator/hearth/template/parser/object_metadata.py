@@ -1,7 +1,7 @@
-"""Whether the metadata of a manifest are of the types that every object has, and its name and namespace fit into a URL.
+"""Validation of a manifest's metadata: the types that every object has, and a name and namespace that fit into a URL.
 
-Expressions give values of any type, and a name becomes a part of the path of a request. Must not know kinds: what else a
-kind demands of names, the API server says.
+Expressions return values of any type, and a name becomes a part of the path of a request. Must not know kinds: the API
+server reports the other rules of a kind on names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from hearth.model.mistakes import Mistake
 from hearth.template.text import error_hints
 
 SEGMENT = re.compile(r"[^/%\x00-\x1f\x7f]+")
-"""What a name holds where it is one segment of a path: the API server decodes `%2F`, and takes `/` for a subresource."""
+"""The characters of a name that is one segment of a path: the API server decodes `%2F`, and takes `/` for a
+subresource."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 TEXT_MAPS = ("labels", "annotations")
 INVALID_NAME = "InvalidName"
@@ -24,7 +25,7 @@ RELATIVE = frozenset({".", ".."})
 
 
 def find_mistakes(metadata: Any, *, path: str) -> Iterator[Mistake]:
-    """What is wrong with evaluated metadata; what is missing or null is not wrong. path: of the metadata."""
+    """Find the mistakes in evaluated metadata; missing or null values are valid. path: of the metadata."""
     if metadata is None:
         return
     if not isinstance(metadata, Mapping):
@@ -39,7 +40,7 @@ def find_mistakes(metadata: Any, *, path: str) -> Iterator[Mistake]:
 
 
 def find_mistakes_in_texts(texts: Any, *, path: str) -> Iterator[Mistake]:
-    """What is wrong with a map of texts. Its values are not quoted: they may be sensitive."""
+    """Find the mistakes in a map of texts. Its values are not quoted: they may be sensitive."""
     if texts is None:
         return
     if not isinstance(texts, Mapping):
@@ -52,12 +53,12 @@ def find_mistakes_in_texts(texts: Any, *, path: str) -> Iterator[Mistake]:
 
 
 def find_reason(mistake: Mistake) -> str:
-    """The reason in a status."""
+    """Return the reason of a mistake for the status."""
     return INVALID_NAME if mistake.path.endswith((".name", ".namespace")) else INVALID_METADATA
 
 
 def object_to_name(name: Any) -> str:
-    """Why that is no name of any object; "" where it may be one."""
+    """Return why the value is not a valid object name; "" if it may be one."""
     if not isinstance(name, str):
         return (
             f"must be text, found {error_hints.describe(name)}; put it in quotes, or write string(…) in the expression"
@@ -74,7 +75,7 @@ def object_to_name(name: Any) -> str:
 
 
 def object_to_namespace(namespace: Any) -> str:
-    """Why that is no name of a namespace; "" where it may be one."""
+    """Return why the value is not a valid namespace name; "" if it may be one."""
     objection = object_to_name(namespace)
     if objection or NAMESPACE.fullmatch(namespace):
         return objection
@@ -83,7 +84,7 @@ def object_to_namespace(namespace: Any) -> str:
 
 
 def name_type(value: Any) -> str:
-    """What sort of value it is, without the value."""
+    """Return the type of a value, without the value."""
     match value:
         case bool():
             return "a boolean"

@@ -1,4 +1,4 @@
-"""The words that say whose an object is and what becomes of it, as templates and Stacks write them."""
+"""The values of the adoption and deletion policies in templates and Stacks."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any
 
 RETAIN = "Retain"
 DELETION = ("Delete", RETAIN)
-"""What `deletionPolicy` of a resource may say."""
+"""The values of a resource's `deletionPolicy`."""
 ABANDON = "Abandon"
 ADOPT = "Adopt"
 ADOPTION = ("Refuse", ADOPT)
-"""What `adoptionPolicy` may say."""
+"""The values of `adoptionPolicy`."""
 
 
 def adopts(stated: str | None) -> bool | None:
-    """Whether an `adoptionPolicy` allows to take over what is there; None where nothing is stated."""
+    """Return whether an `adoptionPolicy` allows adopting an existing object; None if it is not set."""
     return None if stated is None else stated == ADOPT
 
 
 def find_retained(template: Any) -> frozenset[str]:
-    """The resources that a template wants kept, as far as it can be read: mistakes anywhere in it do not matter."""
+    """Find the resources that a template retains, if readable; mistakes elsewhere in it do not matter."""
     resources = template.get("resources") if isinstance(template, dict) else None
     if not isinstance(resources, dict):
         return frozenset()

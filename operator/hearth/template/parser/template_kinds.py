@@ -1,6 +1,6 @@
-"""Which kinds a template speaks of; asked before anything else is known, so it takes whatever there is.
+"""The kinds that a template uses. Determined before any validation, so it accepts any input.
 
-Knows parameters and expressions; asks no cluster.
+Knows parameters and expressions. Must not query the cluster.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from hearth.template.text import interpolation
 
 
 def find_kinds(definition: Definition) -> tuple[tuple[str, str], ...]:
-    """`apiVersion` and `kind` of every manifest that tells them; never raises, whatever it is given."""
+    """Return `apiVersion` and `kind` of every manifest that has them; never raises, for any input."""
     return chunked_work.finish(find_kinds_in_pieces(definition))
 
 
 def find_kinds_in_pieces(definition: Definition) -> ChunkedWork[tuple[tuple[str, str], ...]]:
-    """The same, with a pause after each manifest."""
-    # As it comes from the user: whatever the type promises.
+    """Find the kinds in pieces, with a pause after each manifest."""
+    # User input: it may differ from its declared type.
     stated: Any = definition.template
     template = stated if isinstance(stated, dict) else {}
     parameters = guess_parameters(template.get("parameters"), definition.parameters)
@@ -37,21 +37,21 @@ def find_kinds_in_pieces(definition: Definition) -> ChunkedWork[tuple[tuple[str,
 
 
 def guess_parameters(stated: Any, given: Any) -> Object:
-    """The parameters as they will be if all goes well."""
+    """Guess the parameters as they will be without mistakes."""
     rules = stated if isinstance(stated, dict) else {}
     defaults = {name: rule["default"] for name, rule in rules.items() if isinstance(rule, dict) and "default" in rule}
     return {**defaults, **(given if isinstance(given, dict) else {})}
 
 
 def find_manifests(resources: Any) -> list[Mapping[str, Any]]:
-    """Every manifest that is one."""
+    """Return every manifest that is a map."""
     entries = resources.values() if isinstance(resources, dict) else ()
     manifests = (entry.get("manifest") for entry in entries if isinstance(entry, dict))
     return [manifest for manifest in manifests if isinstance(manifest, dict)]
 
 
 def read_word(stated: Any, parameters: Object) -> str:
-    """An `apiVersion` or `kind`, or "" where it cannot be told."""
+    """Read an `apiVersion` or `kind`; "" if it cannot be determined."""
     if not isinstance(stated, str) or not interpolation.has_expressions(stated):
         return stated if isinstance(stated, str) else ""
     try:
@@ -64,7 +64,7 @@ def read_word(stated: Any, parameters: Object) -> str:
 
 
 def evaluate(expression: str, parameters: Object) -> str | None:
-    """What an expression on parameters gives, as text; None where it gives nothing."""
+    """Evaluate an expression on parameters to text; None if there is no result."""
     parsed = expressions.parse(expression)
     outcome = expressions.bind(parsed, path="", constants={"params": expressions.enlarge(parameters)}).evaluate({})
     if not isinstance(outcome, Known) or outcome.value is None:

@@ -1,6 +1,6 @@
-"""The structure of a template: which words it has, what is missing, and how things may be called.
+"""The structure of a template: known keys, missing keys, and allowed names.
 
-Reads a raw template into its parts and notes every mistake on the way; looks into no expression and no schema.
+Parses a raw template into its parts and records every mistake. Must not examine expressions or schemas.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TRACKING_METADATA = frozenset(
         names.ANNOTATION_UNHEALTHY,
     }
 )
-"""What Hearth itself writes on every child."""
+"""The labels and annotations that Hearth writes on every child."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class ResourceSource:
     depends_on: list[tuple[str, str]]
     """Names, each with its path."""
     when: Any
-    """Text, a boolean, or None where nothing is stated."""
+    """Text, a boolean, or None if it is not set."""
     ready_when: list[tuple[str, str]]
     """Texts, each with its path."""
     failed_when: list[tuple[str, str]]
@@ -81,7 +81,7 @@ class ResourceSource:
     ignore_fields: tuple[PathPattern, ...]
     is_retained: bool
     adopts: bool | None
-    """None where nothing is stated."""
+    """None if it is not set."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,11 +96,11 @@ class OutputSource:
 
 @dataclass(slots=True, kw_only=True)
 class TemplateSource:
-    """A template, taken apart."""
+    """A parsed template."""
 
     path: str
     parameters: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Those whose rules are sound."""
+    """Those whose rules are valid."""
     unsound_parameters: set[str] = field(default_factory=set)
     conditions: dict[str, Any] = field(default_factory=dict)
     resources: dict[str, ResourceSource] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class TemplateSource:
 
 
 class TemplateParser:
-    """One reading of one template; collects every mistake."""
+    """Parses one template; collects every mistake."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -116,12 +116,12 @@ class TemplateParser:
         self.effort = Effort()
 
     def note(self, path: str, message: str) -> None:
-        """Remember a mistake; of more than anybody reads at once only that there are more."""
+        """Record a mistake; above the limit, record only that there are more."""
         if len(self.mistakes) <= limits.MISTAKES:
             self.mistakes.append(Mistake(path=path, message=message))
 
     def read(self, template: Any) -> ChunkedWork[TemplateSource]:
-        """The parts of `template`; what comes after more mistakes than anybody reads at once is left out."""
+        """Parse `template`; stop when there are more mistakes than one message lists."""
         source = TemplateSource(path=self.path)
         if not isinstance(template, dict):
             self.note(self.path, f"must be a map with resources, found {error_hints.describe(template)}")
@@ -143,7 +143,7 @@ class TemplateParser:
         return source
 
     def entries(self, template: Object, word: str, *, limit: int) -> list[tuple[str, Any]]:
-        """The named entries under `word`, no more than `limit`; the names are checked."""
+        """Return the named entries under `word`, at most `limit`; check their names."""
         raw = template.get(word)
         if raw is None:
             return []
@@ -156,7 +156,7 @@ class TemplateParser:
             return []
         reserved = RESERVED_NAMES | cel_environment.LITERALS
         if word == "resources":
-            # Only these stand bare in an expression.
+            # Only these may stand bare in an expression.
             reserved = (
                 RESERVED_NAMES | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
             )
@@ -165,7 +165,7 @@ class TemplateParser:
         return [(name, value) for name, value in raw.items() if isinstance(name, str)]
 
     def check_name(self, name: Any, *, path: str, reserved: Collection[str], what: str) -> None:
-        """Whether something may be called so."""
+        """Return whether the name is valid."""
         if not isinstance(name, str) or not names.RESOURCE_NAME.fullmatch(name):
             rule = "names begin with a small letter and have at most 40 letters and digits, e.g. redisMaster"
             self.note(f"{path}{error_hints.write_key(str(name))}", f"cannot be the name of a {what}; {rule}")
@@ -173,7 +173,7 @@ class TemplateParser:
             self.note(f"{path}.{name}", f"'{name}' is a word of the expression language; call the {what} otherwise")
 
     def check_words(self, raw: Object, known: Collection[str], path: str, *, what: str) -> None:
-        """Whether all keys of `raw` are known."""
+        """Return whether all keys of `raw` are known."""
         for word in raw:
             if word not in known:
                 hint = self.effort.hint(str(word), known)
@@ -184,7 +184,7 @@ class TemplateParser:
                 )
 
     def read_parameter(self, source: TemplateSource, name: str, rules: Any) -> ChunkedWork[None]:
-        """Take in one parameter."""
+        """Parse one parameter."""
         yield
         place = f"{self.path}.parameters{error_hints.write_key(name)}"
         found = yield from parameters.check_rules(name, rules, path=place, effort=self.effort)
@@ -195,7 +195,7 @@ class TemplateParser:
             source.parameters[name] = rules
 
     def read_resource(self, source: TemplateSource, name: str, raw: Any) -> None:
-        """Take in one resource, as far as it can be read."""
+        """Parse one resource, as far as possible."""
         path = f"{self.path}.resources{error_hints.write_key(name)}"
         if not isinstance(raw, dict):
             self.note(path, f"must be a map with a manifest, found {error_hints.describe(raw)}")
@@ -228,7 +228,7 @@ class TemplateParser:
         )
 
     def read_word(self, raw: Object, word: str, path: str, *, known: Collection[str]) -> str | None:
-        """The one of the `known` words that stands under `word`, None where nothing is stated."""
+        """Return the one of the `known` words under `word`, None if it is not set."""
         stated = raw.get(word)
         if stated is None or (isinstance(stated, str) and stated in known):
             return stated
@@ -236,7 +236,7 @@ class TemplateParser:
         return None
 
     def read_map(self, raw: Object, word: str, path: str) -> Object:
-        """The map under `word`, empty where nothing is stated."""
+        """Return the map under `word`, empty if it is not set."""
         stated = raw.get(word)
         if stated is None:
             return {}
@@ -246,7 +246,7 @@ class TemplateParser:
         return stated
 
     def read_replacement(self, policy: Object, manifest: Any, path: str) -> Replacement | None:
-        """How the resource is to be replaced, None where it does not say."""
+        """Parse how to replace the resource; None if it is not set."""
         stated = policy.get("replace")
         if stated is None:
             return None
@@ -268,7 +268,7 @@ class TemplateParser:
     def read_list(
         self, raw: Object, word: str, path: str, *, of: str, limit: int = limits.RULES
     ) -> list[tuple[str, str]]:
-        """The texts under `word`, each with its path, no more than `limit`."""
+        """Return the texts under `word`, each with its path, at most `limit`."""
         stated = raw.get(word)
         if stated is None:
             return []
@@ -290,7 +290,7 @@ class TemplateParser:
         return found
 
     def read_output(self, source: TemplateSource, name: str, raw: Any) -> None:
-        """Take in one output."""
+        """Parse one output."""
         path = f"{self.path}.outputs{error_hints.write_key(name)}"
         if not isinstance(raw, dict):
             self.note(path, f"must be a map with a value, found {error_hints.describe(raw)}; write value: … below it")
@@ -302,7 +302,7 @@ class TemplateParser:
         source.outputs[name] = OutputSource(name=name, path=path, value=raw["value"], when=raw.get("when"))
 
     def check_manifest(self, manifest: Any, path: str) -> None:
-        """Whether `manifest` has what every manifest has, and nothing that no manifest may have."""
+        """Return whether `manifest` has all required and no forbidden fields."""
         if not isinstance(manifest, dict):
             missing = manifest is None
             self.note(
@@ -325,7 +325,7 @@ class TemplateParser:
             self.note(f"{path}.metadata", f"must be a map, found {error_hints.describe(metadata)}")
 
     def check_metadata(self, metadata: Object, path: str) -> None:
-        """Whether the metadata states only what a template may state."""
+        """Return whether the metadata sets only fields that a template may set."""
         if metadata.get("generateName") is not None:
             message = "would give a new object with every apply; state name, or leave it out for a name made by Hearth"
             self.note(f"{path}.generateName", message)

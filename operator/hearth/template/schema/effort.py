@@ -1,4 +1,4 @@
-"""How much is spent on the mistakes and rules of one definition: hints, comparisons. Must not know what it is spent on."""
+"""The effort limit for the mistakes and rules of one definition: hints, comparisons. Must not know their content."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hearth.template.text import error_hints
 
 
 class Effort:
-    """What may still be spent on one template."""
+    """The remaining effort for one template."""
 
     def __init__(self) -> None:
         self.hints = limits.HINTED_MISTAKES
-        """Misspelt words that are compared with those that there are."""
+        """Misspelled words that are compared with the known ones."""
         self.budget = Budget()
 
     def hint(self, word: str, candidates: Iterable[str]) -> str:
-        """A hint, or nothing."""
+        """Return a hint, or nothing."""
         if self.hints <= 0:
             return ""
         self.hints -= 1

@@ -1,7 +1,7 @@
-"""Values against the words of JSON Schema that parameters may use: in linear time, in pieces, within a budget.
+"""Validation of values against the JSON Schema keywords for parameters: in linear time, in pieces, within a budget.
 
-Follows draft 2020-12. Fetches nothing and resolves no reference: `$ref` is none of the words. Must not know what the
-values are for. `json_schema_check` looks at the rules themselves first; what it refuses must not get here.
+Follows draft 2020-12. Fetches nothing and resolves no reference: `$ref` is not supported. Must not know the purpose of
+the values. `json_schema_check` validates the rules first; rules that it rejects must not be passed here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hearth.template.text import error_hints, patterns
 
 Keys: TypeAlias = tuple[str | int, ...]
 Result: TypeAlias = Generator["Fault | None", None, None]
-"""Faults, and None now and then, as a pause."""
+"""Faults, and None at intervals, as a pause."""
 _LISTED = 12
 _BYTES_PER_STEP = 64
 _STEPS_IN_A_PIECE = 1_000
@@ -41,14 +41,14 @@ _SIZES: Mapping[str, tuple[type[str] | type[list[Any]] | type[dict[str, Any]], s
 
 
 class Fault(NamedTuple):
-    """One rule that a value breaks."""
+    """One rule that a value violates."""
 
     keys: Keys
-    """The way to the place within the value."""
+    """The path within the value."""
     word: str
-    """The rule's."""
+    """The keyword of the rule."""
     message: str
-    """May hold a part of the value."""
+    """May contain a part of the value."""
 
 
 class Exhausted(Exception):
@@ -56,21 +56,21 @@ class Exhausted(Exception):
 
 
 class Budget:
-    """The steps, of about a microsecond, that the values of one definition may take."""
+    """The steps, of about a microsecond, for the values of one definition."""
 
     def __init__(self, steps: int = limits.RULE_STEPS) -> None:
         self.left = steps
         self._pause = 0
 
     def spend(self, steps: int = 1) -> None:
-        """Count some. Raises Exhausted."""
+        """Count steps. Raises Exhausted."""
         self.left -= steps
         self._pause += steps
         if self.left < 0:
             raise Exhausted
 
     def is_pause_due(self) -> bool:
-        """Whether others should have a turn; said once."""
+        """Return whether a pause is due for other work; resets the counter."""
         is_due = self._pause >= _STEPS_IN_A_PIECE
         if is_due:
             self._pause = 0
@@ -78,7 +78,7 @@ class Budget:
 
 
 def find_faults(schema: Any, value: Any, budget: Budget) -> Result:
-    """Every rule of `schema` that `value` breaks. Raises Exhausted."""
+    """Find every rule of `schema` that `value` violates. Raises Exhausted."""
     return _Check(budget).find(schema, value, ())
 
 
@@ -88,12 +88,12 @@ class _Check:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._choices: dict[int, frozenset[bytes]] = {}
-        """By the identity of an `enum` its values."""
+        """By the identity of an `enum`, its values."""
         self._patterns: OrderedDict[str, Any] = OrderedDict()
-        """The last ones that were used; all of them may take too much memory."""
+        """The most recently used ones; all of them may take too much memory."""
 
     def find(self, schema: Any, value: Any, keys: Keys) -> Result:
-        """What of `value`, which stands under `keys`, breaks a rule."""
+        """Find the rules that `value`, which stands under `keys`, violates."""
         if schema is False:
             yield Fault(keys, "false", f"no value is allowed here, found {error_hints.describe(value)}")
         if not isinstance(schema, dict):
@@ -107,7 +107,7 @@ class _Check:
                 yield from check(self, rule, value, keys, schema)
 
     def is_valid(self, schema: Any, value: Any) -> Generator[Fault | None, None, bool]:
-        """Whether `value` breaks no rule."""
+        """Return whether `value` violates no rule."""
         for found in self.find(schema, value, ()):
             if found is not None:
                 return False
@@ -163,7 +163,7 @@ class _Check:
             yield Fault(keys, "pattern", f"must match {error_hints.quote(rule)}, found {error_hints.describe(value)}")
 
     def compile(self, pattern: str) -> Any:
-        """The compiled pattern."""
+        """Return the compiled pattern."""
         known = self._patterns.get(pattern)
         if known is None:
             known = self._patterns[pattern] = patterns.compile_pattern(pattern)
@@ -273,7 +273,7 @@ _CHECKS: Mapping[str, _Find] = {
 
 
 def is_of(value: Any, wanted: str) -> bool:
-    """Whether `value` is of a type of JSON Schema, to which 2.0 is an integer and true no number."""
+    """Return whether `value` is of a JSON Schema type; 2.0 is an integer and true is not a number."""
     match wanted:
         case "null":
             return value is None
@@ -291,7 +291,7 @@ def is_of(value: Any, wanted: str) -> bool:
 
 
 def is_multiple(value: float, of: float) -> bool:
-    """Whether `value` is a multiple, as nearly as floats tell."""
+    """Return whether `value` is a multiple, within float precision."""
     if isinstance(of, int):
         return value % of == 0
     quotient = value / of
@@ -302,7 +302,7 @@ def is_multiple(value: float, of: float) -> bool:
 
 
 def write_canonically(value: Any) -> bytes:
-    """The same JSON for values that are equal: keys sorted, 1.0 as 1."""
+    """Return the same JSON for equal values: keys sorted, 1.0 as 1."""
     written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     if b"." in written or b"e" in written:
         return orjson.dumps(with_integers(value), option=orjson.OPT_SORT_KEYS)
@@ -310,7 +310,7 @@ def write_canonically(value: Any) -> bytes:
 
 
 def with_integers(value: Any) -> Any:
-    """`value` with whole floats as integers, as far as JSON can hold them."""
+    """Return `value` with whole floats as integers, within the range of JSON."""
     match value:
         case float() if value.is_integer() and abs(value) < 2**63:
             return int(value)

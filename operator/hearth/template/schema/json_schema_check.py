@@ -1,6 +1,6 @@
-"""The rules of a parameter themselves: which words of JSON Schema there are, and what each of them takes.
+"""Validation of a parameter's rules: the supported JSON Schema keywords, and the values of each.
 
-An allow-list: no word refers to another schema or fetches one. Must not know any values.
+An allow-list: no keyword refers to another schema or fetches one. Must not know parameter values.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from hearth.template.schema.effort import Effort
 from hearth.template.text import error_hints, patterns
 
 Found: TypeAlias = tuple[str, str]
-"""Where below the rules something is wrong, and what."""
+"""The path below the rules, and the mistake there."""
 Wrong: TypeAlias = Iterator[Found | None]
-"""All that is wrong, and None after each schema within, as a pause."""
+"""All mistakes, and None after each nested schema, as a pause."""
 
 TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 SENSITIVE = "sensitive"
-"""The one word that is ours; it is about a parameter as a whole, so it stands at the top only."""
+"""The only keyword of Hearth. It applies to a parameter as a whole, so it is valid only at the top level."""
 _SCHEMA_LISTS = ("allOf", "anyOf", "oneOf")
 _SCHEMAS = ("additionalProperties", "items", "not")
 _KNOWN = "type, default, enum, minimum, pattern, items, properties …"
 
 
 def find_wrong(rules: Any, effort: Effort, *, path: str = "") -> Wrong:
-    """What is wrong with rules, which stand under `path`, and with those within. Raises json_schema.Exhausted."""
+    """Find the mistakes in the rules under `path` and in nested ones. Raises json_schema.Exhausted."""
     if isinstance(rules, bool):
         return
     if not isinstance(rules, dict):
@@ -49,7 +49,7 @@ def find_wrong(rules: Any, effort: Effort, *, path: str = "") -> Wrong:
 
 
 def find_wrong_within(word: str, value: Any, effort: Effort, path: str) -> Wrong:
-    """What is wrong with the rules under a word that holds some."""
+    """Find the mistakes in the rules under a keyword that contains schemas."""
     if word in _SCHEMAS:
         yield from find_wrong(value, effort, path=path)
     elif word == "properties" and isinstance(value, dict):

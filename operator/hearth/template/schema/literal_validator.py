@@ -1,6 +1,6 @@
-"""The literal part of a manifest against the form of its kind: unknown fields and values of the wrong type.
+"""Validation of a manifest's literals against the shape of its kind: unknown fields and values of the wrong type.
 
-What stands in expressions is left to `hearth.template.cel.type_checker`; what the schema leaves open is left alone.
+`hearth.template.cel.type_checker` validates expressions. Fields that the schema leaves open are not validated.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NAMES = {
 
 
 def check(value: Any, shape: Shape, *, path: str, effort: Effort) -> Iterator[Mistake]:
-    """What is wrong with `value`, which stands at `path`, where `shape` is wanted; no more than anybody reads at once."""
+    """Find the mistakes in `value` at `path`, where `shape` is expected; at most as many as one message lists."""
     for below, message in find_wrong(value, shape, effort)[: limits.MISTAKES]:
         yield Mistake(path=path + below, message=message)
 
 
 def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]]:
-    """What is wrong with `value`: where below it, and what. Paths are only written where something is."""
+    """Find the paths below `value` with a mistake, and the mistake. Paths are written only for mistakes."""
     if shape.type is Type.OPEN or value is None or (isinstance(value, str) and interpolation.has_expressions(value)):
         return []
     if not is_of(value, shape.type):
@@ -52,7 +52,7 @@ def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]
 
 
 def find_wrong_entries(value: dict[str, Any], shape: Shape, effort: Effort) -> list[tuple[str, str]]:
-    """What is wrong in a map."""
+    """Find the mistakes in a map."""
     fields = shape.fields if shape.type is Type.OBJECT else None
     found: list[tuple[str, str]] = []
     for key, inner in value.items():
@@ -75,7 +75,7 @@ def find_wrong_entries(value: dict[str, Any], shape: Shape, effort: Effort) -> l
 
 
 def is_of(value: Any, wanted: Type) -> bool:
-    """Whether a place of that type takes `value`."""
+    """Return whether a location of that type accepts `value`."""
     match wanted:
         case Type.OBJECT | Type.MAP:
             return isinstance(value, dict)
@@ -93,12 +93,12 @@ def is_of(value: Any, wanted: Type) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is a number of JSON."""
+    """Return whether `value` is a JSON number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def suggest(value: Any, shape: Shape) -> str:
-    """The next step, where it is plain."""
+    """Suggest the next step, if it is obvious."""
     if shape.type is Type.STRING and isinstance(value, bool | int | float):
         return "; put it in quotes"
     if shape.type is not Type.STRING and isinstance(value, str):
@@ -107,12 +107,12 @@ def suggest(value: Any, shape: Shape) -> str:
 
 
 def name_type(shape: Shape) -> str:
-    """What a place takes, in plain words."""
+    """Describe in plain words what a location accepts."""
     return _NAMES.get(shape.type, "anything")
 
 
 def find_place(shape: Shape, keys: Sequence[str | int]) -> Shape:
-    """What the place under `keys` takes; OPEN where that is not known."""
+    """Find the shape of the location under `keys`; OPEN if it is not known."""
     for key in keys:
         match shape.type:
             case Type.OBJECT:

@@ -1,6 +1,6 @@
-"""Parameters: the rules that a template states in words of JSON Schema, and the values that come of them.
+"""Parameters: the JSON Schema rules of a template, and the resulting values.
 
-Knows JSON Schema; nothing of expressions.
+Knows JSON Schema. Must not know expressions.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Rules: TypeAlias = Mapping[str, Any]
 SENSITIVE = json_schema_check.SENSITIVE
 RULES_KEPT = 2_048
 RULES_LENGTH_KEPT = 4_096
-"""Characters of rules up to which it is remembered what is wrong with them: larger ones are rare, and memory is not."""
+"""Characters of rules up to which their mistakes are cached. Larger rules are rare and take too much memory."""
 _LARGEST = 2**63
-"""Beyond it a float has no integer that an expression could hold."""
+"""Above it a float has no integer that an expression can hold."""
 SHAPES_KEPT = 1_024
 SHAPE_LENGTH_KEPT = 16_384
-"""Characters of all rules up to which their form is remembered."""
+"""Characters of all rules up to which their shape is cached."""
 EXHAUSTED = "takes too long to check together with all other parameters; make rules or values simpler"
 
 
 def check_rules(name: str, rules: Any, *, path: str, effort: Effort) -> ChunkedWork[list[Mistake]]:
-    """What is wrong with the rules of one parameter, which stand at `path`."""
+    """Find the mistakes in the rules of one parameter, which stand at `path`."""
     if not isinstance(rules, dict):
         found = error_hints.describe(rules)
         message = f"must be a map of rules, found {found}; write e.g. {name}: {{type: string, default: …}}"
@@ -61,19 +61,19 @@ _known: OrderedDict[str, tuple[tuple[str, str], ...]] = OrderedDict()
 
 
 def remember(written: str, wrong: tuple[tuple[str, str], ...]) -> None:
-    """Keep what is wrong with rules."""
+    """Cache the mistakes in rules."""
     _known[written] = wrong
     if len(_known) > RULES_KEPT:
         _known.popitem(last=False)
 
 
 def write(rules: Rules | Mapping[str, Rules]) -> str:
-    """Rules as JSON, the same for equal ones; raises TypeError. As text, which takes the memory that it is long."""
+    """Return rules as JSON text, the same for equal ones; raises TypeError. Text takes little memory."""
     return orjson.dumps(rules, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def judge_rules(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, str], ...]]:
-    """What is wrong with rules: where below them, and what; more than anybody reads at once is not looked for."""
+    """Find the mistakes in rules, with their paths; stop above the number that one message lists."""
     found: list[tuple[str, str]] = []
     try:
         for wrong in json_schema_check.find_wrong(rules, effort):
@@ -93,7 +93,7 @@ def judge_rules(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, st
 
 
 def find_faults(rules: Rules, value: Any, budget: Budget) -> ChunkedWork[list[Fault]]:
-    """What of a value breaks its rules; more than anybody reads at once is not looked for."""
+    """Find the rules that a value violates; stop above the number that one message lists."""
     faults: list[Fault] = []
     try:
         for fault in json_schema.find_faults(rules, value, budget):
@@ -109,7 +109,7 @@ def find_faults(rules: Rules, value: Any, budget: Budget) -> ChunkedWork[list[Fa
 
 
 def check_sensitive(rules: Rules) -> list[tuple[str, str]]:
-    """What is wrong with how the rules keep a secret."""
+    """Find the mistakes in the use of `sensitive` in the rules."""
     stated = rules.get(SENSITIVE, False)
     if not isinstance(stated, bool):
         return [(f".{SENSITIVE}", f"must be true or false, found {error_hints.describe(stated)}")]
@@ -120,9 +120,9 @@ def check_sensitive(rules: Rules) -> list[tuple[str, str]]:
 
 
 def parse_text(rules: Any, text: str) -> ChunkedWork[Any]:
-    """The value that a text from elsewhere stands for: read as YAML, unless the rules take text.
+    """Parse a text from a source: as YAML, unless the rules accept text.
 
-    What cannot be read stays text, and is told of where values are checked. Raises plain_yaml.Excess.
+    Invalid YAML stays text; the validation of values reports it. Raises kubectl_yaml.Excess.
     """
     stated = rules.get("type") if isinstance(rules, dict) else None
     types = stated if isinstance(stated, list) else [stated]
@@ -152,9 +152,9 @@ def resolve(  # noqa: PLR0913 -- each is something else that a value or its mist
     sensitive: Collection[str] = (),
     effort: Effort | None = None,
 ) -> ChunkedWork[tuple[dict[str, Any], list[Mistake]]]:
-    """The value of every parameter, and what is wrong with those that were given, at `path` where they have no origin.
+    """Return the value of every parameter, and the mistakes in the given ones, at `path` if they have no origin.
 
-    sensitive: the names of those whose values no message may hold.
+    sensitive: the names of those whose values no message may contain.
     """
     found: dict[str, Any] = {}
     mistakes: list[Mistake] = []
@@ -184,7 +184,7 @@ def resolve(  # noqa: PLR0913 -- each is something else that a value or its mist
 def find_undeclared(
     stated: Mapping[str, Rules], given: Mapping[str, Any], effort: Effort, *, path: str, template_path: str
 ) -> ChunkedWork[list[Mistake]]:
-    """The values of parameters that there are not."""
+    """Find the values of parameters that are not declared."""
     mistakes: list[Mistake] = []
     for name in given:
         if name not in stated:
@@ -198,16 +198,16 @@ def find_undeclared(
 
 
 class Place(NamedTuple):
-    """Where a value stands."""
+    """The location of a value."""
 
     path: str
     rules_path: str
     is_sensitive: bool = False
-    """Whether no message may hold it."""
+    """Whether no message may contain it."""
 
 
 def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[list[Mistake]]:
-    """What is wrong with one value."""
+    """Find the mistakes in one value."""
     if bounds.has_large_integer(value):
         is_shown = isinstance(value, int) and not place.is_sensitive
         found = f", found {error_hints.describe(value)}" if is_shown else ", and so must be those within it"
@@ -228,12 +228,12 @@ def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> Chunk
 
 
 def write_keys(keys: json_schema.Keys) -> str:
-    """The way into a value as kubectl writes it."""
+    """Format the path into a value as kubectl writes it."""
     return "".join(f"[{step}]" if isinstance(step, int) else error_hints.write_key(step) for step in keys)
 
 
 def describe_hidden(fault: Fault, rules: Rules) -> str:
-    """What is wrong with a sensitive value, without the value, nor the keys within it."""
+    """Describe the mistake in a sensitive value, without the value and without the keys within it."""
     if fault.word == "type" and not fault.keys:
         stated = rules.get("type")
         wanted = " or ".join(stated) if isinstance(stated, list) else stated
@@ -244,7 +244,7 @@ def describe_hidden(fault: Fault, rules: Rules) -> str:
 
 
 def adapt(rules: Any, value: Any) -> Any:
-    """`value` as expressions see it: where a number is wanted 2 is 2.0, and where an integer is, 2.0 is 2."""
+    """Convert `value` for expressions: 2 becomes 2.0 for a number, and 2.0 becomes 2 for an integer."""
     if not isinstance(rules, dict):
         return value
     stated = rules.get("type")
@@ -260,7 +260,7 @@ def adapt(rules: Any, value: Any) -> Any:
 
 
 def find_shape(stated: Mapping[str, Rules]) -> Shape:
-    """The form of `params`."""
+    """Find the shape of `params`."""
     written = write(stated)
     if len(written) > limits.SHAPE_LENGTH:
         return make_shape.__wrapped__(write({name: {} for name in stated}))
@@ -269,5 +269,5 @@ def find_shape(stated: Mapping[str, Rules]) -> Shape:
 
 @functools.lru_cache(maxsize=SHAPES_KEPT)
 def make_shape(written: str) -> Shape:
-    """The form of `params` by the rules, written as JSON."""
+    """Make the shape of `params` from the rules, written as JSON."""
     return shapes.make_closed(orjson.loads(written), name="params")

@@ -1,6 +1,6 @@
-"""Shapes as protobuf messages, the form in which CEL's type checker takes them.
+"""Shapes as protobuf messages, the form that CEL's type checker accepts.
 
-Open places become `google.protobuf.Value`, which is dynamic. Knows shapes; nothing of expressions or templates.
+Open locations become `google.protobuf.Value`, which is dynamic. Knows shapes. Must not know expressions or templates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 from hearth.template.schema.shapes import Shape, Type
 
 MESSAGES_KEPT = 20_000
-"""Then the store begins anew; a cluster with many kinds needs about 3,000."""
+"""The number at which a new store begins; a cluster with many kinds needs about 3,000."""
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STRUCT_FILE = "google/protobuf/struct.proto"
@@ -24,32 +24,32 @@ _SCALARS = {Type.STRING: _FIELD.TYPE_STRING, Type.INTEGER: _FIELD.TYPE_INT64, Ty
 
 
 class MessageStore:
-    """The messages made so far, and the pool that holds them. A message is never changed."""
+    """The messages made so far, and the pool that contains them. A message never changes."""
 
     def __init__(self) -> None:
         self.pool = _new_pool()
         self._names: dict[int, str] = {}
-        # Keeps each shape, so that no other one takes its identity.
+        # Stores each shape, so that no other one gets its identity.
         self._by_name: dict[str, Shape] = {}
         self._files: dict[str, str] = {}
 
     @property
     def is_full(self) -> bool:
-        """Whether it holds more than it should."""
+        """Return whether it contains more than it should."""
         return len(self._names) > MESSAGES_KEPT
 
     def find_type(self, shape: Shape) -> Any:
-        """The CEL type of a variable of that shape."""
+        """Return the CEL type of a variable of that shape."""
         return cel.Type.DYN if shape.type is not Type.OBJECT else cel.Type(self.find_message(shape))
 
     def find_message(self, shape: Shape) -> str:
-        """The full name of the message of an OBJECT."""
+        """Return the full name of the message of an OBJECT."""
         if id(shape) not in self._names:
             self._add(shape)
         return self._names[id(shape)]
 
     def _add(self, root: Shape) -> None:
-        """Put `root`, and every object under it that has no message yet, into a file of their own."""
+        """Add `root`, and every object under it that has no message yet, in a new file."""
         package = f"hearth_types_{len(self._files)}"
         file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto2")
         waiting, added = [root], [root]
@@ -63,7 +63,7 @@ class MessageStore:
         files: dict[str, None] = {_STRUCT_FILE: None}
         for shape in added:
             message = file.message_type.add(name=self._names[id(shape)].rpartition(".")[2])
-            # Else the library writes warnings about names that differ in an underscore to stderr.
+            # Otherwise the library writes warnings about names that differ in an underscore to stderr.
             message.options.deprecated_legacy_json_field_conflicts = True
             files.update({self._files[used]: None for used in fill(message, shape, self._names)})
         files.pop(file.name, None)
@@ -71,12 +71,12 @@ class MessageStore:
         self.pool.AddSerializedFile(file.SerializeToString())
 
     def describe(self, message: str) -> tuple[str, list[str]]:
-        """How people call a message, and the names of its fields; none where it is not ours."""
+        """Return the name of a message for people, and its field names; none if it is not Hearth's."""
         shape = self._by_name.get(message)
         return (message, []) if shape is None else (shape.name, list(shape.fields))
 
     def _name(self, shape: Shape, file: Any) -> None:
-        """Give `shape` a name in `file` that nothing else has."""
+        """Give `shape` a unique name in `file`."""
         stem = re.sub(r"[^A-Za-z0-9_]+", "_", shape.name).strip("_") or "Object"
         name = f"{file.package}.{stem}"
         while name in self._files:
@@ -93,7 +93,7 @@ def _new_pool() -> Any:
 
 
 def find_objects(shape: Shape) -> list[Shape]:
-    """The objects that the fields of an OBJECT need messages for."""
+    """Find the objects that the fields of an OBJECT need messages for."""
     found: list[Shape] = []
     for name, inner in shape.fields.items():
         if not _IDENTIFIER.fullmatch(name):
@@ -105,14 +105,14 @@ def find_objects(shape: Shape) -> list[Shape]:
 
 
 def fill(message: Any, shape: Shape, names: dict[int, str]) -> list[str]:
-    """Write the fields of an OBJECT into its message; the names of the messages that it uses.
+    """Write the fields of an OBJECT into its message; return the names of the messages that it uses.
 
     Fields that protobuf cannot name are left out: expressions cannot name them after a dot either.
     """
     used: list[str] = []
     taken = set(shape.fields)
     for number, (name, inner) in enumerate(nameable(shape), start=1):
-        # Names as JSON has them must differ; nobody reads these, and foo_bar and fooBar would not.
+        # JSON names must differ, but those of foo_bar and fooBar would not. Nothing reads the numbered names.
         field = message.field.add(name=name, json_name=f"f{number}", number=number, label=_FIELD.LABEL_OPTIONAL)
         if inner.type is Type.ARRAY:
             field.label = _FIELD.LABEL_REPEATED
@@ -127,14 +127,14 @@ def fill(message: Any, shape: Shape, names: dict[int, str]) -> list[str]:
 
 
 def nameable(shape: Shape) -> list[tuple[str, Shape]]:
-    """The fields of an OBJECT that a message can have."""
+    """Return the fields of an OBJECT that a message can have."""
     reserved_by_protobuf = range(19_000, 20_000)
     fields = [(name, inner) for name, inner in shape.fields.items() if _IDENTIFIER.fullmatch(name)]
     return fields[: reserved_by_protobuf.start - 1]
 
 
 def set_type(field: Any, shape: Shape, names: dict[int, str]) -> list[str]:
-    """Let one field, or each of its elements, take what `shape` takes; the messages used."""
+    """Set the type of one field, or of its elements, to that of `shape`; return the messages used."""
     if shape.type in _SCALARS:
         field.type = _SCALARS[shape.type]
         return []
@@ -147,7 +147,7 @@ def set_type(field: Any, shape: Shape, names: dict[int, str]) -> list[str]:
 
 
 def add_map(message: Any, field: Any, element: Shape, names: dict[int, str]) -> list[str]:
-    """Make `field` a map from text to `element`; the messages used."""
+    """Make `field` a map from text to `element`; return the messages used."""
     entry = message.nested_type.add(name=entry_name(field.name))
     entry.options.map_entry = True
     entry.field.add(name="key", number=1, type=_FIELD.TYPE_STRING, label=_FIELD.LABEL_OPTIONAL)
@@ -157,5 +157,5 @@ def add_map(message: Any, field: Any, element: Shape, names: dict[int, str]) -> 
 
 
 def entry_name(name: str) -> str:
-    """What protobuf demands that the entries of a map be called."""
+    """Return the name that protobuf requires for the entries of a map."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Entry"

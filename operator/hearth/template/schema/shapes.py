@@ -1,6 +1,7 @@
-"""The form that a kind's OpenAPI schema gives its objects: which fields there are, of what type, and what is left open.
+"""The shape of a kind's objects from its OpenAPI schema: the fields, their types, and what is left open.
 
-Resolves references lazily and once; whatever it does not understand is open, so that it never forbids too much.
+Resolves references lazily and once. Schema parts that it does not understand are open, so that it never forbids too
+much.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Schema: TypeAlias = Mapping[str, Any]
 Find: TypeAlias = Callable[[str], Schema | None]
 
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
-# Written as text, yet numbers are taken as well.
+# Formats of strings that also accept numbers.
 _OPEN_DEFINITIONS = (
     ".api.resource.Quantity",
     ".util.intstr.IntOrString",
@@ -30,26 +31,26 @@ _DEEPEST_REFERENCE = 16
 
 
 class Type(enum.Enum):
-    """What a place takes."""
+    """What a location accepts."""
 
     OBJECT = "object"
-    """With fields of known names only."""
+    """Only fields with known names."""
     MAP = "map"
-    """With any keys, all values of one shape."""
+    """Any keys, all values of one shape."""
     ARRAY = "array"
     STRING = "string"
     INTEGER = "integer"
     NUMBER = "number"
     BOOLEAN = "boolean"
     OPEN = "open"
-    """Anything, or nothing that is known."""
+    """Anything, or an unknown type."""
 
 
 _SCALARS = {kind.value: kind for kind in (Type.STRING, Type.INTEGER, Type.NUMBER, Type.BOOLEAN)}
 
 
 class Shape:
-    """The form of one place in an object. Compared by identity: one per definition."""
+    """The shape of one location in an object. Compared by identity: one per definition."""
 
     __slots__ = ("_element", "_fields", "_find", "_memory", "_schema", "name", "type")
 
@@ -65,7 +66,7 @@ class Shape:
 
     @property
     def fields(self) -> Mapping[str, Shape]:
-        """By name the fields of an OBJECT."""
+        """Return the fields of an OBJECT by name."""
         if self._fields is None:
             properties = self._schema.get("properties") or {}
             self._fields = {
@@ -76,7 +77,7 @@ class Shape:
 
     @property
     def element(self) -> Shape:
-        """The form of every element of an ARRAY, or value of a MAP."""
+        """Return the shape of every element of an ARRAY, or value of a MAP."""
         if self._element is None:
             inner = self._schema.get("items" if self.type is Type.ARRAY else "additionalProperties")
             self._element = (
@@ -87,14 +88,14 @@ class Shape:
         return self._element
 
     def with_root_fields(self) -> Shape:
-        """The same for a whole object, which has apiVersion, kind and metadata even where its schema does not say so."""
+        """Add apiVersion, kind and metadata to the shape of a whole object, in case its schema omits them."""
         if self.type is Type.OBJECT:
             self._fields = {**dict.fromkeys(_ROOT_FIELDS, OPEN), **self.fields}
         return self
 
 
 def find_type(schema: Schema) -> Type:
-    """What a place with that (resolved) schema takes."""
+    """Find the type of a location with that (resolved) schema."""
     if schema.get("nullable") or any(schema.get(mark) for mark in _OPEN_MARKS):
         return Type.OPEN
     stated = schema.get("type")
@@ -110,7 +111,7 @@ def find_type(schema: Schema) -> Type:
 
 
 def make_shape(schema: Schema, *, find: Find, memory: dict[int, Shape], name: str) -> Shape:
-    """The shape of `schema`, references followed; the same one for the same definition."""
+    """Make the shape of `schema`, with references resolved; the same one for the same definition."""
     for _ in range(_DEEPEST_REFERENCE):
         reference = find_reference(schema)
         if reference is None:
@@ -126,7 +127,7 @@ def make_shape(schema: Schema, *, find: Find, memory: dict[int, Shape], name: st
 
 
 def find_reference(schema: Schema) -> str | None:
-    """What `schema` refers to, directly or as the only part of an `allOf`."""
+    """Return the target of `schema`'s reference, direct or as the only part of an `allOf`."""
     if "$ref" in schema:
         return str(schema["$ref"])
     parts = schema.get("allOf")
@@ -136,7 +137,7 @@ def find_reference(schema: Schema) -> str | None:
 
 
 def make_closed(properties: Mapping[str, Schema], *, name: str) -> Shape:
-    """The form of a map that has these fields and no others, be they none."""
+    """Make the shape of a map with exactly these fields, possibly none."""
     shape = Shape({"type": "object", "properties": properties}, find=lambda _: None, memory={}, name=name)
     shape.type = Type.OBJECT
     return shape
@@ -149,14 +150,14 @@ class _Remembered:
     """The shapes of one cluster's kinds."""
 
     def __init__(self, kinds: Kinds) -> None:
-        # Kept beside its shapes, so that its identity is not taken by another cluster's.
+        # Stored with its shapes, so that no other cluster's gets its identity.
         self.kinds = kinds
         self.generation = -1
         self.confirmed: dict[Kind, Shape] = {}
         self.definitions: dict[int, Shape] = {}
 
     def find(self, kind: Kind) -> Shape:
-        """The form of objects of `kind`; looked at anew in each generation, made anew where its schema is another one."""
+        """Find the shape of objects of `kind`; check it in each generation, and make it again if the schema changed."""
         if self.generation != self.kinds.generation:
             self.generation = self.kinds.generation
             self.confirmed, self.definitions = {}, {}
@@ -170,7 +171,7 @@ class _Remembered:
         return found
 
     def _find_by_schema(self, schema: Schema, *, name: str) -> Shape:
-        """The same schema has the same shape, in whichever generation and cluster it is met."""
+        """Find the shape by schema: the same schema has the same shape in every generation and cluster."""
         known = _by_schema.get(id(schema))
         if known is None:
             find = self.kinds.find_definition
@@ -183,14 +184,14 @@ class _Remembered:
 
 CLUSTERS_KEPT = 16
 SCHEMAS_KEPT = 256
-"""Of whole kinds: more than a cluster's templates use."""
+"""Shapes of whole kinds: more than a cluster's templates use."""
 _remembered: OrderedDict[int, _Remembered] = OrderedDict()
-# Each beside its schema, whose identity no other one takes while it is kept.
+# Each is stored with its schema, whose identity no other one gets meanwhile.
 _by_schema: OrderedDict[int, tuple[Schema, Shape]] = OrderedDict()
 
 
 def find_shape(kinds: Kinds, kind: Kind | None) -> Shape:
-    """The form of whole objects of `kind`; OPEN where its schema is not known."""
+    """Find the shape of whole objects of `kind`; OPEN if its schema is not known."""
     if kind is None:
         return OPEN
     remembered = _remembered.get(id(kinds))

@@ -1,4 +1,4 @@
-"""Small phrases that help somebody to mend a mistake. Knows words only."""
+"""Short phrases that help the user to fix a mistake. Knows words only."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LONGEST_EXPRESSION = 200
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
-    """`; did you mean 'image'?`, or nothing where no candidate is like `word`.
+    """Return `; did you mean 'image'?`, or nothing if no candidate is similar to `word`.
 
-    Takes a few milliseconds at most: of many candidates, or long ones, only some are compared.
+    Takes a few milliseconds at most: of many or long candidates, only some are compared.
     """
     if len(word) > limits.HINTED_LENGTH:
         return ""
@@ -32,10 +32,10 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
 
 
 def find_closest(word: str, candidates: Iterable[str]) -> str:
-    """The candidate that is most like `word`, "" where none is like it."""
+    """Find the candidate that is most similar to `word`, "" if none is similar."""
     matcher = difflib.SequenceMatcher()
     matcher.set_seq2(word)
-    # By an upper bound that is cheap; the exact measure costs hundreds of microseconds for texts of the same letters.
+    # First by a cheap upper bound; the exact measure takes hundreds of microseconds for texts of the same letters.
     hopeful: list[tuple[float, str]] = []
     for candidate in candidates:
         matcher.set_seq1(candidate)
@@ -51,14 +51,14 @@ def find_closest(word: str, candidates: Iterable[str]) -> str:
 
 
 def list_words(words: Sequence[str]) -> str:
-    """`a, b and c`; the first dozen where there are many."""
+    """Return `a, b and c`; the first dozen if there are many."""
     if len(words) > _LISTED:
         return f"{', '.join(words[:_LISTED])} and {len(words) - _LISTED} more"
     return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
 
 
 def describe(value: object) -> str:
-    """What was found, shortly: `the text 'abc'`, `a list`, `3`."""
+    """Describe a value briefly: `the text 'abc'`, `a list`, `3`."""
     match value:
         case None:
             return "null"
@@ -67,7 +67,7 @@ def describe(value: object) -> str:
         case str():
             return f"the text {quote(value)}"
         case int() | float():
-            # Python refuses to write out integers of thousands of digits; a bit length says as much.
+            # Python cannot write integers of thousands of digits; a bit length is equally informative.
             is_huge = isinstance(value, int) and value.bit_length() > _LARGEST_SHOWN
             return "a number of many digits" if is_huge else f"the number {value}"
         case list():
@@ -78,24 +78,24 @@ def describe(value: object) -> str:
 
 
 def quote(text: str) -> str:
-    """`text` in quotes, cut where it is long."""
+    """Return `text` in quotes, truncated if it is long."""
     short = text if len(text) <= 60 else text[:57] + "…"
     return "'" + short.replace("\n", "⏎") + "'"
 
 
 def quote_expression(text: str) -> str:
-    """An expression within a sentence."""
+    """Quote an expression within a sentence."""
     short = text if len(text) <= _LONGEST_EXPRESSION else text[: _LONGEST_EXPRESSION - 1] + "…"
     return f"`{short}`"
 
 
 def shorten(text: str) -> str:
-    """`text`, cut where it is long."""
+    """Return `text`, truncated if it is long."""
     return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
 
 
 def write_key(key: str) -> str:
-    """One step of a path as kubectl writes it: `.spec`, `[app.kubernetes.io/name]`; cut where it is long."""
+    """Format one step of a path as kubectl writes it: `.spec`, `[app.kubernetes.io/name]`; truncated if it is long."""
     if len(key) > _SHORT:
         key = shorten(key)
     return f".{key}" if key.isidentifier() or key.replace("-", "_").isidentifier() else f"[{key}]"

@@ -1,6 +1,6 @@
-"""Where expressions stand in the strings of a template: `${…}`, with `$${` as a literal `${`.
+"""Expressions in the strings of a template: `${…}`, with `$${` as a literal `${`.
 
-Knows the quoting of CEL as far as it decides where an expression ends, nothing of its meaning.
+Knows the quoting of CEL that decides where an expression ends. Must not know its meaning.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hearth.model import limits
 OPENING = "${"
 LITERAL_OPENING = "$${"
 QUOTED_LENGTH = 80
-# What decides where an expression ends: strings (raw ones know no escapes), comments and braces.
+# The tokens that decide where an expression ends: strings (raw ones have no escapes), comments and braces.
 _TOKEN = re.compile(
     r"""
       (?P<string> (?<![\w]) (?P<prefix>[bBrR]{0,2}) (?P<quote>\"\"\"|'''|"|')) | (?P<bare_quote>\"\"\"|'''|"|')
@@ -27,16 +27,16 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ExpressionSource:
-    """The text of one expression, without the braces and the white space around it."""
+    """The text of one expression, without the braces and the surrounding white space."""
 
     text: str
 
 
 class UnterminatedExpression(ValueError):
-    """A `${` whose `}` is missing, or too far away; or one of too many."""
+    """A `${` whose `}` is missing or too far away, or one of too many."""
 
     def __init__(self, rest: str, *, is_crowded: bool = False) -> None:
-        """Keep what follows the opening, for the message."""
+        """Store the text after the opening, for the message."""
         self.is_crowded = is_crowded
         self.rest = rest[:QUOTED_LENGTH]
         self.is_long = len(rest) > limits.EXPRESSION_LENGTH
@@ -44,14 +44,14 @@ class UnterminatedExpression(ValueError):
 
 
 def has_expressions(string: str) -> bool:
-    """Whether `string` holds anything that `parse` would not give back as it is."""
+    """Return whether `parse` would change `string`."""
     return OPENING in string
 
 
 def parse(string: str) -> tuple[str | ExpressionSource, ...]:
-    """The literal parts and the expressions of `string`, in order; no literal part is empty, no two stand side by side.
+    """Parse `string` into literal parts and expressions, in order.
 
-    Raises Unterminated.
+    No literal part is empty, and no two are adjacent. Raises UnterminatedExpression.
     """
     parts: list[str | ExpressionSource] = []
     literal = ""
@@ -76,18 +76,18 @@ def parse(string: str) -> tuple[str | ExpressionSource, ...]:
 
 
 def escape(string: str) -> str:
-    """A string of a template that means the literal `string`."""
+    """Return the template string that means the literal `string`."""
     return string.replace(OPENING, LITERAL_OPENING)
 
 
 def find_end(string: str, start: int) -> int:
-    """Where the brace stands that closes the expression which begins at `start`.
+    """Find the brace that closes the expression that begins at `start`.
 
-    Raises Unterminated.
+    Raises UnterminatedExpression.
     """
     depth = 0
     at = start
-    # No further than an expression may be long: looking on would take quadratic time for some texts.
+    # At most the length of an expression: searching further would take quadratic time for some texts.
     stop = start + limits.EXPRESSION_LENGTH + 1
     while token := _TOKEN.search(string, at, stop):
         at = token.end()
@@ -107,7 +107,10 @@ def find_end(string: str, start: int) -> int:
 
 
 def find_end_of_string(string: str, start: int, stop: int, *, quote: str, is_raw: bool) -> int:
-    """The position after the closing `quote` of a CEL string whose content begins at `start`; -1 where none is before `stop`."""
+    """Find the position after the closing `quote` of a CEL string.
+
+    start: the beginning of its content. Returns -1 if there is no quote before `stop`.
+    """
     at = start
     while (end := string.find(quote, at, stop)) >= 0:
         backslash = -1 if is_raw else string.find("\\", at, end)

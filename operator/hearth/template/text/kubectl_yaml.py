@@ -1,7 +1,7 @@
-"""YAML read as kubectl reads it, and written so that kubectl reads the same back.
+"""YAML parsed as kubectl parses it, and written so that kubectl reads the same values.
 
-Values are those of JSON. kubectl's own words for true and numbers differ from those of PyYAML: `22:22` and `2024-01-01`
-are text, `y`, `1e3` and `0o644` are not. Must not know what the documents mean.
+Values are those of JSON. The scalars of kubectl differ from those of PyYAML: `22:22` and `2024-01-01` are text, `y`,
+`1e3` and `0o644` are not. Must not know what the documents mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9]
 FLOAT = re.compile(
     r"[-+]?(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
 )
-# In this order: what is no whole number may still be a float, as `08` is.
+# In this order: a scalar that is not an integer may still be a float, as `08` is.
 PLAIN = (
     (
         "bool",
@@ -36,23 +36,23 @@ PLAIN = (
     ("float", FLOAT, "-+.0123456789"),
     ("merge", re.compile(r"<<$"), "<"),
 )
-"""What a scalar without quotes may be besides text, and the characters that it may begin with."""
+"""The types of a scalar without quotes besides text, and the characters that it may begin with."""
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
-"""Of the whole numbers that kubectl keeps whole."""
+"""The range of integers that kubectl does not convert to floats."""
 EXACT = 2**53
-"""Up to here a float that has no fraction is written as a whole number by whoever writes JSON, and means the same."""
+"""Up to here, JSON writers write a float without a fraction as an integer, with the same meaning."""
 LONGEST_INTEGER = 1_100
-"""Digits: no float is larger than 309 decimal or 1,024 binary ones."""
+"""Digits: the largest float has 309 decimal or 1,024 binary ones."""
 BOUNDS: Final = Bounds()
 UNLIMITED = 2**31 - 1
-"""Characters in a line: breaking long ones would make them no easier to read, and harder to compare."""
+"""Characters in a line: line breaks would make long lines no easier to read, and harder to compare."""
 
 
 class Loader(yaml.CSafeLoader):
-    """Knows the tags of JSON's values alone."""
+    """Knows only the tags of JSON values."""
 
     def construct_json(self, node: yaml.ScalarNode) -> Any:
-        """The value of a scalar. Raises yaml.YAMLError."""
+        """Return the value of a scalar. Raises yaml.YAMLError."""
         kind = node.tag.removeprefix(TAG)
         try:
             return read_scalar(kind, node.value, node.start_mark)
@@ -62,7 +62,7 @@ class Loader(yaml.CSafeLoader):
 
 
 Loader.yaml_constructors = {
-    # Sets, dates and whatever else YAML knows have no counterpart in JSON.
+    # Sets, dates and the other YAML types have no counterpart in JSON.
     **{
         f"{TAG}{name}": Loader.construct_json
         for name in ("null", "bool", "int", "float", "binary", "str", "seq", "map", "value", "timestamp")
@@ -75,30 +75,30 @@ for _name, _pattern, _first in PLAIN:
 
 
 class Dumper(yaml.CSafeDumper):
-    """Writes everything out where it stands, text of several lines as a block."""
+    """Writes every value in place, and text of several lines as a block."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 -- asked of each value
-        """Always: anchors would come and go with the program's memory."""
+        """Return true: anchors would depend on the program's memory."""
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        """Quoted where any reader might take it for something else."""
+        """Quote text that any parser might take for another type."""
         return self.represent_scalar(f"{TAG}str", text, style="|" if "\n" in text else None)
 
 
 Dumper.add_representer(str, Dumper.represent_text)
 for _name, _pattern, _first in PLAIN:
-    # Beside PyYAML's own, so that readers of either kind take text for text.
+    # In addition to PyYAML's own rules, so that both kinds of parsers take text for text.
     Dumper.add_implicit_resolver(f"{TAG}{_name}", _pattern, [*_first, ""] if _name == "null" else list(_first))
 
 
 def parse_documents(text: str, bounds: Bounds = BOUNDS) -> Iterator[Document]:
-    """Each document that is not empty, one after the other. Raises yaml.YAMLError; see `describe`."""
+    """Yield each document that is not empty, in order. Raises yaml.YAMLError; see `describe`."""
     return (found for found in read(text, bounds) if found is not None)
 
 
 def read(text: str, bounds: Bounds = BOUNDS) -> Iterator[Document | None]:
-    """The same in pieces: None now and then, where something else may be done."""
+    """Read the documents in pieces: None at intervals, when other work may run."""
     yaml_values.check_directives(text, bounds)
     try:
         loader = Loader(text)
@@ -111,7 +111,7 @@ def read(text: str, bounds: Bounds = BOUNDS) -> Iterator[Document | None]:
 
 
 def compose(text: str, bounds: Bounds = BOUNDS) -> yaml.Node | None:
-    """The nodes of the one document in a text, for whoever wants to know where each value stands. Raises yaml.YAMLError."""
+    """Compose the nodes of the one document in a text, with the position of each value. Raises yaml.YAMLError."""
     for _ in read(text, bounds):
         pass
     root: yaml.Node | None = yaml.compose(text, Loader=Loader)
@@ -119,7 +119,7 @@ def compose(text: str, bounds: Bounds = BOUNDS) -> yaml.Node | None:
 
 
 def describe(error: yaml.YAMLError) -> str:
-    """`line 12, column 3: …`: an error in one line."""
+    """Format an error in one line: `line 12, column 3: …`."""
     mark = getattr(error, "problem_mark", None)
     sentences = (getattr(error, "context", None), getattr(error, "problem", None))
     text = ": ".join(sentence for sentence in sentences if sentence) or " ".join(str(error).split())
@@ -127,13 +127,16 @@ def describe(error: yaml.YAMLError) -> str:
 
 
 def write(value: Any) -> str:
-    """`value` as a YAML document, keys in their order, lines as long as they are."""
+    """Write `value` as a YAML document, with unchanged key order and unlimited line length."""
     text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, width=UNLIMITED, allow_unicode=True)
     return text
 
 
 def read_scalar(kind: str, text: str, mark: yaml.Mark) -> Any:
-    """The value of a scalar whose tag ends in `kind`. Raises ValueError where the text is none, yaml.YAMLError for no JSON."""
+    """Return the value of a scalar whose tag ends in `kind`.
+
+    Raises ValueError if the text does not fit, yaml.YAMLError if the tag is not of JSON.
+    """
     match kind:
         case "null":
             return None
@@ -149,14 +152,14 @@ def read_scalar(kind: str, text: str, mark: yaml.Mark) -> Any:
 
 
 def read_boolean(text: str) -> bool:
-    """Raises ValueError."""
+    """Parse a boolean. Raises ValueError."""
     if text.lower() not in BOOLEANS:
         raise ValueError
     return BOOLEANS[text.lower()]
 
 
 def read_float(text: str, mark: yaml.Mark) -> int | float | str:
-    """A number; text where it is too large for one. Raises ValueError."""
+    """Parse a number; text if it is too large for one. Raises ValueError."""
     if "inf" in text.lower() or "nan" in text.lower():
         raise yaml.constructor.ConstructorError(None, None, f"{text[:10]} is no number in JSON", mark)
     number = float(text.replace("_", ""))
@@ -166,7 +169,7 @@ def read_float(text: str, mark: yaml.Mark) -> int | float | str:
 
 
 def read_binary(text: str, mark: yaml.Mark) -> str:
-    """The text behind base 64."""
+    """Decode base 64 to text."""
     try:
         return base64.b64decode(text.encode("ascii")).decode()
     except ValueError:
@@ -174,7 +177,7 @@ def read_binary(text: str, mark: yaml.Mark) -> str:
 
 
 def parse_integer(text: str) -> int | float | str:
-    """The number that an integer of YAML 1.1 or 1.2 states; a float where it is too large, text where that is too.
+    """Parse an integer of YAML 1.1 or 1.2; a float if it is too large, text if that is too.
 
     Raises ValueError.
     """

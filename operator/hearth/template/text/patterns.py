@@ -1,4 +1,4 @@
-"""Regular expressions of users, matched in linear time by RE2. Knows no rules and no values."""
+"""Regular expressions of users, matched in linear time by RE2. Must not know rules or values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _ADVICE = {
     "invalid perl operator": "RE2 knows no lookahead or lookbehind; write what is wanted without them",
     "pattern too large": "shorten it, or its repetitions",
 }
-"""By what RE2 says the next step."""
+"""The next step for each error of RE2."""
 
 
 class Unsupported(ValueError):
-    """A pattern that cannot be used; the message says why."""
+    """A pattern that cannot be used; the message states why."""
 
 
 class TooLong(ValueError):
-    """A text that is too long for a pattern; the message gives the figures."""
+    """A text that is too long for a pattern; the message states the figures."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -35,7 +35,7 @@ def _options() -> Any:
 
 
 def compile_pattern(pattern: str) -> Any:
-    """The compiled pattern; RE2 itself keeps the last hundred or so. Raises Unsupported."""
+    """Compile the pattern; RE2 itself caches the last hundred or so. Raises Unsupported."""
     if len(pattern) > limits.PATTERN_LENGTH:
         raise Unsupported(f"has {len(pattern)} characters, and at most {limits.PATTERN_LENGTH} are read")
     try:
@@ -50,12 +50,12 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def find_cost_of_making(compiled: Any) -> int:
-    """Microseconds that compiling it took."""
+    """Return the microseconds that compiling it took."""
     return 50 + int(compiled.programsize) // 2
 
 
 def find_cost(compiled: Any, text: str) -> int:
-    """Microseconds, at most, that a search takes; raises TooLong where that holds up others."""
+    """Return the maximum microseconds of a search; raises TooLong if that would delay other work."""
     work = len(text) * compiled.programsize
     if work > limits.PATTERN_WORK:
         longest = limits.PATTERN_WORK // compiled.programsize
@@ -64,5 +64,5 @@ def find_cost(compiled: Any, text: str) -> int:
 
 
 def is_found(compiled: Any, text: str) -> bool:
-    """Whether the pattern matches anywhere in `text`."""
+    """Return whether the pattern matches anywhere in `text`."""
     return compiled.search(text) is not None

@@ -1,4 +1,4 @@
-"""The template that a source besides the Stack holds, read as kubectl would read it."""
+"""The template in a source outside the Stack, parsed as kubectl would parse it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from hearth.template.chunked_work import ChunkedWork
 from hearth.template.text import kubectl_yaml
 
 CACHE_SIZE = 16
-"""Templates that are read only once however many Stacks name them: reading one takes nearly as long as compiling it."""
+"""Templates that are parsed once for all Stacks that name them: parsing takes nearly as long as compiling."""
 KEPT_CHARACTERS = 2 * 1024**2
-"""Of all that are kept: their values take some ten times as many bytes."""
+"""Characters of all cached templates: their values take some ten times as many bytes."""
 
 _known: OrderedDict[tuple[str, str], Object] = OrderedDict()
 
 
 def parse_template(text: str, *, place: str) -> Object:
-    """The one template in `text`, which is not to be changed. Raises InvalidDefinition, whose paths begin with `place`."""
+    """Parse the one template in `text`, which callers must not change.
+
+    Raises InvalidDefinition, whose paths begin with `place`.
+    """
     return chunked_work.finish(parse_in_pieces(text, place=place))
 
 
 def parse_in_pieces(text: str, *, place: str) -> ChunkedWork[Object]:
-    """The same, with a pause after every little piece of work."""
+    """Parse the template in short pieces with pauses."""
     key = (text, place)
     found = _known.get(key)
     if found is None:

@@ -1,7 +1,7 @@
-"""Builds the values of a YAML text from its events, and refuses what holds too much before memory grows.
+"""Construction of the values of a YAML text from its events, with size limits that apply before memory grows.
 
-Counts what aliases and merges expand to, and knows no recursion: libyaml composes deep nesting on the C stack, which ends
-the process. Must not know what the documents mean.
+Counts the expansion of aliases and merges, and does not recurse: libyaml composes deep nesting on the C stack, which
+ends the process. Must not know what the documents mean.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ DIRECTIVES = 100
 _ABSENT: Final = object()
 
 ReadScalar: TypeAlias = Callable[[str, str, yaml.Mark], Any]
-"""Makes a value of a tag without its prefix, a text and its place. Raises ValueError where the text does not fit the tag."""
+"""Makes a value of a tag without its prefix, a text and its position. Raises ValueError if the text does not fit the
+tag."""
 Fail: TypeAlias = yaml.constructor.ConstructorError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much one text may hold, after expansion."""
+    """The size limits of one text, after expansion."""
 
     nodes: int = limits.JSON_NODES
     depth: int = limits.JSON_DEPTH
@@ -39,7 +40,7 @@ class Bounds:
 
 
 class Excess(yaml.constructor.ConstructorError):
-    """A text holds more than its bounds allow; the message names no value."""
+    """A text that exceeds its bounds; the message names no value."""
 
     def __init__(self, message: str, mark: yaml.Mark | None) -> None:
         super().__init__(None, None, message, mark)
@@ -53,12 +54,12 @@ class Document:
     number: int
     """Counts from 1, empty documents included."""
     line: int
-    """Where it begins, from 1."""
+    """The line where it begins, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """A value with an anchor, and what each alias of it adds."""
+    """A value with an anchor, and the size that each alias of it adds."""
 
     value: Any
     nodes: int
@@ -79,11 +80,11 @@ class Frame:
     size: int
     height: int = 1
     key: Any = _ABSENT
-    """Of a map, what waits for its value."""
+    """The key of a map that waits for its value."""
     lines: dict[str, int] = field(default_factory=dict)
-    """By key of a map where it stands."""
+    """By key of a map, its line."""
     merged: list[dict[str, Any]] = field(default_factory=list)
-    """What `<<` adds, the least important first."""
+    """The additions of `<<`, the least important first."""
 
 
 class _Merge:
@@ -94,7 +95,7 @@ _MERGE_KEY: Final = _Merge()
 
 
 class Builder:
-    """One reading of one text."""
+    """Reads one text."""
 
     def __init__(self, loader: Any, read_scalar: ReadScalar, bounds: Bounds) -> None:
         self._loader = loader
@@ -104,13 +105,13 @@ class Builder:
         self._begin()
 
     def _begin(self) -> None:
-        """Start with a document."""
+        """Start a document."""
         self._frames: list[Frame] = []
         self._anchors: dict[str, Anchored | None] = {}
         self._root: Any = None
 
     def documents(self) -> Generator[Document | None, None, None]:
-        """Each document that is not empty; None now and then, as a pause. Raises yaml.YAMLError."""
+        """Yield each document that is not empty; None at intervals, as a pause. Raises yaml.YAMLError."""
         number = line = done = 0
         while True:
             event = self._loader.get_event()
@@ -172,7 +173,7 @@ class Builder:
         try:
             return self._read_scalar(tag.removeprefix(TAG), event.value, event.start_mark)
         except ValueError:
-            # As kubectl does: what only looks like a number is text, as `0x_`.
+            # As in kubectl, a scalar that only looks like a number is text, as `0x_`.
             if is_implicit:
                 return event.value
         raise Fail(None, None, f"what stands here is no {tag.removeprefix(TAG)}; take the tag out", event.start_mark)
@@ -223,7 +224,7 @@ class Builder:
         return bool(self._frames) and isinstance(self._frames[-1].value, dict) and self._frames[-1].key is _ABSENT
 
     def _put(self, value: Any, mark: yaml.Mark, height: int) -> None:
-        """Store a complete value where it belongs. height: its levels of maps and lists."""
+        """Store a complete value in its parent. height: its levels of maps and lists."""
         if not self._frames:
             self._root = value
             return
@@ -250,7 +251,7 @@ class Builder:
 
 
 def write_key(value: Any, mark: yaml.Mark) -> str:
-    """A key of JSON."""
+    """Return a key as JSON writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
@@ -259,7 +260,7 @@ def write_key(value: Any, mark: yaml.Mark) -> str:
 
 
 def list_merged(value: Any, mark: yaml.Mark) -> list[dict[str, Any]]:
-    """The maps that `<<: value` merges in, the least important first."""
+    """List the maps that `<<: value` merges in, the least important first."""
     if isinstance(value, dict):
         return [value]
     if isinstance(value, list) and all(isinstance(each, dict) for each in value):
@@ -268,7 +269,7 @@ def list_merged(value: Any, mark: yaml.Mark) -> list[dict[str, Any]]:
 
 
 def check_directives(text: str, bounds: Bounds) -> None:
-    """Raises Excess for what libyaml itself would take too long for."""
+    """Raise Excess for directives that libyaml would take too long to process."""
     if len(text) > bounds.size:
         raise Excess(f"has {len(text)} characters, and at most {bounds.size} are read; divide it", None)
     if text.count("\n%") > DIRECTIVES:
