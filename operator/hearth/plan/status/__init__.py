@@ -1,1 +1,1 @@
-"""The status object: phase, conditions, problems. Must not know when it is written."""
+"""The status object: phase, conditions, problems. Must not know when the operator writes it."""

@@ -1,4 +1,4 @@
-"""Who waits at which breakpoint of a Stack, whether anything else can move, and the words for both."""
+"""Resources that wait at breakpoints of a Stack, whether any other step can proceed, and the messages for both."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 
 TYPE = "Stopped"
-"""Of the condition."""
+"""Type of the condition."""
 NAMED_AT_MOST = 20
-"""In the list of the status."""
+"""Maximum entries of a list in the status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakpointWait:
-    """Somebody who goes on when the user says so."""
+    """A resource that waits at a breakpoint until the user continues it."""
 
     resource: str
     hook: str
     ref: ObjectRef | None = None
-    """The object, as far as that is known."""
+    """The object, if it is known."""
     stack: str = ""
-    """The name of the nested Stack that it is a resource of; "" where it is one of this Stack."""
+    """The name of the nested Stack that the resource belongs to; "" for this Stack."""
 
     @property
     def continue_value(self) -> str:
-        """What lets it go on, as the Stack that it belongs to is to be told."""
+        """Return the annotation value, on the Stack of the resource, that continues it."""
         return cleared_breakpoints.breakpoint_key(self.resource.rpartition("/")[2], self.hook)
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class BreakpointWait:
 
 
 def find_waits(board: StackPlanner) -> Iterator[BreakpointWait]:
-    """All of them; of several objects of one removed resource one."""
+    """Find all waits; one for several objects of a removed resource."""
     for name, hook in board.stopped.items():
         yield BreakpointWait(resource=name, hook=hook, ref=board.statuses[name].ref)
     seen = set()
@@ -62,14 +62,17 @@ def find_waits(board: StackPlanner) -> Iterator[BreakpointWait]:
 
 
 def _find_waits_within(name: str, standing: ResourceStatus) -> Iterator[BreakpointWait]:
-    """Who waits within the nested Stack that stands for a resource, by paths."""
+    """Find the waits within the nested Stack of a resource, by path."""
     for stop in standing.nested_stops:
         ref = ObjectRef(group="", kind=stop.kind, namespace="", name=stop.name) if stop.name else None
         yield BreakpointWait(resource=f"{name}/{stop.resource}", hook=stop.hook, ref=ref, stack=stop.stack)
 
 
 def is_stopped(board: StackPlanner, memory: InMemoryState) -> bool:
-    """Whether somebody waits at a breakpoint, and nothing else can move. Looks at the obsolete objects then."""
+    """Return whether a resource waits at a breakpoint and no other step can proceed.
+
+    Only if one waits, this checks the obsolete objects.
+    """
     is_moving = board.ready_steps or memory.in_flight or board.unsynced
     if is_moving or board.by_state[ResourceState.PROGRESSING] or board.by_state[ResourceState.RETRYING]:
         return False
@@ -79,7 +82,7 @@ def is_stopped(board: StackPlanner, memory: InMemoryState) -> bool:
 
 
 def explain(board: StackPlanner) -> str:
-    """Who waits where, and how they go on."""
+    """Describe which resources wait at which breakpoint, and how to continue them."""
     waits = list(find_waits(board))
     named = "; ".join(str(wait) for wait in waits[: readiness.NAMED_AT_MOST])
     more = len(waits) - readiness.NAMED_AT_MOST
@@ -94,13 +97,13 @@ def explain(board: StackPlanner) -> str:
 
 
 def find_condition(board: StackPlanner) -> Iterator[ExtraCondition]:
-    """The condition while anybody waits, whatever else goes on."""
+    """Return the condition while any resource waits, independent of other steps."""
     if next(find_waits(board), None) is not None:
         yield ExtraCondition(type=TYPE, reason="Breakpoint", message=explain(board))
 
 
 def list_waits(board: StackPlanner) -> list[Object]:
-    """The first of them as a status lists them."""
+    """List the first waits for a status."""
     return [_entry(wait) for wait in itertools.islice(find_waits(board), NAMED_AT_MOST)]
 
 
@@ -114,7 +117,7 @@ def _entry(wait: BreakpointWait) -> Object:
 
 
 def warn(board: StackPlanner) -> list[str]:
-    """The rules that are about no resource that is there, in words, as many as a status may name."""
+    """Describe the rules that match no resource, as many as a status may name."""
     return [
         f"{rule.place}: there is no {_call(rule)} now, so this entry does nothing"
         for rule in itertools.islice(board.find_idle_rules(), NAMED_AT_MOST)
@@ -122,7 +125,7 @@ def warn(board: StackPlanner) -> list[str]:
 
 
 def warn_polled(sources: Sequence[str]) -> Iterator[str]:
-    """That changes of these sources are noticed late, in words."""
+    """Describe that the operator polls these sources, so that it notices changes late."""
     if sources:
         yield (
             f"{readiness.enumerate_names(sources)}: a change is noticed by polling every {limits.SOURCE_POLL:.0f} s, since the operator "
@@ -131,7 +134,7 @@ def warn_polled(sources: Sequence[str]) -> Iterator[str]:
 
 
 def _call(rule: EnvironmentRule) -> str:
-    """What a rule is missing."""
+    """Name the resource that a rule does not find."""
     if not rule.is_nested:
         return f"resource {rule.resource!r}"
     first, _, _ = rule.resource.partition("/")

@@ -1,7 +1,7 @@
-"""What a check found of one Stack, how long its word stands, and what it says.
+"""Result of a check of one Stack, its validity, and its message.
 
-Pure: where everything stands was looked at afresh before, see `hearth.engine.stack.check_control`. Must not plan anything: what is
-found is reported here, and repaired by whoever repairs it anyway.
+Pure: `hearth.engine.stack.check_control` observes all children first. Must not plan anything: this module only reports
+problems, and the planner repairs them anyway.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hearth.plan.state.steps import Apply
 from hearth.plan.status import problems
 
 VERB = "check"
-"""Its name in `status.handled`."""
+"""Its key in `status.handled`."""
 TYPE = "Checking"
-"""The condition that is true while a check is asked for and cannot be done."""
+"""Type of the condition that is True while a requested check cannot run."""
 DRIFT = ("Drifted", "Contested")
-"""The conditions that tell of drift on resources that may be ready all the same."""
+"""Types of the conditions that report drift, even on ready resources."""
 UNREADY = (
     ResourceState.FAILED,
     ResourceState.RETRYING,
@@ -36,30 +36,30 @@ UNREADY = (
 )
 """Worst first."""
 TOKEN_LENGTH = 120
-"""Characters of a token that a message repeats."""
+"""Maximum characters of a token in a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What one check found."""
+    """Result of one check."""
 
     at: float
-    """Seconds since the epoch, whole ones."""
+    """Whole seconds since the epoch."""
     objects: int
     """Children that the API server listed."""
     problem_count: int
-    """Problems in all."""
+    """Number of all problems."""
     problems: tuple[Object, ...] = ()
-    """The first of them, as a status lists them."""
+    """The first problems, in the form of the status."""
     is_current: bool = False
-    """Whether it is what the phase says."""
+    """Whether the phase shows this result."""
 
 
 def conclude(board: StackPlanner, *, objects: int, now: float, is_reached: bool) -> CheckResult:
-    """What there is to report of a board that has looked at everything.
+    """Make the result from a planner with fully refreshed statuses.
 
-    now: seconds since the epoch; is_reached: whether the present wish was reached in full once, so that no action is
-    under way whose phase counts for more.
+    now: seconds since the epoch; is_reached: whether the target completed once, so that no action is in progress whose
+    phase takes precedence.
     """
     found = list(find(board))
     entries = tuple(problems.write_entry(name, standing) for name, standing in found[: problems.AT_MOST])
@@ -69,13 +69,13 @@ def conclude(board: StackPlanner, *, objects: int, now: float, is_reached: bool)
 
 
 def find(board: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
-    """By resource everything that is not as it should be: verdicts first, then drift, then what nobody wants any more."""
+    """Find all problems by resource: states first, then drift, then obsolete objects."""
     for name in itertools.chain.from_iterable(board.by_state[state] for state in UNREADY):
         standing = board.statuses[name]
         if standing.reason != "Waiting" or standing.child is None:
             yield name, _word(standing)
         elif standing.child.unhealthy_reason is not None:
-            # Nobody judges it before what it requires is ready; a mark holds all the same.
+            # The planner does not assess it before its dependencies are ready. Its health mark counts nevertheless.
             message = f"is marked unhealthy: {standing.child.unhealthy_reason}"
             yield name, readiness.make_status(standing.child, ResourceState.FAILED, readiness.UNHEALTHY, message)
     for type_ in DRIFT:
@@ -92,7 +92,7 @@ def find(board: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
 
 
 def _word(standing: ResourceStatus) -> ResourceStatus:
-    """A standing as a finding: not what is about to be done, but why."""
+    """Convert a status to a problem: the reason for the planned step, not the step."""
     step = standing.step
     if not isinstance(step, Apply) or standing.reason != "Applying":
         return standing
@@ -107,25 +107,25 @@ def _word(standing: ResourceStatus) -> ResourceStatus:
 
 
 def is_still_current(outcome: CheckResult, board: StackPlanner, *, is_complete: bool) -> bool:
-    """Whether the word of a check that stood until now is still true. is_complete: whether all is as it is wanted."""
+    """Return whether a result that was current is still true. is_complete: whether the target is complete."""
     return finds_any(board) if outcome.problem_count else is_complete
 
 
 def finds_any(board: StackPlanner) -> bool:
-    """Whether anything may be found; at once."""
+    """Return whether there may be any problem, in constant time."""
     is_unready = any(board.by_state[state] for state in UNREADY)
     return is_unready or bool(board.cleanup.children) or any(board.conditions.by_type.get(type_) for type_ in DRIFT)
 
 
 def find_phase(outcome: CheckResult | None) -> Phase | None:
-    """The phase that a check gives; None where it gives none."""
+    """Return the phase that a check sets; None if it sets none."""
     if outcome is None or not outcome.is_current:
         return None
     return Phase.CHECK_FAILED if outcome.problem_count else Phase.CHECK_COMPLETE
 
 
 def describe(outcome: CheckResult) -> str:
-    """What was found, the first few things by name."""
+    """Describe the result; name the first few problems."""
     objects = f"{outcome.objects} object{'s' if outcome.objects != 1 else ''}"
     if not outcome.problem_count:
         return f"looked at {objects} and found nothing wrong"
@@ -141,13 +141,13 @@ def _call(entry: Mapping[str, Any]) -> str:
 
 
 def find_condition(refusal: str) -> Iterator[ExtraCondition]:
-    """The condition while a check cannot be done. refusal: why, "" where there is none."""
+    """Return the condition while a check cannot run. refusal: the reason, "" if there is none."""
     if refusal:
         yield ExtraCondition(type=TYPE, reason="CannotList", message=refusal)
 
 
 def make_event(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Type, reason and message of the Event that a new outcome is worth; None where two statuses tell of the same check."""
+    """Return type, reason and message of the Event for a new result; None if both statuses have the same check."""
     token = str((after.get("handled") or {}).get(VERB))
     outcome = decode(after)
     if outcome is None or token == str((before.get("handled") or {}).get(VERB)):
@@ -159,13 +159,13 @@ def make_event(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str
 
 
 def is_entry(entry: Any) -> bool:
-    """Whether it is a problem as a status lists them."""
+    """Return whether it is a problem in the form of the status."""
     keys = ("resource", "kind", "name", "message")
     return isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in keys)
 
 
 def encode(outcome: CheckResult | None) -> Object:
-    """As it stands in a status."""
+    """Encode a result for a status."""
     if outcome is None:
         return {}
     said: Object = {
@@ -179,7 +179,7 @@ def encode(outcome: CheckResult | None) -> Object:
 
 
 def is_reported(outcome: CheckResult | None, status: Mapping[str, Any]) -> bool:
-    """Whether a status tells of that outcome, in whatever words: sensitive ones are hidden there."""
+    """Return whether a status contains that result. Messages do not count, because the status is redacted."""
     said = decode(status)
     if outcome is None or said is None:
         return outcome is said
@@ -187,7 +187,7 @@ def is_reported(outcome: CheckResult | None, status: Mapping[str, Any]) -> bool:
 
 
 def decode(status: Mapping[str, Any]) -> CheckResult | None:
-    """The outcome that a status tells of, None where it tells of none that makes sense."""
+    """Decode the result from a status; None if it is absent or invalid."""
     said = status.get(VERB)
     if not said:
         return None
@@ -203,5 +203,5 @@ def decode(status: Mapping[str, Any]) -> CheckResult | None:
             is_current=status.get("phase") in (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
-        # Somebody has written into the status: the check is told by nobody then, and may be asked for again.
+        # Another writer changed the status: the result is lost, and the user can request the check again.
         return None

@@ -1,5 +1,6 @@
-"""The conditions of a Stack: after kstatus `Ready` and the two that are true only when something is going on or wrong;
-then the extra ones, each of which tells of one thing that its owner should know.
+"""The conditions of a Stack.
+
+First come those of kstatus: `Ready`, `Reconciling` and `Stalled`. Each extra condition reports one fact to the owner.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from hearth.model.phases import PhaseConditions
 from hearth.plan.state.resource_conditions import ExtraCondition
 
 MESSAGE_LENGTH = 32_768
-"""Characters; what the API conventions allow."""
+"""Characters: the limit of the API conventions."""
 TAMPERED = "RevisionTampered"
-"""A stored revision is not as this operator wrote it."""
+"""Type of the condition that a stored revision differs from what this operator wrote."""
 EXTRA_TYPES = (
     "Paused",
     "Stopped",
@@ -28,7 +29,7 @@ EXTRA_TYPES = (
     "InternalError",
     "SuspendRecordInvalid",
 )
-"""The conditions that may be there besides, in the order in which they are shown."""
+"""Types of the extra conditions, in display order."""
 
 
 def build_conditions(
@@ -40,10 +41,10 @@ def build_conditions(
     now: str,
     extras: Iterable[ExtraCondition] = (),
 ) -> list[Object]:
-    """All conditions.
+    """Build all conditions.
 
-    headline: reason and message of `Ready`; before: the conditions as they are, whose transition times last while their
-    status does; now: RFC 3339; extras: what is true besides, each type once.
+    headline: reason and message of `Ready`; before: the current conditions, whose transition times stay while their
+    status stays; now: RFC 3339; extras: the extra conditions that are True, each type once.
     """
     reason, message = headline
     known = {condition.get("type"): condition for condition in before}
@@ -69,10 +70,10 @@ def build_conditions(
 def _judge_extras(
     extras: Iterable[ExtraCondition], known: Mapping[Any, Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Type, status, reason and message of the extra conditions.
+    """Return type, status, reason and message of the extra conditions.
 
-    One that never was true is not there, as most Stacks never see any of them; one that no longer is says False, so that
-    `kubectl wait --for=condition=Drifted=false` comes to an end.
+    A condition that was never True is absent, because most Stacks have none. One that was True becomes False, so that
+    `kubectl wait --for=condition=Drifted=false` ends.
     """
     true = {extra.type: extra for extra in extras}
     for type_ in EXTRA_TYPES:
@@ -83,7 +84,7 @@ def _judge_extras(
 
 
 def find(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    """The condition of that type in a status, or nothing."""
+    """Return the condition of that type in a status, or an empty one."""
     return next((condition for condition in status.get("conditions") or () if condition.get("type") == type_), {})
 
 

@@ -1,6 +1,6 @@
-"""What holds up the deletion of a Stack: objects that finalizers hold, and deletions that were refused.
+"""Causes that block the deletion of a Stack: for example objects with finalizers, and failed deletions.
 
-Says it; must not decide what is done about it.
+Only reports them. Must not decide the reaction.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.status import breakpoint_waits
 
 TYPE = "DeletionBlocked"
-"""Of the condition."""
+"""Type of the condition."""
 
 
 def find_deletion_block(board: StackPlanner, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
-    """The condition of a Stack that is being deleted; None while nothing but time is needed.
+    """Return the condition of a Stack that is being deleted; None while the deletion only needs time.
 
-    beyond: what holds the deletion though nothing is known to be left, "" for nothing.
+    beyond: the cause that blocks the deletion although no known child is left, "" for none.
     """
     refused = [(attempt.reason, attempt.message) for _, attempt in board.find_failed_deletions(memory)]
     held = (
@@ -46,13 +46,13 @@ def find_deletion_block(board: StackPlanner, memory: InMemoryState, *, beyond: s
 
 
 def describe(child: Child) -> str:
-    """The object, and what holds it where it is on its way out: `configmap/web (held by example.com/backup)`."""
+    """Describe the object, with finalizers while it is being deleted: `configmap/web (held by example.com/backup)`."""
     held = f" (held by {', '.join(child.finalizers)})" if child.deleting and child.finalizers else ""
     return f"{child.ref}{held}"
 
 
 def describe_all(children: Iterator[Child], *, count: int) -> str:
-    """The first few of them by name, and how many there are besides. count: of all."""
+    """Name the first few objects and count the rest. count: of all objects."""
     named = ", ".join(describe(child) for child in itertools.islice(children, readiness.NAMED_AT_MOST))
     more = count - readiness.NAMED_AT_MOST
     return f"{named} and {more} more" if more > 0 else named

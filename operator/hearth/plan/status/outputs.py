@@ -1,4 +1,4 @@
-"""The outputs of a Stack as its status shows them: those whose values are known, and small enough for a status."""
+"""The outputs of a Stack in its status: those with known values that are small enough."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hearth.template.cel import value_sizes
 
 @dataclass(slots=True)
 class Outputs:
-    """What the outputs came to."""
+    """Evaluated outputs."""
 
     values: Object = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
-    """What keeps others from being shown; those that wait do it in silence, as their resources speak for them."""
+    """Errors of outputs that the status cannot show. Pending outputs have no message: their resources have one."""
     size: int = 0
     """Bytes of all values."""
 
     def put(self, name: str, value: Any) -> None:
-        """Take in a value. Raises TooLarge."""
+        """Add a value. Raises TooLarge."""
         size = value_sizes.measure(value, depth=limits.OUTPUT_DEPTH)
         value_sizes.check(size, limits.OUTPUT_BYTES, what="is")
         value_sizes.check(self.size + size, limits.OUTPUTS_BYTES, what="and the outputs before it are")
@@ -33,7 +33,7 @@ class Outputs:
 
 
 def evaluate(board: StackPlanner) -> Outputs:
-    """All outputs."""
+    """Evaluate all outputs."""
     outputs = Outputs()
     for name, output in board.blueprint.outputs.items():
         values = {

@@ -1,4 +1,4 @@
-"""What hinders a Stack's resources, worst first, as many as a status may name."""
+"""The problems of a Stack's resources, worst first, as many as a status may list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AT_MOST = 20
 
 
 def find_problems(board: StackPlanner, memory: InMemoryState) -> list[tuple[str, ResourceStatus]]:
-    """What hinders resources, the failed ones first, and refused deletions; as many as a status may name."""
+    """Find the problems: failed resources first, then others, then failed deletions; as many as a status may list."""
     names = itertools.chain(
         board.by_state[ResourceState.FAILED],
         board.by_state[ResourceState.RETRYING],
@@ -38,7 +38,7 @@ def find_problems(board: StackPlanner, memory: InMemoryState) -> list[tuple[str,
 
 
 def list_problem(board: StackPlanner, name: str, standing: ResourceStatus, offset: float) -> Object:
-    """One line of the list of problems. offset: what to add to monotonic seconds to get those since the epoch."""
+    """Make one entry of the list of problems. offset: difference of seconds since the epoch and monotonic seconds."""
     child, resource = standing.child, board.blueprint.resources.get(name)
     is_obsolete = child is not None and child.uid in board.cleanup.children
     wake_at = board.requeues.get(child.uid if child is not None and is_obsolete else name)
@@ -47,7 +47,10 @@ def list_problem(board: StackPlanner, name: str, standing: ResourceStatus, offse
 
 
 def write_entry(name: str, standing: ResourceStatus, *, kind: str = "", next_try: float | None = None) -> Object:
-    """One line of a list of problems. kind: of the resource, where no object is known; next_try: seconds since the epoch."""
+    """Make one entry of a list of problems.
+
+    kind: of the resource, if no object is known; next_try: seconds since the epoch.
+    """
     ref = standing.ref
     entry: Object = {
         "resource": name,

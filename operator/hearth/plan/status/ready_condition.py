@@ -1,4 +1,4 @@
-"""How far a Stack has come, in one word, one sentence, and the conditions that are there only while they hold."""
+"""Phase, `Ready` reason and message, and extra conditions of a Stack."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionRejection:
-    """Why the definition in the spec is not the one that runs."""
+    """Reason why the definition in the spec is not active."""
 
     reason: str
     """One CamelCase word: `InvalidTemplate`, `SourceMissing`."""
@@ -33,71 +33,71 @@ class DefinitionRejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusInput:
-    """What of the Stack itself goes into its status."""
+    """Input for the status from the Stack itself."""
 
     generation: int
     is_deleting: bool = False
     target: Target | None = None
-    """None before the first definition was accepted."""
+    """None before the operator accepts the first definition."""
     is_recorded: bool = True
-    """Whether the status names that wish already, where nothing may be done before it does."""
+    """Whether the status already stores the target. No step is allowed before."""
     completed: CompletedRevisions = field(default_factory=CompletedRevisions)
     last_failed: int | None = None
-    """The revision that failed last."""
+    """The last failed revision."""
     rejection: DefinitionRejection | None = None
     handled: Mapping[str, str] = field(default_factory=dict)
-    """By verb the token that was obeyed last."""
+    """The last handled token of each request."""
     refreshed_parameters: tuple[str, ...] = ()
-    """Of a revision gone back to, the sensitive parameters whose values are others by now."""
+    """The sensitive parameters whose values changed since the revision of a rollback."""
     tampered: str = ""
-    """Which stored revisions are not as this operator wrote them, in words."""
+    """Message about stored revisions that differ from what this operator wrote."""
     is_paused: bool = False
     is_suspended: bool = False
-    """Whether workloads are to be at nothing."""
+    """Whether `spec.suspended` is true."""
     timed_out_after: float | None = None
-    """Seconds that the wish was given, where they are over."""
+    """The timeout of the target in seconds, if it expired."""
     check: CheckResult | None = None
-    """Of the last check."""
+    """Result of the last check."""
     check_error: str = ""
-    """Why the check that is asked for cannot be done yet."""
+    """Why the requested check cannot run yet."""
     fault: Fault | None = None
-    """What of the work for it ends in internal errors."""
+    """The internal error in the work for this Stack, if any."""
     blocked_by: str = ""
-    """What holds the Stack's own deletion beyond its children, "" for nothing."""
+    """The cause, other than its children, that blocks the deletion of the Stack; "" for none."""
     polled: tuple[str, ...] = ()
-    """Sources of the definition whose changes are noticed late, by polling."""
+    """Sources of the definition that the operator polls, so that it notices changes late."""
 
     @property
     def is_automatic_rollback(self) -> bool:
-        """Whether what is wanted is not what the user wants."""
+        """Return whether the target is an automatic rollback, which the user did not request."""
         return self.target is not None and self.target.cause is TargetCause.AUTOMATIC
 
     @property
     def is_completed(self) -> bool:
-        """Whether what is wanted was reached in full once, so that what happens now is at most repair."""
+        """Return whether the target completed once, so that all current writes are repairs."""
         is_wanted = self.is_recorded and not self.is_deleting and not self.is_suspended and self.rejection is None
         return is_wanted and self.target is not None and self.target.started_at is None
 
     @property
     def checked(self) -> Phase | None:
-        """The phase that the last check gives; None where that of what is wanted counts."""
+        """Return the phase that the last check sets; None if the phase of the target applies."""
         return check_result.find_phase(self.check) if self.is_completed else None
 
 
 def find_phase(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> Phase:
-    """The one word."""
+    """Find the phase."""
     checked = None if is_stuck(subject) else subject.checked
     return checked or Phase(_action(subject) + _progress(subject, board, memory))
 
 
 def is_complete(subject: StatusInput, board: StackPlanner | None) -> bool:
-    """Whether the present wish is reached in full."""
+    """Return whether the target is complete."""
     return (
         board is not None
         and not subject.is_deleting
         and (subject.rejection is None or subject.is_suspended)
         and subject.is_recorded
-        # The board follows with the next pass only.
+        # The planner only follows with the next reconcile.
         and subject.is_suspended == (board.suspension is not None)
         and board.is_complete
     )
@@ -133,14 +133,14 @@ def _progress(subject: StatusInput, board: StackPlanner | None, memory: InMemory
 
 
 def is_stuck(subject: StatusInput) -> bool:
-    """Whether an internal error keeps the Stack from getting on."""
+    """Return whether an internal error blocks the Stack."""
     return subject.fault is not None and subject.fault.is_blocking
 
 
 def _is_refused(subject: StatusInput, board: StackPlanner | None) -> bool:
-    """Whether a definition that was refused is what there is to tell first.
+    """Return whether a rejected definition is the first fact to report.
 
-    Of a suspended Stack only where nothing is known that could be suspended: the refusal keeps nothing from it.
+    For a suspended Stack, it is only if no known object could be suspended, because a rejection does not block that.
     """
     return (
         subject.rejection is not None and not subject.is_deleting and not (subject.is_suspended and board is not None)
@@ -148,7 +148,7 @@ def _is_refused(subject: StatusInput, board: StackPlanner | None) -> bool:
 
 
 def find_ready_reason(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> tuple[str, str]:
-    """Reason and message of `Ready`: what is wrong, else what is waited for."""
+    """Find reason and message of `Ready`: the first problem, else the object that the Stack waits for."""
     if told := _find_word(subject, board):
         return told
     if board is None:
@@ -169,7 +169,7 @@ def find_ready_reason(subject: StatusInput, board: StackPlanner | None, memory: 
 
 
 def _find_word(subject: StatusInput, board: StackPlanner | None) -> tuple[str, str] | None:
-    """Reason and message where they do not follow from the board: of an error, a refused definition, or what a check found."""
+    """Find reason and message that the planner does not know: an error, a rejected definition, or a failed check."""
     if subject.fault is not None and subject.fault.is_blocking:
         return internal_errors.REASON, subject.fault.message
     if subject.rejection is not None and _is_refused(subject, board):
@@ -180,8 +180,8 @@ def _find_word(subject: StatusInput, board: StackPlanner | None) -> tuple[str, s
 
 
 def explain_failure(subject: StatusInput, board: StackPlanner, memory: InMemoryState) -> str:
-    """What of its definition makes the Stack say Failed, "" where nothing does."""
-    # No revision is given up for an error of the operator, which any other might meet as well.
+    """Explain which failure of its definition makes the Stack Failed; "" if there is none."""
+    # An internal error of the operator is no reason for a rollback: other revisions could cause it too.
     subject = dataclasses.replace(subject, fault=None)
     if _progress(subject, board, memory) != "Failed":
         return ""
@@ -189,7 +189,7 @@ def explain_failure(subject: StatusInput, board: StackPlanner, memory: InMemoryS
 
 
 def _find_trouble(board: StackPlanner, memory: InMemoryState) -> tuple[str, str]:
-    """Reason and message of the first problem, both empty where there is none."""
+    """Return reason and message of the first problem; both empty if there is none."""
     problem = next(iter(problems.find_problems(board, memory)), None)
     if problem is None:
         return "", ""
@@ -198,7 +198,7 @@ def _find_trouble(board: StackPlanner, memory: InMemoryState) -> tuple[str, str]
 
 
 def _tell_end(subject: StatusInput, board: StackPlanner) -> tuple[str, str]:
-    """Reason and message once all is as it is wanted."""
+    """Return reason and message of a complete target."""
     if subject.is_suspended:
         refused = f"; the definition in the spec is refused: {subject.rejection.message}" if subject.rejection else ""
         return "Suspended", f"suspended by spec.suspended; set it to false to have all of it brought back{refused}"
@@ -227,7 +227,7 @@ def _tell_end(subject: StatusInput, board: StackPlanner) -> tuple[str, str]:
 
 
 def _tell_wait(subject: StatusInput, board: StackPlanner) -> str:
-    """What is waited for, and what is held back until then."""
+    """Describe what the Stack waits for, and which deletions are deferred until then."""
     if subject.is_paused and board.ready_steps:
         return describe_plan(board)
     waited = _waited_for(board)
@@ -239,7 +239,7 @@ def _tell_wait(subject: StatusInput, board: StackPlanner) -> str:
 
 
 def describe_plan(board: StackPlanner) -> str:
-    """What would be done now."""
+    """Describe the steps that `spec.paused` prevents."""
     done: dict[str, list[str]] = {}
     for name, step in board.ready_steps.items():
         if isinstance(step, Apply):
@@ -255,7 +255,7 @@ def describe_plan(board: StackPlanner) -> str:
 def find_extra_conditions(
     subject: StatusInput, board: StackPlanner | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
-    """The conditions that hold besides the three that are always there."""
+    """Find the extra conditions that are True."""
     if subject.is_paused:
         plan = describe_plan(board) if board is not None else "spec.paused is true"
         yield ExtraCondition(type="Paused", reason="Paused", message=plan)
@@ -278,7 +278,7 @@ def find_extra_conditions(
 
 
 def _find_blockage(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> Iterator[ExtraCondition]:
-    """What holds up a deletion: the user himself, or what only somebody else can mend."""
+    """Find what blocks a deletion: `spec.paused`, an internal error, or a cause outside the operator."""
     if subject.is_paused:
         yield ExtraCondition(
             type=deletion_blockers.TYPE, reason="Paused", message="spec.paused is true; set it to false"
@@ -296,7 +296,7 @@ def _called(name: str, standing: ResourceStatus) -> str:
 
 
 def _waited_for(board: StackPlanner) -> str:
-    """The first few things that nothing but time or somebody else will mend."""
+    """Describe the first few resources, objects or kinds that the Stack waits for."""
     progressing = board.by_state[ResourceState.PROGRESSING] or board.by_state[ResourceState.WAITING]
     if progressing:
         name = next(iter(progressing))

@@ -1,4 +1,4 @@
-"""What a Stack's status says, from where its resources stand. Pure; the engine writes it when it is due."""
+"""Builder of a Stack's status from the statuses of its resources. Pure: the engine decides when to write it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target import target_status
 
 PROGRESS = frozenset({"conditions", "resources", "summary"})
-"""The fields that change while all goes on as it should."""
+"""The fields that change during normal progress."""
 
 
 def build_status(
@@ -27,10 +27,10 @@ def build_status(
     now: float,
     monotonic: float,
 ) -> Object:
-    """The whole status.
+    """Build the whole status.
 
-    board: None before the first definition was accepted; before: the status as it is, for the times in its conditions;
-    now: seconds since the epoch; monotonic: the same moment on the clock of `board.wakes`.
+    board: None before the operator accepts the first definition; before: the current status, for the times in its
+    conditions; now: seconds since the epoch; monotonic: the same moment on the clock of `board.requeues`.
     """
     phase = ready_condition.find_phase(subject, board, memory)
     status: Object = {
@@ -62,9 +62,9 @@ def build_status(
 
 
 def build_without_details(subject: StatusInput, *, before: Mapping[str, Any], now: float) -> Object:
-    """What can be said of a Stack whose whole status cannot be written; all else is to stay as it is.
+    """Build a reduced status of a Stack whose whole status cannot be built. All other fields stay unchanged.
 
-    subject: with the fault that keeps it from being written.
+    subject: with the fault that prevents the whole status.
     """
     phase = ready_condition.find_phase(subject, None, InMemoryState())
     status: Object = {
@@ -83,7 +83,7 @@ def build_without_details(subject: StatusInput, *, before: Mapping[str, Any], no
 
 
 def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
-    """What is wanted, what was reached and what failed, by number."""
+    """Describe the target, the completed revisions and the failed revision by number."""
     said: Object = {}
     wish, completed = subject.target, subject.completed
     if wish is not None:
@@ -91,7 +91,7 @@ def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
     said.update(target_status.write_completed(completed))
     failed = subject.last_failed
     is_refused = subject.rejection is not None or subject.is_deleting or subject.is_suspended
-    # A rollback that fails says nothing against the revision that it goes back to.
+    # A failed rollback does not mean that its target revision is faulty.
     if is_failed and wish is not None and not wish.is_rollback and not is_refused:
         failed = wish.revision
     if failed is not None:
@@ -102,7 +102,10 @@ def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
 
 
 def _describe(board: StackPlanner, memory: InMemoryState, values: Object, *, offset: float) -> Object:
-    """Counts, problems and outputs. values: of the outputs; offset: what to add to monotonic seconds to get those since the epoch."""
+    """Describe counts, problems and outputs.
+
+    values: of the outputs; offset: difference of seconds since the epoch and monotonic seconds.
+    """
     ready, total = len(board.by_state[ResourceState.READY]), len(board.blueprint.resources)
     stopped = len(board.by_state[ResourceState.STOPPED])
     return {
@@ -125,7 +128,7 @@ def _describe(board: StackPlanner, memory: InMemoryState, values: Object, *, off
 
 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
-    """The merge patch that turns one status into the other; empty where they are equal."""
+    """Make the merge patch from one status to the other; empty if they are equal."""
     patch: Object = {}
     for key in before.keys() - after.keys():
         patch[key] = None
@@ -138,13 +141,13 @@ def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
 
 
 def is_progress_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether one status only counts on from the other: no phase, no condition and no problem is another one."""
+    """Return whether only counts and messages differ: no phase, no other part of a condition, and no problem changes."""
     changed = find_changes(before, after).keys()
     return changed <= PROGRESS and _outline(before) == _outline(after)
 
 
 def is_repair_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether a Stack that was complete is merely at work again for what it wanted already, with nothing wrong."""
+    """Return whether a complete Stack is only in progress again for the same target, without problems."""
     then, now = str(before.get("phase", "")), str(after["phase"])
     if not (then.endswith("Complete") and now.endswith("InProgress")):
         return False
@@ -155,5 +158,5 @@ def is_repair_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Its conditions without their messages and times."""
+    """Return the conditions without messages and times."""
     return [(each["type"], each["status"], each["reason"]) for each in status.get("conditions") or ()]

@@ -1,7 +1,7 @@
-"""The last look at a status before it is written: nothing that anybody reads holds a sensitive value.
+"""Redaction of a status before the operator writes it, so that no status contains a sensitive value.
 
-What is made of a sensitive value is hidden where it is made; this finds what comes back from others, such as a child whose
-own status quotes its password.
+Values computed from sensitive values are redacted at their origin. This module redacts values that come from other
+components, for example from a child whose own status quotes its password.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hearth.model.child import Object
 
 
 def redact_status(status: Object, hidden: Collection[str]) -> Object:
-    """The status without any of the texts `hidden`; itself where there are none."""
+    """Remove the texts `hidden` from the status; return it unchanged if there are none."""
     if not hidden:
         return status
     covered = {**status}
@@ -29,6 +29,6 @@ def redact_status(status: Object, hidden: Collection[str]) -> Object:
 
 
 def cover_message(entry: Object, hidden: Collection[str]) -> Object:
-    """One condition or problem."""
+    """Redact the message of one condition or problem."""
     message: Any = entry.get("message")
     return {**entry, "message": redaction.redact(message, hidden)} if isinstance(message, str) else entry
