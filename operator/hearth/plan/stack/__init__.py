@@ -1,1 +1,1 @@
-"""Decides across resources: order, cleanup, suspension. Must not know how a single resource is judged."""
+"""Decisions across resources: order, cleanup, suspension. Must not know how a single resource is assessed."""

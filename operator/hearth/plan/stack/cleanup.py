@@ -1,6 +1,6 @@
-"""Which obsolete children may go now: dependents before what they depend on.
+"""The obsolete children that may be deleted now: dependents before their dependencies.
 
-Incremental, since the deletion of a stack of thousands asks this once for every child that went.
+Incremental, because the deletion of a Stack with thousands of children queries this after every deleted child.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from hearth.model.child import Child
 
 
 def incarnation_key(child: Child) -> str:
-    """How others name it in their record of what they require."""
+    """Return the key of a child in the records of its dependents."""
     return f"{child.resource}/{child.incarnation}"
 
 
 def resource_of(required: str) -> str:
-    """The resource in a record of what is required."""
+    """Return the resource of an incarnation key."""
     return required.partition("/")[0]
 
 
 @dataclass(slots=True)
 class ObsoleteChildren:
-    """The obsolete children of one Stack, and which of them no other obsolete child requires."""
+    """Obsolete children of one Stack, with those that no other obsolete child requires."""
 
     children: dict[str, Child] = field(default_factory=dict)
     """By UID."""
     deletable: set[str] = field(default_factory=set)
-    """UIDs of those that nothing obsolete requires."""
+    """UIDs of those that no other obsolete child requires."""
     changed: set[str] = field(default_factory=set)
-    """UIDs that came, changed, went or became free since somebody last emptied this set."""
+    """UIDs that were added, changed, removed or made deletable since the planner last emptied this set."""
     _dependents: dict[str, dict[str, set[str]]] = field(default_factory=dict)
-    """By resource and place the UIDs of the obsolete children that require it."""
+    """By resource and incarnation key the UIDs of the obsolete children that require it."""
     _places: dict[str, set[str]] = field(default_factory=dict)
-    """By place the UIDs of the obsolete children that stand there."""
+    """By incarnation key the UIDs of the obsolete children."""
     _resources: dict[str, set[str]] = field(default_factory=dict)
     """By resource the UIDs of its obsolete children."""
 
     def replace(self, old: Iterable[Child], new: Iterable[Child]) -> None:
-        """Forget `old`, take in `new`; what is in both is refreshed."""
+        """Remove `old` and add `new`; refresh the children in both."""
         fresh = {child.uid: child for child in new}
         for child in old:
             if child.uid not in fresh:
@@ -49,15 +49,15 @@ class ObsoleteChildren:
             self._add(child)
 
     def may_delete(self, uid: str) -> bool:
-        """Whether the child may be deleted as far as the other obsolete ones are concerned.
+        """Return whether the other obsolete children allow the deletion of the child.
 
-        Children that require each other in a circle (records of revisions that turned a dependency round) would hold
-        each other for ever; where nothing else is left they all go.
+        Children in a dependency cycle (records of revisions that reversed a dependency) would block each other forever.
+        If only such children are left, all of them may be deleted.
         """
         return uid in self.deletable if self.deletable else uid in self.children
 
     def at(self, place: str) -> Iterable[str]:
-        """The UIDs of those that stand at a place."""
+        """Return the UIDs of the children with an incarnation key."""
         return self._places.get(place, ())
 
     def _add(self, child: Child) -> None:
@@ -89,7 +89,7 @@ class ObsoleteChildren:
             self.changed.update(self.children)
 
     def _settle(self, resource: str) -> None:
-        """Put the children of a resource into `free`, or out of it."""
+        """Add the children of a resource to `deletable`, or remove them."""
         for uid in self._resources.get(resource, ()):
             is_free = self._is_free(self.children[uid])
             if is_free == (uid in self.deletable):
@@ -101,7 +101,10 @@ class ObsoleteChildren:
                 self.deletable.discard(uid)
 
     def _is_free(self, child: Child) -> bool:
-        """Whether nothing obsolete requires it. For an incarnation that is gone any that is left stands in."""
+        """Return whether no other obsolete child requires it.
+
+        A record of a deleted incarnation counts for each remaining incarnation.
+        """
         for required, uids in self._dependents.get(child.resource, {}).items():
             if (required == incarnation_key(child) or required not in self._places) and uids != {child.uid}:
                 return False

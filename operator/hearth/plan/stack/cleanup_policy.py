@@ -1,6 +1,6 @@
-"""What of the obsolete objects is held back, so that a change that fails has destroyed nothing, and what is left standing.
+"""Rules for the obsolete objects that cleanup protects or preserves, so that a failed change destroys nothing.
 
-Says nothing of their order among themselves: see `hearth.plan.stack.cleanup`.
+Does not decide the order of deletions: see `hearth.plan.stack.cleanup`.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ DATA_KINDS = frozenset(
         "CustomResourceDefinition.apiextensions.k8s.io",
     }
 )  # fmt: skip
-"""Kinds whose objects hold what cannot be made again."""
+"""Kinds whose objects hold data that cannot be recreated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """For one wish, from its beginning to its end."""
+    """Cleanup policy of one target, from its start to its end."""
 
     protected_names: frozenset[str] | None = None
-    """The resources of the revisions that were reached last; None: any may have been among them."""
+    """The resources of the protected revisions; None: any resource may belong to them."""
     is_waived: bool = False
-    """Whether the user wants nothing held back."""
+    """Whether the user waived the protection."""
     preserves_data: bool = False
-    """Whether objects of `DATA_KINDS` stay: nobody asked for what is being done."""
+    """Whether objects of `DATA_KINDS` stay, because no user requested the current action."""
 
     def preserves(self, child: Child) -> bool:
-        """Whether that obsolete object is left standing."""
+        """Return whether the operator never deletes that obsolete object."""
         return self.preserves_data and child.kind.key in DATA_KINDS
 
     def protects(self, child: Child, *, oldest: int) -> bool:
-        """Whether a revision that was reached wants that object, so that it stays until the present one is reached.
+        """Return whether a completed revision needs that object, so that it stays until the target completes.
 
-        oldest: the lowest incarnation of its resource that is there. When a revision was reached there was one object of
-        each resource; whatever was made since has a higher number.
+        oldest: the lowest existing incarnation of its resource. When a revision completed, each resource had one object.
+        All later objects have a higher number.
         """
         if self.is_waived:
             return False

@@ -1,6 +1,6 @@
-"""The obsolete objects that a breakpoint or a denied Delete holds back, and the deletions after which a resource stops.
+"""Obsolete objects that a breakpoint or a denied Delete protects, and deletions after which a resource stops.
 
-Only objects of resources that nobody wants any more are meant: an earlier incarnation goes as part of a replacement.
+Covers only objects of removed resources: the deletion of an earlier incarnation is part of a replacement.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from hearth.plan.state.steps import Delete, Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldDeletion:
-    """One object that is held back."""
+    """A deletion that the environment prevents."""
 
     child: Child
     rule: EnvironmentRule | None = None
-    """What denies its deletion; None: it waits at a breakpoint."""
+    """The rule that denies the deletion; None: it waits at a breakpoint."""
 
 
 @dataclass(slots=True)
 class DeletionGuard:
-    """What of the clean-up of one Stack is held back by its environment."""
+    """Deletions of one Stack that its environment prevents."""
 
     desired: Collection[str]
-    """The resources that are there now."""
+    """The resources of the target."""
     gates: ActiveEnvironment = active_environment.UNRESTRICTED
     held_deletions: dict[str, HeldDeletion] = field(default_factory=dict)
     """By UID."""
     unrecorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By resource what it required, where its deletion must be recorded before it: afterwards nobody could tell."""
+    """The dependencies of resources whose deletion must be recorded first, because they are unknown afterwards."""
 
     def filter(self, uid: str, step: Delete | Release | None) -> Delete | Release | None:
-        """What is left of the step that lets an obsolete object go."""
+        """Return the step for an obsolete object, or None if the environment prevents it."""
         self.held_deletions.pop(uid, None)
         if self.gates.is_unrestricted or not isinstance(step, Delete) or step.child.resource in self.desired:
             return step
@@ -56,25 +56,25 @@ class DeletionGuard:
         return step
 
     def take_unrecorded(self) -> dict[str, tuple[str, ...]]:
-        """What is to be recorded, which then counts as known."""
+        """Return the deletions to record, and clear the list."""
         taken, self.unrecorded = self.unrecorded, {}
         return taken
 
     def find_parted(self, obsolete: Collection[str]) -> Iterator[str]:
-        """The resources that stop after their deletion. obsolete: those that have an object yet."""
+        """Find the resources that stop after their deletion. obsolete: those that still have an object."""
         if not self.gates.is_unrestricted:
             for name in self.gates.cleared.post_delete:
                 if name not in obsolete and name not in self.desired and self._stops_after(name):
                     yield name
 
     def is_required(self, resource: str, obsolete: Collection[str]) -> bool:
-        """Whether somebody who stops after his deletion required that resource."""
+        """Return whether a resource that stops after its deletion required that resource."""
         parted = self.gates.cleared.post_delete
         return any(resource in parted[name] for name in self.find_parted(obsolete)) if parted else False
 
     @property
     def denied(self) -> list[HeldDeletion]:
-        """What a rule denies, in a stable order."""
+        """Return the deletions that a rule denies, in a stable order."""
         found = (held for held in self.held_deletions.values() if held.rule is not None)
         return sorted(found, key=lambda held: (held.child.resource, held.child.name))
 

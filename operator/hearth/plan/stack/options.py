@@ -1,6 +1,6 @@
-"""The part of a Stack's spec that says how to go about it, apart from what is built.
+"""The part of a Stack's spec that controls reconciliation, apart from the definition.
 
-It always comes from the live spec: it is in no definition, no hash and no revision.
+It always comes from the live spec. It is not part of a definition, hash or revision.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from hearth.plan.state import healing
 from hearth.plan.state.healing import HealingPolicy
 
 HISTORY_LIMIT = 10
-"""Old revisions that are kept unless the Stack says otherwise."""
+"""Default number of old revisions to retain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileOptions:
-    """How one Stack is to be converged."""
+    """Options for the reconciliation of one Stack."""
 
     is_paused: bool = False
-    """Whether no child is to be written."""
+    """Whether writes to children are forbidden."""
     is_suspended: bool = False
-    """Whether workloads are to be at nothing."""
+    """Whether workloads must be suspended."""
     rollback_on_failure: bool = False
-    """Whether a wish that fails gives way to the last one that was reached."""
+    """Whether a failed target causes a rollback to the last completed revision."""
     to_revision: int | None = None
-    """The revision that the user orders back; 0: the last that completed."""
+    """The revision of the rollback request; 0: the last completed one."""
     retry_limit: int = backoff.LIMIT
     max_backoff: float | None = None
-    """Seconds; None: as the operator was told."""
+    """Seconds; None: the default of the operator."""
     timeout: float | None = None
-    """Seconds that a wish may take until it counts as failed; None: any time."""
+    """Seconds until an incomplete target counts as failed; None: no limit."""
     history_limit: int = HISTORY_LIMIT
     healing: HealingPolicy = field(default_factory=HealingPolicy)
-    """When unhealthy objects are replaced."""
+    """When to replace unhealthy objects."""
     environment: EnvironmentRules = environment_rules.EMPTY
     """Breakpoints and restricted actions."""
 
 
 def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOptions:
-    """The flow that a spec asks for; the API server has validated it. has_parents: rules of a parent are in it."""
+    """Parse the options of a spec, which the API server has validated. has_parents: some rules come from a parent."""
     rollback, retry = spec.get("rollback") or {}, spec.get("retry") or {}
     return ReconcileOptions(
         is_paused=bool(spec.get("paused")),

@@ -1,7 +1,7 @@
-"""Where every resource of one Stack stands, kept up to date at the cost of what changed.
+"""Planner of one Stack: the status and the next step of every resource, updated incrementally.
 
-The board is a function of the blueprint, the children and the memory: built anew from these it says the same
-(a property that the tests check), so nothing is lost with it. It talks to nobody; the engine takes its steps.
+The planner is a function of the blueprint, the children and the in-memory state: a new planner from these has the same
+result, which the tests check. So losing it loses nothing. It performs no I/O; the engine executes its steps.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ NOTHING_DENIED: Mapping[Kind, str] = {}
 
 
 class StackPlanner:
-    """The standings of one Stack under one blueprint."""
+    """Statuses and steps of one Stack under one blueprint."""
 
     suspension: SuspendPlanner | None = None
-    """While the Stack is to be suspended: then nothing else is planned."""
+    """Set while the Stack is suspended: the planner then plans nothing else."""
 
-    def __init__(  # noqa: PLR0913 -- each is another thing that a judgement hangs on
+    def __init__(  # noqa: PLR0913 -- each is a separate input of the planning
         self,
         *,
         blueprint: Blueprint,
@@ -54,32 +54,32 @@ class StackPlanner:
         on_error: OnError = internal_errors.ignore_nothing,
         denied: Mapping[Kind, str] = NOTHING_DENIED,
     ) -> None:
-        """An empty board: `refresh` with every name fills it.
+        """Create an empty planner; `refresh` with every name fills it.
 
-        unwatched: the kinds whose caches are not complete yet, so that their silence about an object means nothing;
-        the collection is looked at whenever it matters, so whoever gave it may take kinds out; rules: health by kind;
-        only_namespace: the one that children may lie in besides cluster scope, "" for any; on_error: gets an exception that no code
-        expects, with the resource that it concerns: all others go on; denied: the kinds that the operator may not watch,
-        in the server's words, looked at likewise.
+        unwatched: the kinds with incomplete caches, where a missing entry does not mean a missing object; the caller may
+        remove kinds later, because the planner reads the collection at each use; rules: health by kind;
+        only_namespace: the only namespace for children besides cluster scope, "" for any; on_error: receives an
+        unexpected exception and its resource, while other resources continue; denied: the kinds that the operator may
+        not watch, with the API server's message; also read at each use.
         """
         self.blueprint = blueprint
         self.statuses: dict[str, ResourceStatus] = {}
         self.by_state: dict[ResourceState, dict[str, None]] = {state: {} for state in ResourceState}
         self.ready_steps: dict[str, Step] = {}
-        """By key the steps to take now."""
+        """The steps to execute now, by key."""
         self.requeues: dict[str, float] = {}
-        """By key when to look again, in monotonic seconds."""
+        """Monotonic seconds of the next refresh, by key."""
         self.cleanup = ObsoleteChildren()
         self.preserved: dict[str, Child] = {}
-        """By UID the obsolete objects that are left standing."""
+        """The obsolete objects that cleanup preserves, by UID."""
         self.retention = CleanupPolicy()
-        """What of the obsolete objects is held back, see `relax`."""
+        """Policy for obsolete objects, see `set_cleanup_policy`."""
         self.conditions = ConditionAggregator()
         self.stopped: dict[str, str] = {}
-        """By resource the hook at which it stops."""
+        """The hook at which a resource stops, by resource."""
         self.deletion_guard = DeletionGuard(desired=blueprint.resources)
         self._idle: tuple[EnvironmentRule, ...] = ()
-        """The rules that are about no wanted resource."""
+        """The rules that match no resource of the blueprint."""
         self.unsynced = unwatched
         self._resolver = resource_planner.ResourcePlanner(
             blueprint=blueprint,
@@ -98,44 +98,44 @@ class StackPlanner:
         self._order = tuple(blueprint.resources)
         self._planned: list[str] = []
         self.newly_failed: list[str] = []
-        """The resources whose objects failed for good since nobody counted that yet, as of the last refresh."""
+        """The resources with a terminal failure that is not counted yet, as of the last refresh."""
         self._was = (False, False)
-        """Whether all was ready, and whether anything had failed, when the clean-up was looked at last."""
+        """Whether all resources were ready, and whether any had failed, at the last refresh of the cleanup."""
 
     @property
     def denied(self) -> Mapping[Kind, str]:
-        """The kinds that the operator may not watch, in the server's words."""
+        """Return the kinds that the operator may not watch, with the API server's message."""
         return self._resolver.denied
 
     @property
     def is_ready(self) -> bool:
-        """Whether every wanted resource is ready."""
+        """Return whether every resource of the blueprint is ready."""
         return len(self.by_state[ResourceState.READY]) == len(self.blueprint.resources)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the world is what is wanted: all as in the blueprint and ready, nothing obsolete left; or all suspended."""
+        """Return whether the target is complete: all resources ready and no obsolete object left; or all suspended."""
         if self.suspension is not None:
             return self.suspension.is_complete and not self.unsynced
         is_clean = not self.cleanup.children and not self.unsynced
         return self.is_ready and is_clean and not self.find_post_delete_stops()
 
     def has_lost_kinds(self) -> bool:
-        """Whether the cluster no longer serves the kind of some resource. Looks at all of them."""
+        """Return whether the API server no longer serves the kind of some resource. Checks all resources."""
         return self._resolver.has_lost_kinds()
 
     def find_desired(self, name: str, child: Child | None = None) -> DesiredObject | None:
-        """What that resource's child is to be, as far as that is known. child: the one that stands for it."""
+        """Return the desired object of a resource, if it is known. child: the current object of the resource."""
         return self._resolver.find_desired(name, child)
 
     @property
     def is_waiting_for_kinds(self) -> bool:
-        """Whether a resource waits for its kind to be served, or to be watched."""
+        """Return whether a resource waits until the API server serves its kind or the operator watches it."""
         waiting = self.by_state[ResourceState.WAITING]
         return any(self.statuses[name].reason == resource_planner.KIND_NOT_AVAILABLE for name in waiting)
 
     def find_evaluating(self, is_asked: object) -> set[str]:
-        """The resources that wait for nothing but an evaluation; none unless that is asked for."""
+        """Find the resources that only wait for an evaluation; none if `is_asked` is false."""
         if not is_asked:
             return set()
         return {
@@ -145,25 +145,25 @@ class StackPlanner:
         }
 
     def has_failed(self, memory: InMemoryState) -> bool:
-        """Whether something has used up its limit, so that the Stack is to say Failed."""
+        """Return whether a resource or a deletion has failed, so that the Stack is Failed."""
         if self.by_state[ResourceState.FAILED] or self.deletion_guard.denied:
             return True
         return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
 
     def set_cleanup_policy(self, retention: CleanupPolicy) -> None:
-        """Hold back something else from now on; what that lets go is planned by the next refresh."""
+        """Change the cleanup policy. The next refresh plans the deletions that it allows."""
         self.retention = retention
         self.cleanup.changed.update(self.cleanup.children)
 
     def set_healing(self, healing: HealingPolicy, *, is_completed: bool) -> set[str]:
-        """Follow what holds for unhealthy resources from now on; the names to look at again because of that."""
+        """Change the healing policy; return the names to refresh because of that."""
         if (self.unhealthy.healing, self.unhealthy.is_completed) == (healing, is_completed):
             return set()
         self.unhealthy.healing, self.unhealthy.is_completed = healing, is_completed
         return {*self.by_state[ResourceState.FAILED], *self.by_state[ResourceState.RETRYING], *self.unhealthy.names}
 
     def set_suspended(self, *, is_suspended: bool) -> bool:
-        """Follow whether the Stack is to be suspended; whether that changed, so that all is to be looked at again."""
+        """Set whether the Stack is suspended; return whether that changed, so that all names need a refresh."""
         if is_suspended == (self.suspension is not None):
             return False
         resolver = self._resolver
@@ -179,11 +179,11 @@ class StackPlanner:
 
     @property
     def environment(self) -> ActiveEnvironment:
-        """What the Stack's user wants its steps held by, see `heed`."""
+        """Return the environment that restricts the steps, see `set_environment`."""
         return self.deletion_guard.gates
 
     def set_environment(self, gates: ActiveEnvironment) -> None:
-        """Be held by something else from now on; the clean-up follows by itself, resources once they are looked at."""
+        """Change the environment. The cleanup follows by itself; resources follow at their next refresh."""
         if gates.rules != self.environment.rules:
             nested = [name for name, resource in self.blueprint.resources.items() if resource.is_stack]
             self._idle = tuple(gates.rules.find_unmatched(self.blueprint.resources, nested=nested))
@@ -191,24 +191,24 @@ class StackPlanner:
         self.cleanup.changed.update(self.cleanup.children)
 
     def find_idle_rules(self) -> Iterator[EnvironmentRule]:
-        """The rules that are about no resource that is wanted, or that has an object yet."""
+        """Find the rules that match no resource of the blueprint, and no resource that still has an object."""
         return (rule for rule in self._idle if not rule.finds_any(self._obsolete))
 
     def find_post_delete_stops(self) -> list[str]:
-        """The resources that are gone, and whose deletion is still to be passed."""
+        """Find the deleted resources that still stop at their post-delete hook."""
         return list(self.deletion_guard.find_parted(self._obsolete))
 
     def all_names(self, children: ObservedChildren) -> set[str]:
-        """Every name that a full refresh has to look at."""
+        """Return every name that a full refresh must include."""
         return {*self.blueprint.resources, *children.resources(), *self._obsolete}
 
     def refresh(
         self, dirty: Iterable[str], *, children: ObservedChildren, memory: InMemoryState, now: float
     ) -> list[str]:
-        """Look again at the resources and obsolete objects named in `dirty`, and at whom that touches.
+        """Plan the resources and obsolete objects in `dirty` again, and all that depend on them.
 
-        dirty: resource names (of labels too, known to the blueprint or not) and keys of steps.
-        The result: the keys whose steps are to be taken since.
+        dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps.
+        Return the keys of the newly planned steps.
         """
         self._planned = []
         self.newly_failed = []
@@ -225,7 +225,7 @@ class StackPlanner:
         return self._planned
 
     def take_step(self, key: str) -> Step | None:
-        """The step that is to be taken now under that key, which is then no longer to be taken."""
+        """Remove and return the step to execute now under that key."""
         return self.ready_steps.pop(key, None)
 
     def _refresh_resources(
@@ -246,7 +246,7 @@ class StackPlanner:
             before, found = self.statuses.get(name), children.of(name)
             standing = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
             self._record(name, standing, memory)
-            # Nothing is let go of a resource that cannot be judged.
+            # The planner deletes no object of a resource that it cannot assess.
             is_judged = standing.reason != internal_errors.REASON
             self._sort_out(name, chosen=standing.child, children=found if is_judged else ())
             self._claim(standing.child, children)
@@ -270,7 +270,7 @@ class StackPlanner:
         memory: InMemoryState,
         now: float,
     ) -> None:
-        """Nothing but what suspends is planned, and nothing that stands so counts as ready for anybody."""
+        """Plan only suspend steps. No resource then counts as ready for its dependents."""
         for view in suspension.refresh(dirty, children=children, memory=memory, now=now):
             is_wanted = view.name in self.blueprint.resources
             self._sort_out(view.name, chosen=view.standing.child if is_wanted else None, children=view.children)
@@ -291,14 +291,14 @@ class StackPlanner:
         self._plan(name, step=standing.step, wake_at=standing.requeue_at)
 
     def _plan_restoring(self, before: ResourceStatus | None, after: ResourceStatus) -> None:
-        """What is done to an object by itself goes by its UID."""
+        """Plan the restore step of an object under the UID of the object."""
         if before is not None and before.restore_step is not None and before.child is not None:
             self._plan(before.child.uid, step=None, wake_at=None)
         if after.restore_step is not None and after.child is not None:
             self._plan(after.child.uid, step=after.restore_step, wake_at=None)
 
     def _note(self, name: str, standing: ResourceStatus) -> None:
-        """Keep in all books how a resource stands."""
+        """Update all indexes with the status of a resource."""
         before = self.statuses.get(name)
         if before is None or before.state is not standing.state:
             if before is not None:
@@ -328,7 +328,7 @@ class StackPlanner:
             self.requeues.pop(key, None)
 
     def _sort_out(self, name: str, *, chosen: Child | None, children: tuple[Child, ...]) -> None:
-        """Tell the clean-up which objects under a resource's label nobody wants."""
+        """Update which objects with a resource's label are obsolete."""
         before = self._obsolete.get(name, ())
         after = tuple(child for child in children if child.is_identified and child is not chosen)
         if self.retention.preserves_data:
@@ -342,13 +342,13 @@ class StackPlanner:
             self._obsolete.pop(name, None)
 
     def _spare(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
-        """The obsolete objects of a resource without those that are left standing."""
+        """Return the obsolete objects of a resource, without those that cleanup preserves."""
         self.preserved = {uid: child for uid, child in self.preserved.items() if child.resource != name}
         self.preserved.update({child.uid: child for child in obsolete if self.retention.preserves(child)})
         return tuple(child for child in obsolete if child.uid not in self.preserved)
 
     def _claim(self, child: Child | None, children: ObservedChildren) -> None:
-        """Keep an object from the clean-up that stood for another resource until it was relabelled."""
+        """Exclude an object from the cleanup that belonged to another resource until it was relabeled."""
         obsolete = self.cleanup.children.get(child.uid) if child is not None else None
         if obsolete is not None:
             standing = self.statuses.get(obsolete.resource)
@@ -361,7 +361,7 @@ class StackPlanner:
             child = self.cleanup.children.get(uid)
             try:
                 self._refresh_obsolete(uid, child, memory=memory, now=now)
-            except Exception as error:  # noqa: BLE001 -- the other objects go on; it is reported
+            except Exception as error:  # noqa: BLE001 -- the other objects continue; `on_error` reports it
                 resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
                 self._resolver.on_error(resource, error)
                 failed = memory.attempts[uid] = internal_errors.make_attempt(
@@ -376,7 +376,7 @@ class StackPlanner:
         step: Step | None = self.deletion_guard.filter(uid, leave) or self._restore(child, memory)
         if step is None:
             if child is not None and child.deleting:
-                # Whatever was answered: the deletion came to pass.
+                # The deletion happened, regardless of the response.
                 memory.attempts.pop(uid, None)
             self._plan(uid, step=None, wake_at=None)
         elif attempt is not None and attempt.retry_at > now:
@@ -385,14 +385,14 @@ class StackPlanner:
             self._plan(uid, step=step, wake_at=None)
 
     def _restore(self, child: Child | None, memory: InMemoryState) -> Step | None:
-        """What has an obsolete object run on as it was before it was suspended, while what follows it has failed."""
+        """Make the step that resumes a suspended obsolete object while a resource has failed."""
         if child is None or child.deleting or child.uid in memory.in_flight or not self.by_state[ResourceState.FAILED]:
             return None
         records = self._resolver.records
         return suspend_object.restore(child, records) if records.is_suspended_now(child) else None
 
     def _may_go(self, child: Child, memory: InMemoryState) -> bool:
-        """Whether an obsolete object may be deleted now."""
+        """Return whether the operator may delete an obsolete object now."""
         if not self.cleanup.may_delete(child.uid) or self._users.is_used(incarnation_key(child)):
             return False
         if self.deletion_guard.is_required(child.resource, self._obsolete) or memory.is_being_used(
@@ -405,25 +405,25 @@ class StackPlanner:
         return not self._is_kept(child) and (standing is None or standing.is_ready)
 
     def _is_kept(self, child: Child) -> bool:
-        """Whether a revision that was reached wants that object."""
+        """Return whether a completed revision needs that object."""
         standing = self.statuses.get(child.resource)
         chosen = (standing.child,) if standing is not None and standing.child is not None else ()
         present = (*self._obsolete.get(child.resource, ()), *chosen)
         return self.retention.protects(child, oldest=min(each.incarnation for each in present))
 
     def find_deferred(self) -> list[Child]:
-        """The obsolete objects that are held back until every resource is ready. Looks at all of them."""
+        """Find the obsolete objects whose deletion waits until every resource is ready. Checks all of them."""
         return [] if self.is_ready else [child for child in self.cleanup.children.values() if self._is_kept(child)]
 
     def find_failed_deletions(self, memory: InMemoryState) -> list[tuple[Child, Attempt]]:
-        """The obsolete objects that were to go, or to be suspended or restored, and the refusals; in a stable order."""
+        """Find the obsolete objects with a failed deletion, suspend or restore, with the attempts; in a stable order."""
         children = self.cleanup.children
         found = ((children[key], attempt) for key, attempt in memory.attempts.items() if key in children)
         failed = [(child, attempt) for child, attempt in found if self._is_meant(child.uid, attempt, memory)]
         return sorted(failed, key=lambda pair: (pair[0].resource, pair[0].name))
 
     def _is_meant(self, uid: str, attempt: Attempt, memory: InMemoryState) -> bool:
-        """Whether what failed is to be done yet: suspending may have come to pass though no answer said so."""
+        """Return whether the failed step is still needed. A suspend may have succeeded without a response."""
         if attempt.attempt_id == uid:
             return self.suspension is None
         return uid in self.requeues or uid in self.ready_steps or uid in memory.in_flight

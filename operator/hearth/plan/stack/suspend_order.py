@@ -1,7 +1,6 @@
-"""In which order resources are suspended: one goes down once all that require it are down, whatever lies between them.
+"""Order of suspension: a resource is scaled down after all its direct and indirect dependents.
 
-Follows what the objects themselves record of what they require, as a deletion does. Incremental: a change costs what hangs
-on it.
+Uses the dependencies recorded on the objects, as a deletion does. Incremental: a change costs only its dependencies.
 """
 
 from __future__ import annotations
@@ -11,26 +10,26 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class SuspendOrder:
-    """Which resources run something yet, and which of them may be suspended now."""
+    """Resources that still run, and those of them that may be suspended now."""
 
     running: dict[str, None] = field(default_factory=dict)
-    """The resources of which something runs."""
+    """The resources that still run."""
     changed: set[str] = field(default_factory=set)
-    """Those that may go now, or must not any more, since somebody last emptied this set."""
+    """Resources that became suspendable, or no longer are, since the planner last emptied this set."""
     _requires: dict[str, frozenset[str]] = field(default_factory=dict)
-    """By resource the others that its objects were made of."""
+    """The resources that the objects of each resource were made from."""
     _above: dict[str, int] = field(default_factory=dict)
-    """By resource the number of those that require it and are not down, with all above them."""
+    """The number of direct dependents of each resource that are not down, together with all their dependents."""
     _free: set[str] = field(default_factory=set)
-    """Those of `running` that nothing above holds."""
+    """The resources in `running` that no dependent blocks."""
 
     def update(self, name: str, requires: frozenset[str], *, is_running: bool) -> None:
-        """Take in how it stands with the objects of a resource."""
+        """Update dependencies and running state of a resource."""
         requires = requires - {name}
         known = self._requires.get(name, frozenset())
         if known == requires and is_running == (name in self.running):
             return
-        # What it weighed on others is taken back first: in a circle that comes round to itself.
+        # Remove its weight on others first: in a dependency cycle, that weight returns to itself.
         was_down = self._is_down(name)
         self._requires[name] = frozenset()
         if not was_down:
@@ -45,15 +44,15 @@ class SuspendOrder:
             self._weigh(requires, 1)
 
     def may_suspend(self, name: str) -> bool:
-        """Whether the resource may be suspended now.
+        """Return whether the resource may be suspended now.
 
-        Objects that require each other in a circle (records of revisions that turned a dependency round) would wait for
-        each other for ever; where nothing else is left they all go.
+        Objects in a dependency cycle (records of revisions that reversed a dependency) would block each other forever.
+        If only such objects are left, all of them may be suspended.
         """
         return name in self._free if self._free else name in self.running
 
     def take_changed(self) -> set[str]:
-        """What is to be looked at again, which then counts as seen."""
+        """Return the resources to refresh, and clear the set."""
         changed, self.changed = self.changed, set()
         return changed
 
@@ -61,7 +60,7 @@ class SuspendOrder:
         return name not in self.running and not self._above.get(name)
 
     def _weigh(self, names: frozenset[str], weight: int) -> None:
-        """Something above these went down (-1) or came up (1); what that means for all below them."""
+        """Count a dependent of `names` that went down (-1) or came up (1), and propagate that to all below them."""
         queue = [(name, weight) for name in names]
         while queue:
             name, by = queue.pop()
@@ -72,7 +71,7 @@ class SuspendOrder:
                 queue += [(below, 1 if was_down else -1) for below in self._requires.get(name, ())]
 
     def _settle(self, name: str) -> None:
-        """Put a resource among those that may go, or take it out."""
+        """Add a resource to `_free`, or remove it."""
         is_free = name in self.running and not self._above.get(name)
         if is_free == (name in self._free):
             return

@@ -1,6 +1,7 @@
-"""Where the resources of a suspended Stack stand, judged by its objects alone: what is to be suspended next, and what is down.
+"""Planner of a suspended Stack: statuses and suspend steps, derived only from its objects.
 
-The definition is not asked: one that is broken, or half-way reached, is suspended like any other. Must not know of boards.
+It ignores the definition, so that a Stack with an invalid or incomplete definition is suspended like any other. Must not
+know `StackPlanner`.
 """
 
 from __future__ import annotations
@@ -32,40 +33,40 @@ ABSENT = ResourceStatus(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendedResource:
-    """One look at a resource."""
+    """Plan for one resource of a suspended Stack."""
 
     name: str
     children: tuple[Child, ...]
     standing: ResourceStatus
     plans: dict[str, tuple[Suspend | None, float | None]]
-    """By UID of its objects the step to take now, or when to look again."""
+    """The step to execute now, or the time of the next refresh, by UID of its objects."""
 
 
 @dataclass(slots=True)
 class SuspendPlanner:
-    """One suspended Stack."""
+    """Planner of one suspended Stack."""
 
     rules: HealthRules
     records: SuspendRecords
     on_error: OnError = internal_errors.ignore_nothing
-    """Gets an exception that no code expects, with the resource that it concerns."""
+    """Receives an unexpected exception and its resource."""
     suspend_order: SuspendOrder = field(default_factory=SuspendOrder)
     _resources: dict[str, str] = field(default_factory=dict)
-    """By UID the resource of an object."""
+    """The resource of an object, by UID."""
     _errors: dict[str, Retry] = field(default_factory=dict)
-    """By resource the internal errors in a row."""
+    """Consecutive internal errors, by resource."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing runs any more."""
+        """Return whether nothing runs any longer."""
         return not self.suspend_order.running
 
     def refresh(
         self, dirty: Iterable[str], *, children: ObservedChildren, memory: InMemoryState, now: float
     ) -> Iterator[SuspendedResource]:
-        """Look again at what is named in `dirty`, and at whom that touches.
+        """Plan the resources in `dirty` again, and all that depend on them.
 
-        dirty: resource names (of labels too) and keys of steps; now: monotonic seconds.
+        dirty: resource names (also from labels) and keys of steps; now: monotonic seconds.
         """
         names = {self._resources.get(key, key) for key in dirty}
         for name in names:
@@ -76,7 +77,7 @@ class SuspendPlanner:
             found = find_children(children, name)
             try:
                 view = self._view(name, found, memory=memory, now=now)
-            except Exception as error:  # noqa: BLE001 -- the other resources go on; it is reported
+            except Exception as error:  # noqa: BLE001 -- the other resources continue; `on_error` reports it
                 self.on_error(name, error)
                 view = self._fail(name, found, now=now)
             else:
@@ -85,7 +86,7 @@ class SuspendPlanner:
             yield view
 
     def _are_running(self, name: str, found: tuple[Child, ...]) -> bool:
-        """Whether anything of a resource may run yet, as far as that can be said."""
+        """Return whether any object of a resource may still run; True after an internal error."""
         try:
             return any(self.is_running(child) for child in found)
         except Exception as error:  # noqa: BLE001 -- as above
@@ -93,8 +94,8 @@ class SuspendPlanner:
             return True
 
     def _fail(self, name: str, found: tuple[Child, ...], *, now: float) -> SuspendedResource:
-        """A resource about which nothing can be decided."""
-        # Nobody can say that it is down.
+        """Make the plan for a resource after an internal error."""
+        # It may still run.
         self.suspend_order.update(name, find_required(found), is_running=True)
         retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
         message = internal_errors.explain("suspend it")
@@ -107,7 +108,7 @@ class SuspendPlanner:
         return SuspendedResource(name=name, children=found, standing=standing, plans={name: (None, retry.due)})
 
     def is_running(self, child: Child) -> bool:
-        """Whether anything of the object may run yet."""
+        """Return whether any workload of the object may still run."""
         rule = self.rules.find_suspension(child.kind)
         if rule is None or rule.is_exempt(child):
             return False
@@ -139,7 +140,7 @@ class SuspendPlanner:
         memory: InMemoryState,
         now: float,
     ) -> ResourceStatus:
-        """Where one object stands; what is to be done about it goes into `plans`."""
+        """Assess one object, and add its step to `plans`."""
         rule = self.rules.find_suspension(child.kind)
         if not self.is_running(child) or rule is None:
             said = "is at nothing" if rule is not None else "is left as it is"
@@ -164,24 +165,27 @@ class SuspendPlanner:
 
 
 def add_remarks(standing: ResourceStatus, remarks: tuple[ResourceCondition, ...]) -> ResourceStatus:
-    """The standing with more to say of it."""
+    """Add conditions to a status."""
     return dataclasses.replace(standing, conditions=standing.conditions + remarks) if remarks else standing
 
 
 def find_children(children: ObservedChildren, name: str) -> tuple[Child, ...]:
-    """The objects that stand for a resource, or stood for it before."""
+    """Find the current and the former objects of a resource."""
     return tuple(child for child in children.of(name) if child.is_identified)
 
 
 def find_required(found: tuple[Child, ...]) -> frozenset[str]:
-    """The resources that objects were made of."""
+    """Find the resources that the objects were made from."""
     return frozenset(cleanup.resource_of(required) for child in found for required in child.requires)
 
 
 def find_due(
     step: Suspend, standing: ResourceStatus, *, memory: InMemoryState, now: float
 ) -> tuple[float, ResourceStatus]:
-    """From when on the step may be taken, and the standing until then: after a refusal, or where somebody objects."""
+    """Find the earliest time of the step, and the status until then.
+
+    A failed attempt or a conflict with another field manager delays the step.
+    """
     attempt = memory.attempts.get(step.child.uid)
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING

@@ -1,4 +1,4 @@
-"""Which objects are still in use by resources that are not up to date: an index by what each of them was made of."""
+"""Index of the objects that resources which are not up to date still use."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hearth.plan.state.resource_status import ResourceStatus
 
 @dataclass(slots=True)
 class UsageIndex:
-    """By place (`name/incarnation`) the resources whose object was made of what is there, and that may change yet.
+    """Resources by incarnation key (`name/incarnation`) of the objects that their own object was made from.
 
-    A resource that is ready was evaluated against the objects as they are now, whatever its record says.
+    A ready resource does not count: its manifest was evaluated against the current objects, regardless of its record.
     """
 
     _resources: dict[str, set[str]] = field(default_factory=dict)
 
     def update(self, name: str, before: ResourceStatus | None, after: ResourceStatus) -> set[str]:
-        """Take in how a resource stands; the result: the places that nobody uses any more since."""
+        """Update the status of a resource; return the incarnation keys that no resource uses any longer."""
         old, new = _uses(before), _uses(after)
         if old == new:
             return set()
@@ -34,7 +34,7 @@ class UsageIndex:
         return left
 
     def is_used(self, place: str) -> bool:
-        """Whether somebody still uses what is there."""
+        """Return whether any resource still uses that incarnation."""
         return place in self._resources
 
 
