@@ -15,7 +15,7 @@ class ActiveEnvironment:
 
     rules: EnvironmentRules = environment_rules.EMPTY
     revision: int = 0
-    """The target revision. Writes made for another revision no longer stop a resource."""
+    """The target revision. A stop recorded on an object for another revision no longer applies."""
     cleared: ClearedBreakpoints = cleared_breakpoints.NONE
     can_record: bool = True
     """Whether there is a target that can record cleared breakpoints."""

@@ -70,7 +70,7 @@ class NeedsDryRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsAccessReview:
-    """Missing rights or an exceeded limit; an access review tells which (see `after_access_review`)."""
+    """Missing rights or an exceeded limit; an access review shows which (see `after_access_review`)."""
 
     message: str
 
@@ -79,7 +79,7 @@ class NeedsAccessReview:
 class MaybeImmutable:
     """An invalid value or an immutable field.
 
-    If the definition changed, a strict dry-run create under another name tells which.
+    If the definition changed, a strict dry-run create under another name shows which.
     """
 
     message: str
@@ -267,7 +267,7 @@ def is_throttled(code: int, status: Status | None, *, after: float | None) -> bo
     """Return whether the API server throttles requests regardless of their content.
 
     after: seconds that it asks to wait. Flow control and proxies answer without a `Status`. A `Status` comes from a
-    component that read the request: a webhook, a disruption budget, a storage that is starting.
+    component that read the request: a webhook, a disruption budget, a storage backend that is starting.
     """
     return status is None and (code == 429 or (code == 503 and after is not None))
 

@@ -68,7 +68,7 @@ class StepFailure:
     is_final: bool = False
     """Whether no retry can succeed."""
     retry_after: float = 0.0
-    """Seconds that the server asked to wait."""
+    """Seconds that the API server asks to wait."""
     immutable: str = ""
     """The immutable field that caused the failure, if any."""
     causes: RetryTriggers = ()

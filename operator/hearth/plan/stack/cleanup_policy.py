@@ -30,7 +30,7 @@ class CleanupPolicy:
     """Whether objects of `DATA_KINDS` stay, because no user requested the current action."""
 
     def preserves(self, child: Child) -> bool:
-        """Return whether the operator never deletes that obsolete object."""
+        """Return whether cleanup preserves that obsolete object."""
         return self.preserves_data and child.kind.key in DATA_KINDS
 
     def protects(self, child: Child, *, oldest: int) -> bool:

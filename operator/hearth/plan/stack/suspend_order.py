@@ -19,7 +19,7 @@ class SuspendOrder:
     _requires: dict[str, frozenset[str]] = field(default_factory=dict)
     """The resources that the objects of each resource were made from."""
     _above: dict[str, int] = field(default_factory=dict)
-    """The number of direct dependents of each resource that are not down, together with all their dependents."""
+    """The number of direct dependents, by resource, that still run or have a direct or indirect dependent that runs."""
     _free: set[str] = field(default_factory=set)
     """The resources in `running` that no dependent blocks."""
 

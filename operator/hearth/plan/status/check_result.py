@@ -44,7 +44,7 @@ class CheckResult:
     """Result of one check."""
 
     at: float
-    """Whole seconds since the epoch."""
+    """Time of the check in whole seconds since the epoch."""
     objects: int
     """Children that the API server listed."""
     problem_count: int

@@ -1,4 +1,4 @@
-"""Signed controller state in the status of a Stack. The operator does not read back what other writers put there.
+"""Signed controller state in the status of a Stack. The operator ignores what other writers put there.
 
 The rest of the status describes observed state and is never read back. Must not know the meaning of that state.
 """
