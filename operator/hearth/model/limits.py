@@ -1,6 +1,6 @@
 """Limits on all input: specs, templates, sources, schemas, server responses, annotations, revisions.
 
-The only place for these figures, each with its reason. Code that reads input checks it against them. Must not know who
+The only module with these figures, each with its reason. Code that reads input checks it against them. Must not know who
 sends the input, nor what happens when a limit is exceeded.
 """
 
@@ -22,7 +22,7 @@ INTEGER_DIGITS = 20
 SIGNATURE_LENGTH = 160
 """Characters of a child's signature: the longest that Hearth writes has 117."""
 UNPROVEN_NAMED = 20
-"""Unsigned objects that one Stack's Events name. An attacker who forges thousands gets no more attention."""
+"""Unsigned objects that one Stack's Events name. Thousands of forged objects cause no more Events."""
 CHECK_DRY_RUNS = 100
 """Dry runs in one check: at most about a minute. Only objects whose values look changed need one."""
 COUNT_DIGITS = 9

@@ -62,8 +62,8 @@ class Evaluable(Protocol):
     def reads(self) -> Mapping[str, frozenset[Path]]:
         """Return by resource name every path that is read of it, required or not.
 
-        A path ends before the first list index or computed key. If a resource is read as a whole, the paths are the
-        top-level fields of its kind's schema (the usual ones if no schema is known).
+        A path ends before the first list index or computed key. A resource that is read as a whole has the top-level
+        fields of its kind's schema as paths. Without a known schema, the usual fields stand in.
         """
 
     def evaluate(self, values: Values) -> Outcome:

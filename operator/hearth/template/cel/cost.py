@@ -328,7 +328,7 @@ def match(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 
 def count_instructions(pattern: str) -> float:
-    """Estimate the number of RE2 instructions of an unfolded pattern: an upper limit."""
+    """Estimate an upper limit of the RE2 instructions of an unfolded pattern."""
     repeated = 1
     for counts in _REPETITION.findall(pattern):
         repeated *= max(int(counts[-4:]), 1)

@@ -65,7 +65,7 @@ class Alone:
         """Return whether the cost is within the limits of one expression."""
         return is_small(cost)
 
-    def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:  # noqa: ARG002 -- as the port says
+    def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:  # noqa: ARG002 -- the port requires it
         """Reject the evaluation."""
         return Excess("may take more time or memory than it is allowed here")
 

@@ -269,7 +269,7 @@ def is_blocked(data: Mapping[str, Any], read: FieldRead) -> bool:
     return False
 
 
-def bind(  # noqa: PLR0913 -- each is another thing that an expression is made of
+def bind(  # noqa: PLR0913 -- each is a separate part of an expression
     parsed: Parsed,
     *,
     path: str,

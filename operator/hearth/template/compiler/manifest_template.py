@@ -34,7 +34,7 @@ class InterpolatedString:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the string is a single expression, so that the value keeps its type."""
+        """Return whether the string is a single expression, so that the type of the value is preserved."""
         return len(self.parts) == 1 and isinstance(self.parts[0], interpolation.ExpressionSource)
 
 
@@ -283,7 +283,7 @@ class Constant:
 def settle(document: ManifestTemplate) -> ManifestTemplate:
     """Fill in the slots of a document whose slots need no values."""
     outcome = document.evaluate({})
-    assert isinstance(outcome, Known), "dropping places needs no values"  # noqa: S101 -- tells the type checker
+    assert isinstance(outcome, Known), "dropping places needs no values"  # noqa: S101 -- for the type checker
     return ManifestTemplate(raw=packing.pack([outcome.value]), slots=(), reads={})
 
 

@@ -15,7 +15,7 @@ from hearth.model.mistakes import Mistake
 from hearth.template.text import error_hints
 
 SEGMENT = re.compile(r"[^/%\x00-\x1f\x7f]+")
-"""The characters of a name that is one segment of a path: the API server decodes `%2F`, and takes `/` for a
+"""The characters of a name that is one segment of a path. The API server decodes `%2F`, and interprets `/` as a
 subresource."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 TEXT_MAPS = ("labels", "annotations")

@@ -142,7 +142,7 @@ def parse_text(rules: Any, text: str) -> ChunkedWork[Any]:
     return found[0] if len(found) == 1 else text
 
 
-def resolve(  # noqa: PLR0913 -- each is something else that a value or its mistake hangs on
+def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
     stated: Mapping[str, Rules],
     given: Mapping[str, Any],
     *,

@@ -18,7 +18,7 @@ Schema: TypeAlias = Mapping[str, Any]
 Find: TypeAlias = Callable[[str], Schema | None]
 
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
-# Formats of strings that also accept numbers.
+# Their schemas say string, but they also accept other types.
 _OPEN_DEFINITIONS = (
     ".api.resource.Quantity",
     ".util.intstr.IntOrString",

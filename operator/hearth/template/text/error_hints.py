@@ -1,4 +1,4 @@
-"""Short phrases that help the user to fix a mistake. Knows words only."""
+"""Short phrases that help the user to fix a mistake. Knows text only."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ for _name, _pattern, _first in PLAIN:
 class Dumper(yaml.CSafeDumper):
     """Writes every value in place, and text of several lines as a block."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 -- asked of each value
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 -- PyYAML requires it
         """Return true: anchors would depend on the program's memory."""
         return True
 
