@@ -1,7 +1,7 @@
 """Limits on all input: specs, templates, sources, schemas, server responses, annotations, revisions.
 
-The only module with these figures, each with its reason. Code that reads input checks it against them. Must not know who
-sends the input, nor what happens when a limit is exceeded.
+The only module with these figures, each with its reason. Code that reads input checks it against them.
+Must not know who sends the input, nor what happens when a limit is exceeded.
 """
 
 from __future__ import annotations

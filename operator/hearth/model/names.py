@@ -117,7 +117,7 @@ def child_name(
 
 
 def identity(*, stack_uid: str, group: str, kind: str, namespace: str, name: str) -> str:
-    """Make the identity of a child: its owner and location, as annotated and signed. Without version, which may change."""
+    """Make the identity of a child: its owner and location, as annotated and signed. Excludes the changeable version."""
     return f"{stack_uid}/{group}/{kind}/{namespace}/{name}"
 
 

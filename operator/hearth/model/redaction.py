@@ -23,7 +23,7 @@ MIN_REDACTED_LENGTH = 3
 
 
 def redact(text: str, hidden: Collection[str]) -> str:
-    """Return `text` without any of the values `hidden` in any quoted form; nothing of it if there are too many values."""
+    """Return `text` without the values `hidden` in any quoted form; nothing of it if there are too many values."""
     if not hidden:
         return text
     if len(hidden) > limits.HIDDEN_TEXTS:
