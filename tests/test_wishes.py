@@ -15,23 +15,25 @@ from support.stateful.state_machine import Attacked, Wishes
 QUICK = settings(
     max_examples=100,
     stateful_step_count=30,
-    derandomize=True,
+    database=None,
     deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )
+QUICK_SEED = 2
+"""Stated, so that a renamed machine takes the same steps; other seeds belong to the soak."""
 SEED = "HEARTH_SOAK_SEED"
 EXAMPLES = "HEARTH_SOAK_EXAMPLES"
 
 
 def test_whatever_is_wished_comes_true() -> None:
     """The same steps in every run of the tests: about three thousand."""
-    run_state_machine_as_test(Wishes, settings=QUICK)
+    run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Wishes), settings=QUICK)
 
 
 def test_whatever_is_wished_comes_true_beside_a_hostile_tenant() -> None:
     """Nothing that it does in its own namespace, or writes there about others, is noticed by anybody else."""
-    run_state_machine_as_test(Attacked, settings=settings(QUICK, max_examples=30))
+    run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Attacked), settings=settings(QUICK, max_examples=30))
 
 
 @pytest.mark.soak
@@ -43,8 +45,6 @@ def test_whatever_is_wished_comes_true_for_long(machine: type[Wishes], capsys: p
         print(f"\nrandom wishes: {SEED}={seed} brings the same ones again")
     longer = settings(
         QUICK,
-        derandomize=False,
-        database=None,
         max_examples=int(os.environ.get(EXAMPLES) or 5_000),
         stateful_step_count=60,
     )
