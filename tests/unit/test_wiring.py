@@ -68,7 +68,7 @@ def test_a_signal_ends_everything_in_order(kubeconfig: Path, tmp_path: Path, num
         assert events == ["ending", "engine stopped", "ended"]
         assert process.wait(30) == 0
     stats = pstats.Stats(str(tmp_path / "profile")).stats  # type: ignore[attr-defined]  # the stubs leave it out
-    assert {"operate", "stop"} <= {name for _file, _line, name in stats}
+    assert {"run_operator", "stop"} <= {name for _file, _line, name in stats}
 
 
 def test_a_second_signal_ends_it_at_once(kubeconfig: Path) -> None:
