@@ -249,7 +249,7 @@ def test_d1c_a_time_that_cannot_be_written_stops_no_status(threats: ThreatWorld)
     threats.canary()
     for name in shops:
         threats.wait_for(
-            lambda name=name: threats.find_status(tenant.namespace, name).get("wish", {}).get("since") != LATE,  # type: ignore[misc]
+            lambda name=name: threats.find_status(tenant.namespace, name).get("wish", {}).get("since") != LATE,  # type: ignore[misc]  # mypy cannot type a default that binds a loop variable
             what="the status is right again",
         )
     assert threats.operator.read_events("internal error") == []

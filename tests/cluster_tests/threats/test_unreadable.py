@@ -50,7 +50,7 @@ def removed(threats: ThreatWorld, *paths: str) -> Iterator[None]:
         for path in paths:
             threats.api.send("PATCH", path, body={"metadata": {"finalizers": None}}, content_type=MERGE)
             threats.api.send("DELETE", path)
-            threats.wait_for(lambda path=path: threats.api.send("GET", path).code == 404)  # type: ignore[misc]
+            threats.wait_for(lambda path=path: threats.api.send("GET", path).code == 404)  # type: ignore[misc]  # mypy cannot type a default that binds a loop variable
 
 
 @pytest.mark.parametrize(
