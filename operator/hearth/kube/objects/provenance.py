@@ -1,6 +1,6 @@
 """Author and commit of a Stack's spec, from the Stack's own metadata.
 
-Source: the metadata that kubectl, Flux, Argo CD and Config Sync write; docs/decisions/0018-who-wrote-a-revision.md.
+Source: the metadata that kubectl, Flux, Argo CD and Config Sync write; docs/decisions/0018-revision-provenance.md.
 """
 
 from __future__ import annotations
