@@ -20,7 +20,7 @@ from hearth.model.sharding import WHOLE, Share
 if TYPE_CHECKING:
     from hearth.engine.ports import CacheListener, Observer
     from hearth.kube.client.connection import Connection
-    from hearth.kube.watch.reflector import WatchOptions
+    from hearth.kube.watch.watch_context import WatchOptions
     from hearth.model.child import Child, Object, Path
     from hearth.model.kinds import Kinds, ObjectRef
     from hearth.model.signatures import Signatures

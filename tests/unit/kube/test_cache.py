@@ -8,7 +8,7 @@ import pytest
 
 from hearth.kube.cache import child_index
 from hearth.kube.cache.child_cache import ChildCache
-from hearth.kube.watch.reflector import METADATA, WatchOptions
+from hearth.kube.watch.watch_context import METADATA, WatchOptions
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

@@ -8,7 +8,7 @@ from hearth.engine.ports import Revision
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
-from hearth.kube.watch.reflector import METADATA
+from hearth.kube.watch.watch_context import METADATA
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from hearth.kube.cache import cache_budget, child_index, kind_cache
 from hearth.kube.cache.kind_cache import ChildListener, KindCache
 from hearth.kube.client import salvage
-from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.watch.reflector import Reflector
+from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.model import errors
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds

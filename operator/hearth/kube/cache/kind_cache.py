@@ -15,7 +15,8 @@ from hearth.kube.cache.cache_budget import CacheBudget
 from hearth.kube.cache.child_index import ChildIndex
 from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests, salvage
-from hearth.kube.watch.reflector import Reflector, WatchContext
+from hearth.kube.watch.reflector import Reflector
+from hearth.kube.watch.watch_context import WatchContext
 from hearth.model import child, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind

@@ -13,7 +13,8 @@ from hearth.kube.cache import child_cache, object_store
 from hearth.kube.cache.child_cache import WatchStatus
 from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.watch.reflector import Reflector
+from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import limits, names
 from hearth.model.child import Object

@@ -13,7 +13,7 @@ from hearth.model.child import Object
 from hearth.model.stack_tree import Node
 
 if TYPE_CHECKING:
-    from hearth.kube.watch.reflector import WatchHandler
+    from hearth.kube.watch.watch_context import WatchHandler
     from hearth.model.sharding import Share
     from hearth.model.stack_tree import StackTree
 

@@ -16,7 +16,8 @@ from hearth import supervision
 from hearth.kube.cache import child_cache
 from hearth.kube.cache.child_cache import WatchStatus
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import METADATA, Reflector, WatchContext
+from hearth.kube.watch.reflector import Reflector
+from hearth.kube.watch.watch_context import METADATA, WatchContext
 from hearth.kube.watch.watch_errors import WatchEndReason
 from hearth.model import errors, limits
 from hearth.model.child import Object

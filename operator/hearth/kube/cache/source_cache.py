@@ -21,7 +21,8 @@ from hearth.kube.cache.child_cache import WatchStatus
 from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.cache.shared_sources import SharedSources
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.watch.reflector import Reflector
+from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef

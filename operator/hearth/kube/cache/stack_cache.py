@@ -16,7 +16,8 @@ from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.client import api_requests, salvage
 from hearth.kube.objects import provenance
-from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.watch.reflector import Reflector
+from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import names, packing, status_fields
 from hearth.model.child import Object

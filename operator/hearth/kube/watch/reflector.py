@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import structlog
 
 from hearth import supervision
 from hearth.kube.client import api_requests, salvage, skips
 from hearth.kube.watch import watch_errors, watch_events
+from hearth.kube.watch.watch_context import JSON, METADATA, METADATA_LIST, WatchContext, WatchHandler
 from hearth.kube.watch.watch_errors import WatchEndReason, WatchFailure
 from hearth.model import errors, limits
 from hearth.model.child import Object
 
 log = structlog.get_logger(__name__)
 
-JSON = "application/json"
-METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 SETTLED_AFTER = 10.0
 """Minimum seconds of a stream after which its end counts as a first failure."""
 NOT_FOUND = 404
@@ -36,79 +31,6 @@ UNKNOWN_PARAMETERS = frozenset({400, 422})
 """Status codes of a server that cannot send the initial set as events."""
 ABSENCES_TO_BELIEVE = 2
 """404 responses in a row before a kind counts as absent. A new kind returns 404 for some 30 ms."""
-
-
-class WatchConnection(Protocol):
-    """The methods of a connection that a watch needs; they raise `ApiStatusError` and `Unreachable`."""
-
-    async def request(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON
-    ) -> Object:
-        """Send a request and return the parsed response."""
-
-    def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Stream the body of a GET in chunks of any size."""
-
-
-class WatchHandler(Protocol):
-    """The receiver of what a watch observes."""
-
-    def on_list_started(self) -> None:
-        """Start a new full set; discard an earlier set that was not completed."""
-
-    def on_object(self, raw: Object) -> None:
-        """Handle an object that exists, in this state."""
-
-    def on_deleted(self, raw: Object) -> None:
-        """Handle an object that is deleted or no longer selected; its state may be old."""
-
-    def on_synced(self, version: int | None) -> None:
-        """Complete the full set as of `version`: objects not shown are gone.
-
-        None: earlier versions are invalid, because the server's store was restored or the kind was removed.
-        """
-
-
-class WatchObserver(Protocol):
-    """The metrics of a watch."""
-
-    def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """Count a restart of a watch."""
-
-    def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """Count an object that was received and not stored."""
-
-    def on_limit(self, limit: str) -> None:
-        """Count a reached limit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchOptions:
-    """Timeouts and page size of watches, and their random source."""
-
-    stall_after: float = 75.0
-    """Seconds without a single byte; bookmarks arrive every 60."""
-    stream_seconds: float = 300.0
-    """Approximate stream duration that a watch requests, in seconds."""
-    page_size: int = 500
-    widen_after: float = 0.05
-    """Seconds in which requests for more fields are collected, because each one requires a new list."""
-    uniform: Callable[[float, float], float] = random.uniform
-
-
-@dataclass(slots=True, kw_only=True)
-class WatchContext:
-    """State that all watches on one connection share."""
-
-    connection: WatchConnection
-    rules: WatchOptions = field(default_factory=WatchOptions)
-    has_watch_list: bool = True
-    """Whether the server can send the initial set as events; False after its first rejection."""
-    observer: WatchObserver | None = None
-    on_return: Callable[[], None] = lambda: None
-    """Called when a watch that had failed receives data again."""
 
 
 class Reflector:

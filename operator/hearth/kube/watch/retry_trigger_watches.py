@@ -16,7 +16,8 @@ import structlog
 from hearth import supervision
 from hearth.kube.client import api_requests
 from hearth.kube.watch import webhook_services
-from hearth.kube.watch.reflector import Reflector, WatchContext
+from hearth.kube.watch.reflector import Reflector
+from hearth.kube.watch.watch_context import WatchContext
 from hearth.kube.watch.watch_errors import WatchEndReason
 from hearth.model import errors, limits
 from hearth.model.child import Object

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import WatchConnection
+from hearth.kube.watch.watch_context import WatchConnection
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
 from hearth.plan.retry.retry_triggers import TriggerSource

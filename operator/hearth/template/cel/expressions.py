@@ -19,7 +19,16 @@ from google.protobuf.message import DecodeError
 from hearth.model import limits
 from hearth.model.child import Path
 from hearth.template.blueprint import Evaluating, EvaluationError, Known, Outcome, Pending, Values
-from hearth.template.cel import cel_environment, cel_values, cost, evaluation, field_references, syntax_tree, weight
+from hearth.template.cel import (
+    cel_environment,
+    cel_values,
+    cost,
+    evaluation,
+    field_references,
+    syntax_tree,
+    value_bounds,
+    weight,
+)
 from hearth.template.cel.cost import Estimator
 from hearth.template.cel.evaluation import Answer, Evaluator
 from hearth.template.cel.field_references import FieldRead
@@ -310,7 +319,7 @@ def is_bounded(parsed: Parsed) -> bool:
     """Return whether an expression stays cheap on inputs of ordinary size."""
     if parsed.estimator is None:
         return True
-    usual = cost.make_usual(limits.USUAL_INPUT_NODES, limits.USUAL_INPUT_TEXT, limits.USUAL_INPUT_ELEMENTS)
+    usual = value_bounds.make_usual(limits.USUAL_INPUT_NODES, limits.USUAL_INPUT_TEXT, limits.USUAL_INPUT_ELEMENTS)
     found = parsed.estimator.bound(dict.fromkeys(parsed.roots, usual), most=limits.USUAL_MICROSECONDS)
     return found.memory <= limits.EVALUATOR_MEMORY
 

@@ -1,0 +1,174 @@
+"""An upper bound of the cost and the result of each CEL function, by the bounds of its operands.
+
+Knows what the functions do. Must not know the syntax tree, nor limits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from hearth.template.cel import syntax_tree, value_bounds
+from hearth.template.cel.value_bounds import SCALAR, STEP, TEXT_COPY, Bound, Meter
+
+SEARCH = 0.035
+"""Microseconds for a byte of text that is searched."""
+INSTRUCTION_TIME, INSTRUCTION_BYTES = 1.0, 200
+"""Microseconds and bytes for one instruction of a compiled pattern."""
+MATCH, SLOWEST_MATCH = 0.005, 30.0
+"""Microseconds for each instruction and character, and the maximum for a character."""
+UNICODE_CLASS = 1_200
+MOST_REPEATED = 1_000
+"""RE2 rejects more, including nested repetitions."""
+LARGEST_PATTERN = 1_000_000
+_REPETITION = re.compile(r"\{(?:\d*,)?(\d+),?\}")
+_CLASS = re.compile(r"\\[pPC]|\[\^|\\[DSW]")
+LONGEST_NUMBER = 400
+"""Characters of a number as text, or of a number that a pattern of `format` writes with its largest precision."""
+MOST_PRECISION = 1_100
+
+Function: TypeAlias = Callable[[Meter, Sequence[Bound]], Bound]
+
+
+def scalar(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a function that reads its operands and returns a number, a boolean or similar."""
+    meter.add(STEP + sum(each.copy_time for each in given))
+    return SCALAR
+
+
+def number(meter: Meter, _given: Sequence[Bound]) -> Bound:
+    """Bound a function that reads only the outermost level of its operands."""
+    meter.add(STEP)
+    return SCALAR
+
+
+def linear(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a function that returns a text as long as its operands, or twice that."""
+    whole = value_bounds.join(*given)
+    return meter.make(
+        Bound(1, 2 * whole.text + LONGEST_NUMBER, 2 * whole.text + LONGEST_NUMBER), time=whole.copy_time * 10
+    )
+
+
+def same(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a function that returns one of its operands."""
+    meter.add(STEP)
+    return given[0] if len(given) == 1 else value_bounds.widest(given)
+
+
+def inner(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a function that returns a part of the first operand."""
+    return meter.look(given[0].pick(given[1].constant if len(given) > 1 else None))
+
+
+def concatenate(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound sums, and concatenations of texts and lists."""
+    return meter.make(value_bounds.join(*given), time=STEP)
+
+
+def search(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a search for one text in another."""
+    text, sought = given[0].text, given[1].text if len(given) > 1 else 0
+    meter.add(STEP + text * (SEARCH + min(text, sought) * TEXT_COPY / 10))
+    return SCALAR
+
+
+def match(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a match in RE2, which compiles the pattern each time.
+
+    The match is linear in the text, multiplied by the size of the unfolded pattern.
+    """
+    pattern = given[1].constant if len(given) > 1 else None
+    instructions = count_instructions(pattern) if isinstance(pattern, str) else LARGEST_PATTERN
+    meter.add(instructions * INSTRUCTION_TIME, instructions * INSTRUCTION_BYTES)
+    meter.add(STEP + given[0].text * min(instructions * MATCH, SLOWEST_MATCH))
+    return SCALAR
+
+
+def count_instructions(pattern: str) -> float:
+    """Estimate an upper limit of the RE2 instructions of an unfolded pattern."""
+    repeated = 1
+    for counts in _REPETITION.findall(pattern):
+        repeated *= max(int(counts[-4:]), 1)
+    # A Unicode class has some hundred ranges of bytes.
+    classes = len(_CLASS.findall(pattern))
+    return min((len(pattern) + UNICODE_CLASS * classes) * min(repeated, MOST_REPEATED), LARGEST_PATTERN)
+
+
+def replace(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a replacement: each character may be replaced by the new text."""
+    text, old, new = (*given, SCALAR, SCALAR)[:3]
+    spans = len(old.constant) if isinstance(old.constant, str) and old.constant else 1
+    size = text.text + (text.text / spans + 1) * new.text
+    return meter.make(Bound(1, size, 0), time=text.text * SEARCH)
+
+
+def split(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a split: at most as many parts as there are characters."""
+    text = given[0]
+    return meter.make(Bound(text.text + 2, text.text, text.text + 1, Bound(1, text.text, 0)))
+
+
+def join_list(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound the elements joined with the separator."""
+    over, separator = given[0], given[1].text if len(given) > 1 else 0
+    size = over.text + over.count * separator
+    return meter.make(Bound(1, size, 0), time=over.copy_time)
+
+
+def write_format(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound the format of each value as text, including its fixed parts."""
+    whole = value_bounds.join(*given)
+    size = 8 * whole.text + whole.nodes * MOST_PRECISION
+    return meter.make(Bound(1, size, 0), time=whole.copy_time * 4)
+
+
+def boundless(meter: Meter, _given: Sequence[Bound]) -> Bound:
+    """Return no bound: an unknown function may take any time."""
+    meter.add(math.inf, math.inf)
+    return Bound(math.inf, math.inf, math.inf)
+
+
+_NUMBERS = (
+    *("_-_", "-_", "_*_", "_/_", "_%_", "!_", "_&&_", "_||_", "@not_strictly_false", "__not_strictly_false__"),
+    *("hasValue", "optional.none", "type", "bool"),
+)
+_SAME = ("or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn")
+_SCALARS = (
+    *("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "@in", "_in_", "in"),
+    *("size", "int", "uint", "double", "timestamp", "duration", "startsWith", "endsWith", "charAt"),
+    *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
+    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+    *("isQuantity", "isGreaterThan", "isLessThan", "compareTo", "asInteger", "isInteger", "asApproximateFloat", "sign"),
+)
+_LINEAR = (
+    *("string", "bytes", "lowerAscii", "upperAscii", "trim", "reverse", "substring", "strings.quote"),
+    *("base64.encode", "base64.decode", "quantity", "add", "sub"),
+)
+_FUNCTIONS: Mapping[str, Function] = {
+    **dict.fromkeys(_NUMBERS, number),
+    **dict.fromkeys(_SCALARS, scalar),
+    **dict.fromkeys(_LINEAR, linear),
+    **dict.fromkeys(_SAME, same),
+    **dict.fromkeys((syntax_tree.INDEX, syntax_tree.INDEX_OPTIONALLY, syntax_tree.SELECT_OPTIONALLY), inner),
+    "_+_": concatenate,
+    **dict.fromkeys(("contains", "indexOf", "lastIndexOf"), search),
+    "matches": match,
+    "replace": replace,
+    "split": split,
+    "join": join_list,
+    "format": write_format,
+}
+HARMLESS = frozenset({*_NUMBERS, *_SCALARS, *_LINEAR, *_SAME, "_?_:_", "_+_"}) | {
+    syntax_tree.INDEX,
+    syntax_tree.INDEX_OPTIONALLY,
+    syntax_tree.SELECT_OPTIONALLY,
+}
+"""Functions whose cost is bounded by small inputs, for any use in an expression without loops."""
+
+
+def find_function(name: str) -> Function:
+    """Find the cost rule of a call."""
+    return scalar if name.startswith("math.") else _FUNCTIONS.get(name, boundless)
