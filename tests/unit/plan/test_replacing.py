@@ -6,14 +6,15 @@ import dataclasses
 
 import pytest
 
-from hearth.model.child import Child, Object
+from hearth.model import packing
+from hearth.model.child import Child, FieldOwnership, Object
 from hearth.plan.resource import replacement
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import desired, steps
 from hearth.plan.state.desired import ChildOwner
-from hearth.plan.state.resource_status import ResourceState
-from hearth.plan.state.steps import Apply, Delete
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.steps import Apply, Delete, Step
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
 from support.units import blueprints
 from support.units.blueprints import CONFIG_MAP, GADGET, HASHER, STACK, Constant, World
@@ -149,6 +150,98 @@ def test_a_field_of_replace_on_replaces_what_could_be_changed(world: World) -> N
     assert step.uid is None
 
 
+def gadgets(spec: Object, *, name: str | None = None, **policy: object) -> Blueprint:
+    """One object of a custom kind, which is not replaced by default."""
+    metadata = {"metadata": {"name": name}} if name else {}
+    manifest = Constant({"apiVersion": GADGET.api_version, "kind": GADGET.name, "spec": spec, **metadata})
+    made = blueprints.make_blueprint({"a": []}, kind=GADGET, manifests={"a": manifest})
+    changed: ResourceBlueprint = dataclasses.replace(made.resources["a"], **policy)  # type: ignore[arg-type]  # a table
+    return dataclasses.replace(made, resources={"a": changed})
+
+
+SIZE = (("spec", "size"),)
+
+
+def own(value: object) -> Object:
+    """The `fieldsV1` of a value whose lists have one owner as a whole."""
+    return {f"f:{key}": own(inner) for key, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def find_step(before: Blueprint, after: Blueprint, *, live: Object | None = None) -> tuple[ResourceStatus, Step | None]:
+    """Settle one definition, then plan the other. live: the spec as the API server stores it, if it differs."""
+    world = World()
+    world.settle(blueprints.make_board(before))
+    child = world.of("a")[0]
+    spec = before.resources["a"].manifest.evaluate({}).value["spec"]  # type: ignore[union-attr]  # a constant
+    ownership = FieldOwnership(fields=packing.pack({"f:spec": own(spec)}))
+    fields = {**child.fields, "spec": live or spec}
+    world.children["a"] = [dataclasses.replace(child, fields=fields, ownership=ownership)]
+    board = blueprints.make_board(after)
+    world.refresh(board)
+    return board.statuses["a"], board.ready_steps.get("a")
+
+
+def test_replace_on_alone_permits_the_replacement_of_a_custom_kind() -> None:
+    """The other object is made first."""
+    _, step = find_step(gadgets({"size": 1}), gadgets({"size": 2}, replace_on=SIZE))
+    assert isinstance(step, Apply)
+    assert step.uid is None
+
+
+def test_replace_on_with_a_stated_name_needs_delete_first() -> None:
+    """Without it the change fails and says so; with it the old object goes first."""
+    before = gadgets({"size": 1}, name="pinned")
+    standing, step = find_step(before, gadgets({"size": 2}, name="pinned", replace_on=SIZE))
+    assert (standing.reason, step, "DeleteFirst" in standing.message) == ("Immutable", None, True)
+    after = gadgets({"size": 2}, name="pinned", replace_on=SIZE, replacement=Replacement.DELETE_FIRST)
+    assert isinstance(find_step(before, after)[1], Delete)
+
+
+def test_never_holds_against_replace_on() -> None:
+    """Both are stated, and the one that touches nothing wins."""
+    after = gadgets({"size": 2}, replace_on=SIZE, replacement=Replacement.NEVER)
+    standing, step = find_step(gadgets({"size": 1}), after)
+    assert (standing.reason, step) == ("Immutable", None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "live", "is_replaced"),
+    [
+        pytest.param("1Gi", "1Gi", "1Gi", False, id="unchanged"),
+        pytest.param("1024Mi", "1024Mi", "1Gi", False, id="as the server writes it"),
+        pytest.param("1.1", "1.10", "1.1", True, id="not every number is a quantity"),
+        pytest.param({"x": 1}, {"x": 1}, {"x": 1, "y": 2}, False, id="a default beside it"),
+        pytest.param({"x": 1, "z": 2}, {"x": 1}, {"x": 1, "z": 2}, True, id="a key removed"),
+        pytest.param([{"x": 1}], [{"x": 1}], [{"x": 1, "y": 2}], False, id="a default in an item"),
+        pytest.param([{"x": 1}], [{"x": 2}], [{"x": 1, "y": 2}], True, id="an item changed"),
+        pytest.param([1], [1, 2], [1], True, id="an item added"),
+        pytest.param(1, None, 1, True, id="the field removed"),
+    ],
+)
+def test_what_the_server_adds_to_a_replace_on_field_is_no_change(
+    before: object, after: object, live: object, is_replaced: bool
+) -> None:
+    """Another field changes beside it, and the object keeps its data."""
+    old = gadgets({"size": before, "other": 1})
+    new = gadgets({**({"size": after} if after is not None else {}), "other": 2}, replace_on=SIZE)
+    _, step = find_step(old, new, live={"size": live, "other": 1})
+    assert isinstance(step, Apply)
+    assert (step.uid is None) == is_replaced
+
+
+@pytest.mark.parametrize("part", [{"omitted": (("spec",),)}, {"defect": "too deep"}], ids=["too large", "unreadable"])
+def test_a_replace_on_field_that_cannot_be_read_replaces_nothing(part: Object) -> None:
+    """An absent value would look like a change."""
+    world = World()
+    world.settle(blueprints.make_board(gadgets({"size": 1, "other": 1})))
+    world.children["a"] = [dataclasses.replace(world.of("a")[0], **part)]
+    board = blueprints.make_board(gadgets({"size": 1, "other": 2}, replace_on=SIZE))
+    world.refresh(board)
+    step = board.ready_steps["a"]
+    assert isinstance(step, Apply)
+    assert step.uid is not None
+
+
 def test_another_field_does_not(world: World) -> None:
     """It is changed in place."""
     board = blueprints.make_board(one("new", replace_on=(("data", "y"),)))
@@ -256,6 +349,7 @@ def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expe
     served = dataclasses.replace(CONFIG_MAP, name=kind)
     wanted = desired.make_desired({}, kind=served, hash_=HASHER.hash({}), whose=whose)
     assert replacement.find_policy(one("x").resources["a"], wanted) is expected
+    assert replacement.find_policy(one("x").resources["a"], wanted, is_named=True) is Replacement.CREATE_FIRST
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["the deletion", "the next object"])

@@ -114,7 +114,9 @@ class UpdatePolicy(ApiModel):
     replace_on: list[FieldPath] | None = pydantic.Field(
         default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
-    """Fields whose change means another object even where the API server would take it: `spec.storageClassName`."""
+    """Fields whose change means another object even where the API server would take it: `spec.storageClassName`. For these
+    fields it permits `CreateFirst` for any kind, without `replace`; where `metadata.name` is stated, `DeleteFirst` is
+    needed beside it."""
 
 
 class Resource(ApiModel):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 from hearth.model import field_paths
 from hearth.model.child import Child
 from hearth.plan.environment import inherited_rules
 from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import drift, readiness, removal, replacement, step_planning, suspend_object
+from hearth.plan.resource import drift, readiness, removal, replaced_fields, replacement, step_planning, suspend_object
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state import healing
 from hearth.plan.state.desired import DesiredObject
@@ -20,6 +21,16 @@ from hearth.plan.state.steps import Delete
 from hearth.template.blueprint import Replacement
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacingChange:
+    """Change of the definition that requires another object."""
+
+    field: str
+    """The changed field, or fields."""
+    is_named: bool
+    """Whether `replaceOn` names the field. Otherwise the API server rejected its change."""
+
+
 def decide(subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:
     """Plan a resource whose object exists: compare the object with the definition and with its field ownership."""
     is_suspended = child.has_record and subject.records.is_suspended(child)
@@ -28,8 +39,10 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
     elif child.is_held_down and finding.tolerated:
         finding = suspend_object.reclaim_unrecorded(child, finding, subject.records)
     if child.hash != desired.hash:
-        field = find_immutable(subject, child, finding) if child.is_identified else None
-        return _replace(subject, child, field) if field else step_planning.plan_apply(subject, desired, child, finding)
+        change = find_replacing_change(subject, child, finding) if child.is_identified else None
+        return (
+            _replace(subject, child, change) if change else step_planning.plan_apply(subject, desired, child, finding)
+        )
     is_given = not subject.resource.is_stack or inherited_rules.has_rules(child, desired.inherited_rules)
     if not is_given or applied_fields.read_applied_record(child) != desired.record:
         return step_planning.plan_apply(subject, desired, child, finding)
@@ -75,10 +88,10 @@ def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
     return readiness.assess(subject.resource, child, subject.values, subject.rules)
 
 
-def _replace(subject: ResourceContext, child: Child, field: str) -> ResourceStatus:
+def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) -> ResourceStatus:
     """Plan a resource whose change requires another object."""
-    wanted = subject.desired
-    policy = replacement.find_policy(subject.resource, wanted)
+    wanted, field = subject.desired, change.field
+    policy = replacement.find_policy(subject.resource, wanted, is_named=change.is_named)
     if policy is Replacement.NEVER:
         message = replacement.explain_not_replaced(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
@@ -136,15 +149,17 @@ def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
     return step_planning.plan_apply(subject, wanted.at(replacement.find_next_incarnation(subject.children)), None)
 
 
-def find_immutable(subject: ResourceContext, child: Child, finding: DriftFinding) -> str | None:
-    """Find the field whose change requires another object, if any. Tolerated drift is no change."""
+def find_replacing_change(subject: ResourceContext, child: Child, finding: DriftFinding) -> ReplacingChange | None:
+    """Find the change that requires another object, if any. Tolerated drift is no change."""
+    if subject.resource.replace_on:
+        manifest = field_paths.without(subject.desired.manifest, [lost.path for lost in finding.tolerated])
+        field = replaced_fields.find_replaced_field(subject.resource, child, manifest)
+        if field is not None:
+            return ReplacingChange(field=field, is_named=True)
     refused = subject.memory.immutable.get(child.uid)
     if refused is not None and refused[0] == subject.desired.hash:
-        return refused[1]
-    if not subject.resource.replace_on:
-        return None
-    manifest = field_paths.without(subject.desired.manifest, [lost.path for lost in finding.tolerated])
-    return replacement.find_replaced_field(subject.resource, child, manifest)
+        return ReplacingChange(field=refused[1], is_named=False)
+    return None
 
 
 def matches_attempt(attempt: Attempt, subject: ResourceContext, child: Child) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
-from hearth.model.child import Child, Path
+from hearth.model.child import Child
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.state.desired import DesiredResource
 from hearth.plan.state.memory import InMemoryState
@@ -26,14 +25,15 @@ CREATE_FIRST_KINDS = frozenset(
 """Kinds that hold no data: a new object of them is equivalent to the existing one."""
 
 
-def find_policy(resource: ResourceBlueprint, wanted: DesiredResource) -> Replacement:
+def find_policy(resource: ResourceBlueprint, wanted: DesiredResource, *, is_named: bool = False) -> Replacement:
     """Return the replacement policy: the resource's own, otherwise the safe one for its kind.
 
-    Never CreateFirst if the name is explicit: such a template is rejected.
+    Never CreateFirst if the name is explicit: such a template is rejected. is_named: whether `replaceOn` names the changed
+    field, which permits the replacement of any kind.
     """
     if resource.replacement is not None:
         return resource.replacement
-    if wanted.is_name_pinned or wanted.kind.key not in CREATE_FIRST_KINDS:
+    if wanted.is_name_pinned or not (is_named or wanted.kind.key in CREATE_FIRST_KINDS):
         return Replacement.NEVER
     return Replacement.CREATE_FIRST
 
@@ -82,30 +82,12 @@ def find_next_incarnation(children: Iterable[Child]) -> int:
     return max((child.incarnation for child in children if child.is_identified), default=0) + 1
 
 
-def find_replaced_field(resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any]) -> str | None:
-    """Find the first `replaceOn` field whose desired value differs from the object's, as dotted path."""
-    for path in resource.replace_on:
-        stated, found = read(manifest, path), read(child.fields, path)
-        if stated is not None and stated != found:
-            return ".".join(path)
-    return None
-
-
-def read(value: Mapping[str, Any] | Any, path: Path) -> Any:
-    """Return the value at `path`, or None."""
-    for key in path:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
 def explain_not_replaced(policy_kind: Kind, *, field: str, is_pinned: bool) -> str:
     """Explain why a resource is not replaced, and what would allow it."""
     if is_pinned:
         way = "set updatePolicy.replace: DeleteFirst on the resource, since its name is stated"
     else:
-        way = "set updatePolicy.replace: CreateFirst (or DeleteFirst) on the resource"
+        way = "set updatePolicy.replace: CreateFirst (or DeleteFirst) on the resource, or name the field in updatePolicy.replaceOn"
     return f"{field} cannot be changed in place, and a {policy_kind.name} is not replaced unasked; take the change back, or {way}"
 
 
