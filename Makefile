@@ -11,7 +11,7 @@ PYTEST_ARGS ?= --numprocesses 9 --dist worksteal
 # more than a few of them fail all the same.
 SECOND_TRIES ?= --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 
-CONTROLPLANE := $(BIN)/python tests/cluster/controlplane.py
+CONTROLPLANE := $(BIN)/python tests/control_plane/controlplane.py
 
 # Where it is set, each of some hundred processes would compile all that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -44,7 +44,7 @@ run: $(INSTALLED) ## Watch the example converge on a local control plane, or on 
 	@$(ON_CLUSTER) $(BIN)/python -m hearth demo --kubeconfig "$(KUBECONFIG_FILE)" --example $(EXAMPLE) $(KUBECTL)
 
 kind: $(INSTALLED) ## The same on a kind cluster, where Docker is
-	@$(BIN)/python tests/cluster/kind_cluster.py -- \
+	@$(BIN)/python tests/control_plane/kind_cluster.py -- \
 		sh -c 'exec $(BIN)/python -m hearth demo --kubeconfig "$$KUBECONFIG" --example $(EXAMPLE)'
 
 ## ---- know that it works
@@ -73,7 +73,7 @@ format: $(INSTALLED) ## Bring the source into shape
 
 test-import: $(INSTALLED) ## Import plain manifests and run them as Stacks: make test-import FILES="a.yaml b.yaml"
 	@test -n "$(FILES)" || { echo 'which files? make test-import FILES="a.yaml b.yaml"'; exit 2; }
-	@$(ON_CLUSTER) $(BIN)/python tests/cluster/import_files.py $(FILES)
+	@$(ON_CLUSTER) $(BIN)/python tests/control_plane/import_files.py $(FILES)
 
 bench: $(INSTALLED) ## Measure the speed, beside a bare loop over the same objects: make bench BENCH="B1 --profile"
 	@$(ON_CLUSTER) env PYTHONPATH=tests $(BIN)/python tests/bench/run.py $(BENCH)

@@ -2,7 +2,7 @@
 
 Run by hand against a cluster that has nothing else to do, after `make cluster`:
 
-    PYTHONPATH=operator:tests python tests/bench/shards.py --kubeconfig "$(python tests/cluster/controlplane.py kubeconfig)"
+    PYTHONPATH=operator:tests python tests/bench/shards.py --kubeconfig "$(python tests/control_plane/controlplane.py kubeconfig)"
 
 Prints a line for each number of processes; the first of all is what a process takes that has no Stacks.
 """

@@ -1,4 +1,4 @@
-"""The process of the operator around an engine that does nothing, for tests of its life: see `unit/test_wiring.py`."""
+"""The process of the operator around an engine that does nothing, for tests of its life: see `unit/test_app.py`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from support.threats.api import Api, find_path
 VARIABLE = "HEARTH_THREATS_CHECKOUT"
 ACCOUNT = "/api/v1/namespaces/hearth-system/serviceaccounts/hearth/token"
 DAY = 86_400
-PROGRAM = Path(__file__).resolve().parents[2] / "cluster" / "controlplane.py"
+PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 
 
 def find_root() -> Path:

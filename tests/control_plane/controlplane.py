@@ -1,0 +1,212 @@
+"""A real Kubernetes control plane on this machine, without Docker and without a virtual environment.
+
+    python3 tests/control_plane/controlplane.py up          start it, or find that it runs
+    python3 tests/control_plane/controlplane.py with -- C…  run a command on it, and end it afterwards if nobody had it up
+    python3 tests/control_plane/controlplane.py --help      the rest
+
+This module knows the words of the command line and who ends what; how things are built and started is in the modules
+beside it. Needs the standard library alone, and imports nothing of Hearth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import binaries
+import command
+import failure
+import locks
+import places
+import plane
+import progress
+
+RUNNING, NOT_RUNNING, IMPOSSIBLE = 0, 1, 2
+
+
+def main() -> int:
+    """Do what the command line says; the exit code."""
+    arguments = _parser().parse_args()
+    for unpleasant in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(unpleasant, _leave)
+    try:
+        code: int = arguments.action(places.Home(arguments.name), arguments)
+    except failure.Impossible as error:
+        progress.say(f"error: {error}")
+        return IMPOSSIBLE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return code
+
+
+def up(home: places.Home, arguments: argparse.Namespace) -> int:
+    """Start the control plane to stay, or make one that runs stay."""
+    programs = binaries.ensure()
+    with _alone(home):
+        start = _ensure(home, programs, limited=arguments.qps_limits, kept=True)
+        if not start.kept:
+            plane.remember(home, replace(start, kept=True))
+    progress.say(f"kubeconfig: {home.kubeconfig}")
+    return RUNNING
+
+
+def down(home: places.Home, arguments: argparse.Namespace) -> int:
+    """End what `up` started; nothing to end is fine."""
+    with _alone(home):
+        existed = bool(plane.find_processes(home))
+        plane.delete(home)
+    progress.say(f"the control plane {home.name} {'is ended' if existed else 'was not running'}")
+    return RUNNING
+
+
+def status(home: places.Home, arguments: argparse.Namespace) -> int:
+    """Say whether the control plane runs, and where things are."""
+    start = plane.find(home)
+    if start is None:
+        missing = plane.missing_components(home)
+        print(f"{home.name}: not running" if missing == plane.COMPONENTS else f"{home.name}: incomplete or not ready")
+        return NOT_RUNNING
+    lines = (
+        f"{home.name}: running",
+        f"  kubeconfig  {home.kubeconfig}",
+        f"  kubectl     {start.binaries}/kubectl",
+        f"  throttling  {'on' if start.limited else 'off'}",
+        f"  logs        {home.workdir}/clusters/{home.name}/logs",
+        f"  stays up    {'until `down`' if start.kept else 'while a command uses it'}",
+    )
+    print("\n".join(lines))
+    return RUNNING
+
+
+def kubeconfig(home: places.Home, arguments: argparse.Namespace) -> int:
+    """Print the path of the kubeconfig, whether or not the control plane runs."""
+    print(home.kubeconfig)
+    return RUNNING
+
+
+def kubectl(home: places.Home, arguments: argparse.Namespace) -> NoReturn:
+    """Become kubectl on the control plane."""
+    program = str(binaries.ensure() / "kubectl")
+    os.execv(program, [program, f"--kubeconfig={home.kubeconfig}", *command.without_dashes(arguments.command)])
+
+
+def kwokctl(home: places.Home, arguments: argparse.Namespace) -> NoReturn:
+    """Become kwokctl on the control plane: `stop component kube-apiserver`, `snapshot save`."""
+    programs = binaries.ensure()
+    program = str(programs / "kwokctl")
+    words = [f"--name={home.name}", *command.without_dashes(arguments.command)]
+    os.execve(program, [program, *words], plane.environment(home, str(programs)))
+
+
+def build(home: places.Home, arguments: argparse.Namespace) -> int:
+    """Build the programs alone."""
+    print(binaries.ensure())
+    return RUNNING
+
+
+def with_(home: places.Home, arguments: argparse.Namespace) -> int:
+    """Run a command on the control plane; its exit code.
+
+    What this call had to start is ended when the last command that uses it is done, unless `up` said meanwhile that
+    it stays. One that was already up stays up.
+    """
+    words = command.parse(arguments.command)
+    programs = binaries.ensure()
+    users = locks.Attendance(home.users)
+    try:
+        with _alone(home):
+            _ensure(home, programs, limited=arguments.qps_limits, kept=False)
+            users.enter()
+        return command.run(words, kubeconfig=home.kubeconfig)
+    finally:
+        with _undisturbed(), _alone(home):
+            if users.leave() and plane.is_to_be_ended(home):
+                plane.delete(home)
+                if not arguments.quiet:
+                    progress.say(f"the control plane {home.name} is ended")
+
+
+def _ensure(home: places.Home, programs: Path, *, limited: bool, kept: bool) -> plane.Start:
+    """How the running control plane was started, starting it if need be: also if it is of other programs."""
+    found = plane.find(home)
+    if found is not None and found.binaries == str(programs):
+        if found.limited != limited:
+            raise failure.Impossible(_other_limits(home, limited=found.limited))
+        progress.say(f"the control plane {home.name} is already up")
+        return found
+    start = plane.Start(binaries=str(programs), limited=limited, kept=kept)
+    began = time.monotonic()
+    progress.say(f"starting the control plane {home.name}")
+    plane.create(home, start)
+    progress.say(f"  up after {time.monotonic() - began:.1f} s")
+    return start
+
+
+def _other_limits(home: places.Home, *, limited: bool) -> str:
+    return (
+        f"the control plane {home.name} is already up, with throttling {'on' if limited else 'off'}; "
+        "end it first (`down`), or take another one (`--name`)"
+    )
+
+
+@contextlib.contextmanager
+def _alone(home: places.Home) -> Iterator[None]:
+    waiting = f"somebody else starts or ends the control plane {home.name}: waiting"
+    with locks.only_one(home.lock, when_waiting=lambda: progress.say(waiting)):
+        yield
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let nothing cut the ending short: a second Ctrl-C would leave processes behind that nobody ends any more."""
+    for unpleasant in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(unpleasant, signal.SIG_IGN)
+    yield
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="controlplane.py",
+        description="A real Kubernetes control plane on this machine, for tests and a first look.",
+    )
+    parser.add_argument("--name", default="hearth", help="which control plane; several may be up (default: hearth)")
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    limits = _option("--qps-limits", action="store_true", help="leave priority and fairness on: it answers 429")
+    quiet = _option("--quiet", action="store_true", help="let the command have the last word")
+    rest = _option("command", nargs=argparse.REMAINDER, help="after `--`")
+    for word, action, parents, sentence in (
+        ("up", up, [limits], "start it, or find that it runs; it stays up until `down`"),
+        ("down", down, [], "end it, and remove what it kept"),
+        ("status", status, [], "say whether it runs; the exit code is 1 if it does not"),
+        ("kubeconfig", kubeconfig, [], "print the path of its kubeconfig, whether or not it runs"),
+        ("build", build, [], "only build the programs, and print where they are"),
+        ("with", with_, [limits, quiet, rest], "run a command on it; KUBECONFIG and HEARTH_TEST_KUBECONFIG name it"),
+        ("kubectl", kubectl, [rest], "run kubectl on it"),
+        ("kwokctl", kwokctl, [rest], "run kwokctl on it, e.g. to stop a component"),
+    ):
+        actions.add_parser(word, parents=parents, help=sentence, description=sentence).set_defaults(action=action)
+    return parser
+
+
+def _option(word: str, **meaning: Any) -> argparse.ArgumentParser:
+    """An option that several commands share."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(word, **meaning)
+    return shared
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,359 @@
+"""What a real API server makes of the CustomResourceDefinition: accepts, refuses, prunes, prints and explains."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import kubernetes.client
+import pytest
+from kubernetes.client import ApiException
+
+from hearth.model import phases
+from hearth.model.api import crd, stack
+
+PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
+GROUP, VERSION, PLURAL = "hearth.dev", "v1alpha1", "stacks"
+
+Spec: TypeAlias = dict[str, Any]
+Kubectl: TypeAlias = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def kubectl(kubeconfig: Path) -> Kubectl:
+    """Runs kubectl and gives what it prints."""
+
+    def run(word: str, *arguments: str, text: str | None = None) -> str:
+        command = [sys.executable, str(PROGRAM), "kubectl", word, "--kubeconfig", str(kubeconfig), *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def installed(kubectl: Kubectl) -> None:
+    """The definition is there and served."""
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=json.dumps(crd.make_stack_crd()))
+    kubectl("wait", "--for=condition=Established", "crd/stacks.hearth.dev", "--timeout=30s")
+
+
+@pytest.fixture
+def api(installed: None, api_client: Any) -> kubernetes.client.CustomObjectsApi:
+    return kubernetes.client.CustomObjectsApi(api_client)
+
+
+def make_spec(**template: Any) -> Spec:
+    """A spec that is accepted, with these parts of the template besides one resource or in its place."""
+    resources = {"web": make_resource()}
+    return {"template": {"resources": resources} | template}
+
+
+def make_resource(**fields: Any) -> dict[str, Any]:
+    return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"greeting": "hello"}}} | fields
+
+
+def make_stack(spec: Spec, name: str = "shop") -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "Stack", "metadata": {"name": name}, "spec": spec}
+
+
+def create(api: Any, namespace: str, spec: Spec, **options: Any) -> dict[str, Any]:
+    created: dict[str, Any] = api.create_namespaced_custom_object(
+        GROUP, VERSION, namespace, PLURAL, make_stack(copy.deepcopy(spec)), **options
+    )
+    return created
+
+
+def test_the_definition_is_accepted_without_a_reservation(api: Any, api_client: Any) -> None:
+    """`NonStructuralSchema` would be a condition; `Established` means that it is served."""
+    extensions = kubernetes.client.ApiextensionsV1Api(api_client)
+
+    found = extensions.read_custom_resource_definition("stacks.hearth.dev")
+
+    conditions = {condition.type: condition.status for condition in found.status.conditions}
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+
+
+EVERYTHING: Spec = {
+    "template": {
+        "parameters": {
+            "replicas": {"type": "integer", "default": 2, "minimum": 1, "description": "How many."},
+            "level": {"type": "string", "enum": ["low", "high"], "default": "low"},
+            "options": {"type": "object", "properties": {"a": {"type": "string"}}, "default": {"a": "1"}},
+            "nothing": {"default": None},
+        },
+        "conditions": {"many": "params.replicas > 2"},
+        "resources": {
+            "config": make_resource(),
+            "web": {
+                "manifest": {
+                    "apiVersion": "${params.level}/v1",
+                    "kind": "Deployment",
+                    "metadata": {"name": "web", "labels": {"a/b": "c"}},
+                    "spec": {"replicas": "${params.replicas}", "strategy": None, "list": [1, "two", {"three": 3.5}]},
+                },
+                "dependsOn": ["config"],
+                "when": "conditions.many",
+                "readyWhen": ["web.status.readyReplicas >= 1"],
+                "failedWhen": ["web.status.replicas > 100"],
+            },
+        },
+        "outputs": {
+            "text": {"value": "http://${web.metadata.name}", "when": "conditions.many"},
+            "number": {"value": 1},
+            "object": {"value": {"a": ["${web.metadata.name}"]}},
+        },
+    },
+    "parameters": {"replicas": 3, "level": "high", "options": {"a": "2"}, "flag": True, "list": [1], "nothing": None},
+}
+
+
+def test_everything_that_a_stack_may_say_is_kept_as_it_was_said(api: Any, namespace: str) -> None:
+    """Nothing is pruned, defaulted or turned: what is not plain text in a manifest least of all."""
+    assert create(api, namespace, EVERYTHING)["spec"] == EVERYTHING
+
+
+def test_a_reference_is_completed(api: Any, namespace: str) -> None:
+    """The kind and the key have sensible defaults, and show."""
+    assert create(api, namespace, {"templateRef": {"name": "shop"}})["spec"] == {
+        "templateRef": {"kind": "ConfigMap", "name": "shop", "key": "template.yaml"}
+    }
+
+
+REFUSED = [
+    pytest.param({}, "exactly one of template and templateRef must be given", id="neither"),
+    pytest.param(
+        make_spec() | {"templateRef": {"name": "shop"}},
+        "exactly one of template and templateRef must be given",
+        id="both",
+    ),
+    pytest.param({"template": {}}, "spec.template.resources: Required value", id="a template without resources"),
+    pytest.param({"templateRef": {}}, "spec.templateRef.name: Required value", id="a reference to nothing"),
+    pytest.param(
+        {"templateRef": {"kind": "Secret", "name": "shop"}}, 'supported values: "ConfigMap"', id="a source of no kind"
+    ),
+    pytest.param(
+        make_spec(resources={"my-web": make_resource()}),
+        "the name of a resource must start with a lower-case letter",
+        id="a dash in a resource's name",
+    ),
+    pytest.param(
+        make_spec(resources={"a" * 41: make_resource()}), "40 characters at most", id="a resource's name too long"
+    ),
+    pytest.param(
+        make_spec(resources={"params": make_resource()}),
+        "a resource must not be called by a word that expressions know already",
+        id="a reserved word",
+    ),
+    pytest.param(make_spec(parameters={"1st": {}}), "the name of a parameter must start", id="a parameter's name"),
+    pytest.param(make_spec(conditions={"Many": "true"}), "the name of a condition must start", id="a condition's name"),
+    pytest.param(make_spec(outputs={"": {"value": 1}}), "the name of an output must start", id="an output's name"),
+    pytest.param(make_spec(conditions={"many": True}), "must be of type string", id="a condition that is no text"),
+    pytest.param(
+        make_spec(parameters={"size": {"type": "int"}}),
+        'spec.template.parameters.size.type: Unsupported value: "int"',
+        id="a type that JSON Schema does not know",
+    ),
+    pytest.param(
+        make_spec(resources={"web": {}}), "spec.template.resources.web.manifest: Required value", id="no manifest"
+    ),
+    pytest.param(
+        make_spec(resources={"web": {"manifest": "kind: ConfigMap"}}), "must be of type object", id="a manifest as text"
+    ),
+    pytest.param(
+        make_spec(resources={"web": {"manifest": {"kind": "ConfigMap"}}}),
+        "spec.template.resources.web.manifest.apiVersion: Required value",
+        id="a manifest without a version",
+    ),
+    pytest.param(
+        make_spec(resources={"web": make_resource(dependsOn=["a", "a"])}), "Duplicate value", id="a dependency twice"
+    ),
+    pytest.param(
+        make_spec(resources={"web": make_resource(dependsOn="a")}), "must be of type array", id="dependencies as text"
+    ),
+    pytest.param(
+        make_spec(resources={"web": make_resource(when=True)}), "must be of type string", id="when is no text"
+    ),
+    pytest.param(make_spec(outputs={"url": {}}), "spec.template.outputs.url.value: Required value", id="no value"),
+    pytest.param(make_spec() | {"parameters": [1]}, "must be of type object", id="parameters as a list"),
+]
+
+
+@pytest.mark.parametrize(("spec", "words"), REFUSED)
+def test_what_is_plainly_wrong_is_refused_by_the_server_itself(
+    api: Any, namespace: str, spec: Spec, words: str
+) -> None:
+    """With a sentence that says where and what."""
+    with pytest.raises(ApiException) as caught:
+        create(api, namespace, spec)
+
+    assert caught.value.status == 422
+    assert words in json.loads(caught.value.body)["message"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        pytest.param(make_spec() | {"postponed": True}, "spec.postponed", id="in the spec"),
+        pytest.param(
+            make_spec(resources={"web": make_resource(readywhen=["true"])}),
+            "spec.template.resources.web.readywhen",
+            id="in a resource, misspelt",
+        ),
+    ],
+)
+def test_an_unknown_field_is_reported_to_whoever_asks_for_strictness(
+    api: Any, namespace: str, spec: Spec, path: str
+) -> None:
+    """As kubectl does unless told otherwise."""
+    with pytest.raises(ApiException) as caught:
+        create(api, namespace, spec, field_validation="Strict")
+
+    assert f'unknown field "{path}"' in json.loads(caught.value.body)["message"]
+
+
+def test_an_unknown_field_is_pruned_for_everybody_else(api: Any, namespace: str) -> None:
+    """So nothing is stored that has no meaning."""
+    assert create(api, namespace, make_spec() | {"postponed": True})["spec"] == make_spec()
+
+
+def test_a_template_of_two_thousand_resources_is_accepted(api: Any, namespace: str) -> None:
+    """The rules on names must not cost more than the server allows, with names as long as may be."""
+    resources = {f"r{number:039d}": make_resource() for number in range(2_000)}
+
+    assert len(create(api, namespace, make_spec(resources=resources))["spec"]["template"]["resources"]) == 2_000
+
+
+def test_the_record_of_field_managers_does_not_grow_with_the_template(api: Any, namespace: str) -> None:
+    """It would double the object, and the server works through it at each write of the status."""
+    resources = {f"r{number}": make_resource() for number in range(100)}
+
+    created = create(api, namespace, make_spec(resources=resources), field_manager="somebody")
+
+    assert len(json.dumps(created["metadata"]["managedFields"])) < 500
+
+
+def test_as_many_resources_as_are_allowed_are_accepted_and_no_more(api: Any, namespace: str) -> None:
+    """The limit is one that the server can bear."""
+    smallest = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
+    resources = {f"r{number:039d}": smallest for number in range(stack.RESOURCES_LIMIT)}
+    create(api, namespace, make_spec(resources=resources))
+
+    with pytest.raises(ApiException, match="must have at most 5000 items"):
+        create(api, namespace, make_spec(resources=resources | {"more": smallest}))
+
+
+STATUS = {
+    "phase": "UpdateInProgress",
+    "observedGeneration": 1,
+    "conditions": [
+        {
+            "type": "Ready",
+            "status": "False",
+            "observedGeneration": 1,
+            "lastTransitionTime": "2030-01-01T12:00:00Z",
+            "reason": "Progressing",
+            "message": "waits for web (deployment/shop-web)",
+        }
+    ],
+    "revision": 4,
+    "lastCompletedRevision": 3,
+    "summary": "12/14",
+    "resources": {"total": 14, "ready": 12, "progressing": 1, "waiting": 1, "failed": 0, "obsolete": 2},
+    "problems": [
+        {
+            "resource": "web",
+            "kind": "deployment",
+            "name": "shop-web",
+            "namespace": "shop",
+            "reason": "Conflict",
+            "message": "cannot apply",
+            "nextTry": "2030-01-01T12:00:00Z",
+        }
+    ],
+    "outputs": {"url": "http://web", "port": 80, "object": {"a": [None]}},
+}
+
+
+@pytest.fixture
+def with_status(api: Any, namespace: str) -> dict[str, Any]:
+    """A Stack after its status was written, as the server holds it."""
+    create(api, namespace, make_spec())
+    patched: dict[str, Any] = api.patch_namespaced_custom_object_status(
+        GROUP, VERSION, namespace, PLURAL, "shop", {"status": STATUS}
+    )
+    return patched
+
+
+def test_everything_that_a_status_may_say_is_kept(with_status: dict[str, Any]) -> None:
+    """What the engine writes is what people see."""
+    assert with_status["status"] == STATUS
+
+
+def test_the_status_is_apart_from_the_spec(with_status: dict[str, Any], api: Any, namespace: str) -> None:
+    """Writing one never touches the other, nor counts as a change of what is wanted."""
+    assert with_status["metadata"]["generation"] == 1
+
+    patched = api.patch_namespaced_custom_object(
+        GROUP, VERSION, namespace, PLURAL, "shop", {"status": {"phase": "DeleteFailed"}}
+    )
+
+    assert patched["status"] == STATUS
+
+
+@pytest.mark.parametrize("phase", phases.Phase)
+def test_every_phase_can_be_written(api: Any, namespace: str, phase: phases.Phase) -> None:
+    """The schema does not know less than the table."""
+    create(api, namespace, make_spec())
+
+    patched = api.patch_namespaced_custom_object_status(
+        GROUP, VERSION, namespace, PLURAL, "shop", {"status": {"phase": str(phase)}}
+    )
+
+    assert patched["status"]["phase"] == phase
+
+
+def test_get_shows_a_stack_in_one_line(with_status: dict[str, Any], kubectl: Kubectl, namespace: str) -> None:
+    """Phase, readiness, resources, revision and age."""
+    header, line = kubectl("get", "stacks", "--namespace", namespace).splitlines()
+
+    assert header.split() == ["NAME", "PHASE", "READY", "RESOURCES", "REVISION", "AGE"]
+    assert line.split()[:5] == ["shop", "UpdateInProgress", "False", "12/14", "4"]
+
+
+def test_a_wide_get_shows_the_message(with_status: dict[str, Any], kubectl: Kubectl, namespace: str) -> None:
+    """What is waited for, or what is wrong."""
+    header, line = kubectl("get", "stacks", "--namespace", namespace, "--output", "wide").splitlines()
+
+    assert header.endswith("MESSAGE")
+    assert line.endswith("waits for web (deployment/shop-web)")
+
+
+@pytest.mark.parametrize("name", ["stack", "stacks", "stk", "stacks.hearth.dev", "hearth"])
+def test_stacks_are_found_under_all_their_names(
+    with_status: dict[str, Any], kubectl: Kubectl, namespace: str, name: str
+) -> None:
+    """Singular, plural, short name, in full, and by category."""
+    assert kubectl("get", name, "--namespace", namespace, "--output", "name") == "stack.hearth.dev/shop\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        pytest.param("stack", "kept converged into real objects", id="the kind itself"),
+        pytest.param("stack.spec.template.resources", "manifest <Object> -required-", id="a map of objects"),
+        pytest.param("stack.spec.template.resources.readyWhen", "web.status.readyReplicas >= 1", id="an example"),
+        pytest.param("stack.spec.template.parameters", "in the words of JSON Schema", id="a map described by its type"),
+        pytest.param("stack.spec.parameters", "takes the parameter's default", id="a map of anything"),
+        pytest.param("stack.status.problems", "nextTry <string>", id="a list of the status"),
+    ],
+)
+def test_explain_has_something_to_say(installed: None, kubectl: Kubectl, path: str, words: str) -> None:
+    """Descriptions are the documentation at hand."""
+    assert words in " ".join(kubectl("explain", path).split())

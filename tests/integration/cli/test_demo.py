@@ -1,0 +1,133 @@
+"""The demonstration as people run it, on a real API server: with and without a terminal, to its end in any case."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "guestbook.yaml"
+PATIENCE_SECONDS = 90
+"""An order of magnitude above what a busy machine was seen to need."""
+
+
+@pytest.fixture(autouse=True)
+def _logs_are_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator's log stays for whoever wants to read it, which nobody does here."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def command(kubeconfig: Path, namespace: str, *arguments: str, example: Path = EXAMPLE) -> list[str]:
+    return [
+        *(sys.executable, "-m", "hearth", "demo", "--kubeconfig", str(kubeconfig), "--example", str(example)),
+        *("--namespace", namespace, "--namespaced", *arguments),
+    ]
+
+
+def find_operators(namespace: str) -> list[int]:
+    """The operators that serve the namespace."""
+    listing = subprocess.run(["ps", "-axww", "-o", "pid=,args="], capture_output=True, text=True, check=True)
+    lines = [line for line in listing.stdout.splitlines() if "hearth run" in line and namespace in line]
+    return [int(line.split()[0]) for line in lines]
+
+
+def test_without_a_terminal_it_tells_what_changes_and_ends(kubeconfig: Path, namespace: str) -> None:
+    """As in CI: plain lines, the outputs, exit code 0, and nothing that it started goes on."""
+    done = subprocess.run(command(kubeconfig, namespace), capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "installing the CustomResourceDefinitions"
+    assert any(line.endswith("frontend  deployment/guestbook-frontend  ready") for line in lines)
+    assert any(line.endswith("stack/guestbook  CreateComplete  7/7") for line in lines)
+    assert f"  url: http://guestbook-frontend-service.{namespace}.svc:80" in lines
+    assert "\x1b" not in done.stdout
+    assert find_operators(namespace) == []
+
+
+def test_not_ready_in_time_is_told_with_the_reason(kubeconfig: Path, namespace: str, tmp_path: Path) -> None:
+    """And the exit code says so too."""
+    stack = yaml.safe_load(EXAMPLE.read_text())
+    stack["spec"]["template"]["resources"]["redisLeader"]["manifest"]["spec"]["template"]["metadata"]["labels"] |= {
+        "test.hearth.dev/pod": "never-ready"
+    }
+    example = tmp_path / "example.yaml"
+    example.write_text(yaml.safe_dump(stack))
+
+    done = subprocess.run(
+        command(kubeconfig, namespace, "--timeout", "4s", example=example), capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert (
+        "stack/guestbook is not Ready after 4 s: waits for redisLeader (deployment/guestbook-redis-leader)"
+        in done.stderr
+    )
+    assert find_operators(namespace) == []
+
+
+def read_until(terminal: int, text: bytes) -> bytes:
+    """What came until `text` did."""
+    shown = b""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while text not in shown:
+        ready, _, _ = select.select([terminal], [], [], deadline - time.monotonic())
+        if not ready:
+            pytest.fail(f"{text!r} did not come within {PATIENCE_SECONDS} s: {shown.decode(errors='replace')}")
+        shown += os.read(terminal, 65536)
+    return shown
+
+
+@contextlib.contextmanager
+def on_a_terminal(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The running program, and the terminal that it is shown on."""
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as program:
+            os.close(theirs)
+            yield program, ours
+    finally:
+        os.close(ours)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_on_a_terminal_it_stays_until_it_is_told_to_end(
+    kubeconfig: Path, namespace: str, number: signal.Signals
+) -> None:
+    """With a tree and with things to try; the operator ends with it."""
+    with on_a_terminal(command(kubeconfig, namespace)) as (demo, terminal):
+        shown = read_until(terminal, b"Ctrl-C ends it.")
+        served = find_operators(namespace)
+        demo.send_signal(number)
+        read_until(terminal, b"left in the cluster")
+        code = demo.wait(PATIENCE_SECONDS)
+
+    assert code == 0
+    assert "├─ ".encode() in shown
+    assert f"export KUBECONFIG={kubeconfig}".encode() in shown
+    assert b"delete deployment/guestbook-frontend" in shown
+    assert len(served) == 1
+    assert find_operators(namespace) == []
+
+
+def test_that_the_operator_ended_by_itself_is_told(kubeconfig: Path, namespace: str) -> None:
+    """Else somebody would go on waiting for what never comes."""
+    with on_a_terminal(command(kubeconfig, namespace)) as (demo, terminal):
+        read_until(terminal, b"Ctrl-C ends it.")
+        (operator,) = find_operators(namespace)
+        os.kill(operator, signal.SIGKILL)
+        shown = read_until(terminal, b"started")
+        code = demo.wait(PATIENCE_SECONDS)
+
+    assert code == 1
+    assert b"the operator has ended by itself; its last lines:" in shown

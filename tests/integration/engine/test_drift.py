@@ -1,0 +1,139 @@
+"""Replica counts of a Deployment that others set, on a real API server: by kubectl, and by the real autoscaler."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from hearth.model import names
+from hearth.model.api import crd
+from hearth.model.child import Object
+from support.checks import expectations
+from support.real import real_user
+from support.real.real_user import RealUser
+from support.real.real_world import RealWorld
+from support.stories import probe_controller
+from support.stories.world import Address
+
+PROGRAM = Path(__file__).parents[2] / "control_plane" / "controlplane.py"
+SCALERS = "/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
+
+
+@pytest.fixture
+async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
+    """A world in a namespace of its own, with an operator."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        user = RealUser(connection, namespace)
+        await real_user.install(user, [crd.make_stack_crd(), probe_controller.definition()])
+        made = RealWorld(user, source)
+        made.open()
+        await made.start_controller()
+        yield made
+        await made.close()
+
+
+def make_spec(**spec: object) -> Object:
+    """A Stack's spec with one Deployment, whose replicas and image may be another's."""
+    container = {"name": "web", "image": spec.pop("image", "web:1")}
+    labels = {"app": "web"}
+    deployment = {
+        "replicas": 2,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        **spec,
+    }
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": deployment}
+    return {"template": {"resources": {"web": {"manifest": manifest}}}}
+
+
+class Shop:
+    """A Stack with one Deployment."""
+
+    def __init__(self, world: RealWorld) -> None:
+        self.world = world
+        self.stack = Address(
+            api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name="shop"
+        )
+        self.deployment = Address(api_version="apps/v1", kind="Deployment", namespace=world.namespace, name="shop-web")
+
+    async def create(self) -> None:
+        """Make it, with two replicas, and wait until it is there."""
+        metadata = {"name": self.stack.name, "namespace": self.stack.namespace}
+        head = {"apiVersion": self.stack.api_version, "kind": "Stack", "metadata": metadata}
+        await self.world.user.create({**head, "spec": make_spec()})
+        await self.wait(replicas=2)
+
+    async def wait(self, *, replicas: int, image: str = "web:1") -> None:
+        """Wait until nothing moves and the Deployment, and what the Stack says, are so."""
+
+        async def look() -> list[str]:
+            found = await self.world.user.find(self.deployment)
+            stack = await self.world.user.find(self.stack)
+            if found is None or stack is None:
+                return ["not there"]
+            container = found["spec"]["template"]["spec"]["containers"][0]
+            wrong = [] if found["spec"]["replicas"] == replicas else [f"{found['spec']['replicas']} replicas"]
+            wrong += [] if container["image"] == image else [container["image"]]
+            is_ready = expectations.find_condition(stack, "Ready").get("status") == "True"
+            wrong += [] if is_ready else ["not ready"]
+            return wrong + (["drifted"] if expectations.find_condition(stack, "Drifted") else [])
+
+        assert await self.world.wait_rest(look) == []
+
+    def count_applies(self) -> int:
+        """How many applies the operator sent so far."""
+        return self.world.traffic.count()["apply"]
+
+
+@pytest.mark.cluster
+async def test_kubectl_scale_is_left_alone(world: RealWorld, kubeconfig: Path) -> None:
+    """Also by an apply for another reason; `kubectl edit` is not, and a new count of the Stack's is obeyed."""
+    shop = Shop(world)
+    await shop.create()
+    applies = shop.count_applies()
+    await asyncio.to_thread(
+        kubectl, kubeconfig, "scale", "deployment/shop-web", "--replicas=5", namespace=world.namespace
+    )
+    await shop.wait(replicas=5)
+    assert shop.count_applies() == applies
+    await world.user.replace_spec(shop.stack, make_spec(image="web:2"))
+    await shop.wait(replicas=5, image="web:2")
+    await world.user.replace_spec(shop.stack, make_spec(image="web:2", replicas=3))
+    await shop.wait(replicas=3, image="web:2")
+    await world.user.patch(shop.deployment, {"spec": {"replicas": 7}})
+    await shop.wait(replicas=3, image="web:2")
+
+
+@pytest.mark.cluster
+async def test_an_autoscaler_keeps_what_it_sets(world: RealWorld) -> None:
+    """It lifts the count to its minimum, for which it needs no metrics; nobody takes that back."""
+    shop = Shop(world)
+    await shop.create()
+    applies = shop.count_applies()
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop-web"}
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {"scaleTargetRef": target, "minReplicas": 4, "maxReplicas": 6},
+    }
+    await world.user.connection.request("POST", SCALERS.format(namespace=world.namespace), body=scaler)
+    await shop.wait(replicas=4)
+    await world.user.replace_spec(shop.stack, make_spec(image="web:2"))
+    await shop.wait(replicas=4, image="web:2")
+    assert shop.count_applies() == applies + 1
+
+
+def kubectl(kubeconfig: Path, *arguments: str, namespace: str) -> None:
+    """Run kubectl. Raises CalledProcessError."""
+    command = [sys.executable, str(PROGRAM), "kubectl", *arguments]
+    options = ["--kubeconfig", str(kubeconfig), "--namespace", namespace]
+    subprocess.run([*command, *options], check=True, capture_output=True, timeout=60)

@@ -1,0 +1,294 @@
+"""What tenants write onto children, or onto objects that are to look like children, while an operator works."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from hearth.engine.work_queue import WorkQueue
+from hearth.engine.writes import step_execution
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.plan.retry.backoff import StepFailure
+from hearth.plan.state.steps import Apply
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.ports.fake_connection import FakeWire
+from support.ports.fake_workload_cluster import FakeWorkloadCluster
+from support.server import fake_kinds
+from support.stories.world import Address
+from support.units import blueprints
+from support.units.blueprints import HASHER
+
+DATA = Path(__file__).parents[3] / "data"
+CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
+SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
+MANAGER = "hearth:default/shop"
+STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
+A: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}}
+B: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"first": "${a.metadata.name}"}}}
+
+
+async def find_nothing() -> list[str]:
+    """Nothing in particular is waited for."""
+    return []
+
+
+async def converge(world: FakeWorld, **resources: Object) -> Object:
+    """A Stack of these resources that is as wanted; the Stack."""
+    await world.start_controller()
+    spec = {"template": {"resources": resources}}
+    metadata = {"name": "shop", "namespace": "default"}
+    await world.user.create({"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": spec})
+    await world.wait_rest(find_nothing)
+    return get_stack(world)
+
+
+def get_stack(world: FakeWorld) -> Object:
+    """The Stack as it is."""
+    return get(world, fake_kinds.STACK.kind, "shop")
+
+
+def get(world: FakeWorld, kind: Kind, name: str) -> Object:
+    """An object as it is."""
+    found = world.server.find(kind, "default", name)
+    assert found is not None
+    return found
+
+
+async def annotate(world: FakeWorld, name: str, **annotations: str | None) -> None:
+    """As `kubectl annotate --overwrite` of a ConfigMap; None removes."""
+    address = Address(api_version="v1", kind="ConfigMap", namespace="default", name=name)
+    changes = {f"{names.GROUP}/{key}": value for key, value in annotations.items()}
+    await world.user.patch(address, {"metadata": {"annotations": changes}})
+
+
+def find_events(world: FakeWorld, reason: str) -> list[str]:
+    """The messages of all Events with that reason."""
+    return [message for _, _, found, message in world.traffic.events if found == reason]
+
+
+def read_signature(world: FakeWorld, name: str) -> str | None:
+    """Of a ConfigMap."""
+    annotations: Object = get(world, CONFIG_MAP, name)["metadata"]["annotations"]
+    return annotations.get(names.ANNOTATION_SIGNATURE)
+
+
+def apply_as_operator(world: FakeWorld, name: str, *, kind: Kind = CONFIG_MAP, **fields: Any) -> None:
+    """A write under the operator's own field manager name, of all that it states but these fields."""
+    live = get(world, kind, name)
+    kept = {part: live["metadata"][part] for part in ("labels", "annotations")}
+    metadata = {"name": name, "namespace": "default", **kept}
+    manifest = {"apiVersion": "v1", "kind": kind.name, "metadata": metadata, **fields}
+    world.server.apply(manifest, kind=kind, manager=MANAGER, force=True)
+
+
+async def check(world: FakeWorld, number: int = 1) -> Object:
+    """Ask for a check; what the status says of it as soon as it does."""
+    await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: str(number)}}})
+
+    async def find_missing() -> list[str]:
+        handled = (get_stack(world)["status"].get("handled") or {}).get("check")
+        return [] if handled == str(number) else ["the check is not done"]
+
+    assert await world.wait_until(find_missing) == []
+    found: Object = get_stack(world)["status"]["check"]
+    return found
+
+
+def test_a_removed_signature_is_put_back_by_one_write() -> None:
+    """The object is the Stack's own all the while, and is never made again."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, a=A, b=B)
+        before = get(world, CONFIG_MAP, "shop-a")
+        sent = len(world.traffic.requests)
+        await annotate(world, "shop-a", signature=None, identity=None)
+        await world.wait_rest(find_nothing)
+        after = get(world, CONFIG_MAP, "shop-a")
+        assert (after["metadata"]["uid"], after["metadata"]["annotations"]) == (
+            before["metadata"]["uid"],
+            before["metadata"]["annotations"],
+        )
+        assert [each.verb for each in world.traffic.requests[sent:] if each.verb not in ("status", "event")] == [
+            "apply"
+        ]
+        assert get_stack(world)["status"]["phase"] == "CreateComplete"
+
+    fake_world.run(story)
+
+
+def test_a_signature_that_goes_while_nobody_looks_is_put_back_too() -> None:
+    """A process that has never seen it knows the object by its place and by who labelled it."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, a=A, b=B)
+        before = {name: get(world, CONFIG_MAP, name)["metadata"] for name in ("shop-a", "shop-b")}
+        await world.kill_controller()
+        for name in before:
+            await annotate(world, name, signature=None, hash=None, requires=None)
+        await world.start_controller()
+        await world.wait_rest(find_nothing)
+        after = {name: get(world, CONFIG_MAP, name)["metadata"] for name in before}
+        assert [each["uid"] for each in after.values()] == [each["uid"] for each in before.values()]
+        assert [each["annotations"] for each in after.values()] == [each["annotations"] for each in before.values()]
+
+    fake_world.run(story)
+
+
+def test_an_object_with_a_forged_label_is_named_and_left_alone() -> None:
+    """By one Event for as long as the process lives, however often it changes; it holds up no deletion either."""
+
+    async def story(world: FakeWorld) -> None:
+        stack = await converge(world, a=A, b=B)
+        genuine = get(world, CONFIG_MAP, "shop-a")["metadata"]
+        labels = {**genuine["labels"], names.LABEL_RESOURCE: "x"}
+        metadata = {"name": "forged", "namespace": "hearth", "labels": labels, "annotations": genuine["annotations"]}
+        await world.user.create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "finalizers": ["example.org/held"]}}
+        )
+        await world.wait_rest(find_nothing)
+        forged = Address(api_version="v1", kind="ConfigMap", namespace="hearth", name="forged")
+        await world.user.patch(forged, {"data": {"a": "b"}})
+        await world.wait_rest(find_nothing)
+        [message] = find_events(world, "UnprovenObjects")
+        assert "configmap/forged in hearth" in message
+
+        await world.user.delete(STACK)
+        await world.wait_rest(find_nothing)
+        assert world.server.find(fake_kinds.STACK.kind, "default", "shop") is None
+        live = world.server.find(CONFIG_MAP, "hearth", "forged")
+        assert live is not None
+        assert "deletionTimestamp" not in live["metadata"]
+        assert stack["status"]["phase"] == "CreateComplete"
+
+    fake_world.run(story)
+
+
+@pytest.mark.parametrize(
+    ("manager", "is_meant", "is_taken"),
+    [
+        pytest.param(blueprints.MANAGER, True, True, id="labeled by an apply of ours"),
+        pytest.param("kubectl", True, False, id="labeled by somebody else"),
+        pytest.param(blueprints.MANAGER, False, False, id="another object"),
+    ],
+)
+def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, is_meant: bool, is_taken: bool) -> None:
+    """Where the cache had no room for it: the answer to a read decides, and what it says of who labeled it."""
+
+    async def story(world: FakeWorld) -> None:
+        board = blueprints.make_board(blueprints.make_blueprint({"a": []}))
+        blueprints.World().refresh(board)
+        step = board.take_step("a")
+        assert isinstance(step, Apply)
+        metadata = {**step.manifest["metadata"], "annotations": {}}
+        live = world.server.apply({**step.manifest, "metadata": metadata}, kind=CONFIG_MAP, manager=manager, force=True)
+        step = dataclasses.replace(step, takes_up=live["metadata"]["uid"] if is_meant else "another")
+        result = await step_execution.execute_step(
+            step,
+            cluster=FakeWorkloadCluster(FakeWire(world.server, world.traffic), WorkQueue(), signatures=HASHER),
+            manager=blueprints.MANAGER,
+            may_exist=lambda uid, namespace: uid == blueprints.STACK.uid,
+            ours=HASHER,
+        )
+        if is_taken:
+            assert isinstance(result, step_execution.StepDone)
+            assert result.child is not None
+            assert (result.child.uid, result.child.is_identified) == (live["metadata"]["uid"], True)
+        else:
+            assert isinstance(result, StepFailure)
+            assert result.reason == "NotOurs"
+
+    fake_world.run(story)
+
+
+def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repaired() -> None:
+    """Ownership cannot show it, so that nobody else notices; the status names the field before it is repaired."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, a=A, b=B)
+        apply_as_operator(world, "shop-a", data={"value": "evil"})
+        await world.wait_rest(find_nothing)
+        assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "evil"}
+
+        found = await check(world)
+        [problem] = found["problems"]
+        assert (found["found"], problem["resource"], problem["reason"]) == (1, "a", "Drifted")
+        assert problem["message"] == (
+            "data.value, under the operator's own field manager name: changed by somebody else"
+        )
+        await world.wait_rest(find_nothing)
+        assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "one"}
+        assert (await check(world, 2))["found"] == 0
+
+    fake_world.run(story)
+
+
+def test_a_check_tells_such_a_change_and_leaves_it_where_the_policy_says_so() -> None:
+    """Under Report it is a condition, under Ignore nothing; an apply for another reason states the value again."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, a={**A, "driftPolicy": "Report"}, b={**A, "driftPolicy": "Ignore"})
+        for name in ("shop-a", "shop-b"):
+            apply_as_operator(world, name, data={"value": "evil"})
+        found = await check(world)
+        assert [(each["resource"], each["reason"]) for each in found["problems"]] == [("a", "FieldsTaken")]
+        await world.wait_rest(find_nothing)
+        assert [get(world, CONFIG_MAP, name)["data"]["value"] for name in ("shop-a", "shop-b")] == ["evil", "evil"]
+
+    fake_world.run(story)
+
+
+def test_a_secret_changed_under_our_own_name_is_found_without_its_value() -> None:
+    """What the template states as text the server keeps in base 64."""
+
+    async def story(world: FakeWorld) -> None:
+        secret = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "swordfish"}}}
+        await converge(world, s=secret)
+        assert (await check(world))["found"] == 0
+        apply_as_operator(world, "shop-s", kind=SECRET, stringData={"password": "evil"})
+        found = await check(world, 2)
+        assert [each["message"] for each in found["problems"]] == [
+            "stringData.password, under the operator's own field manager name: changed by somebody else"
+        ]
+
+    fake_world.run(story)
+
+
+def test_objects_of_the_version_before_are_taken_up_by_one_write_each() -> None:
+    """Recorded as that version left them; what nothing wants any more is named, and deleted by nobody."""
+
+    async def story(world: FakeWorld) -> None:
+        recorded = orjson.loads((DATA / "before_signatures.json").read_bytes())
+        for raw in recorded:
+            world.server.restore(raw)
+        stack = get_stack(world)
+        resources = {name: each for name, each in stack["spec"]["template"]["resources"].items() if name != "gone"}
+        await world.user.replace_spec(STACK, {"template": {"resources": resources}})
+        wanted = ("shop-a", "shop-b", "pinned")
+        before = {name: get(world, CONFIG_MAP, name)["metadata"]["uid"] for name in wanted}
+
+        sent = len(world.traffic.requests)
+        await world.start_controller()
+        await world.wait_rest(find_nothing)
+        written = [each for each in world.traffic.requests[sent:] if each.verb in ("apply", "delete", "release")]
+        assert sorted((each.verb, each.name) for each in written) == sorted(("apply", name) for name in wanted)
+        assert {name: get(world, CONFIG_MAP, name)["metadata"]["uid"] for name in wanted} == before
+        assert all(read_signature(world, name) for name in wanted)
+        assert read_signature(world, "shop-gone") is None
+        [message] = find_events(world, "UnprovenObjects")
+        assert "configmap/shop-gone" in message
+        assert get_stack(world)["status"]["phase"] == "UpdateComplete"
+
+        await world.user.delete(STACK)
+        await world.wait_rest(find_nothing)
+        assert world.server.find(fake_kinds.STACK.kind, "default", "shop") is None
+        assert [world.server.find(CONFIG_MAP, "default", name) for name in wanted] == [None, None, None]
+        assert world.server.find(CONFIG_MAP, "default", "shop-gone") is not None
+
+    fake_world.run(story)

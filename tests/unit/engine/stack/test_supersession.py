@@ -1,0 +1,181 @@
+"""A wish gives way to a newer one as soon as that is seen, and is gone on with where nothing comes of the newer one."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import pytest
+
+from hearth.engine.definition import definition_sync as intake_module
+from hearth.engine.stack import supersession
+from hearth.engine.stack.supersession import Supersession
+from hearth.engine.work_queue import WorkQueue
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.plan.status.ready_condition import DefinitionRejection
+from support import virtual_time
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds, request_faults
+from support.server.request_faults import Trouble
+from support.server.request_queue import Desk
+from support.stories.world import Address
+from support.virtual_time import VirtualClock
+from unit.engine.status.test_status_writer import STACK as SEEN
+
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+VALUES = Address(api_version="v1", kind="ConfigMap", namespace="default", name="values")
+SIZE, IN_FLIGHT = 100, 8
+Edit: TypeAlias = Callable[[FakeWorld, str], Awaitable[None]]
+
+
+def make_spec(value: str) -> Object:
+    """ConfigMaps with nothing but that value."""
+    config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value}}}
+    return {"template": {"resources": {f"c{number}": config for number in range(SIZE)}}}
+
+
+def make_values(value: str) -> Object:
+    """A source of that value, which is no child."""
+    metadata = {"name": VALUES.name, "namespace": VALUES.namespace}
+    return {
+        "apiVersion": VALUES.api_version,
+        "kind": VALUES.kind,
+        "metadata": metadata,
+        "data": {"value": value, "of": "all"},
+    }
+
+
+async def edit_spec(world: FakeWorld, value: str) -> None:
+    """Want another value by the spec."""
+    await world.user.replace_spec(STACK, make_spec(value))
+
+
+async def edit_source(world: FakeWorld, value: str) -> None:
+    """Want another value by what the spec refers to."""
+    await world.user.patch(VALUES, {"data": {"value": value}})
+
+
+def count(world: FakeWorld, value: str) -> int:
+    """How many children have that value."""
+    children = world.server.list_all(fake_kinds.CONFIG_MAP.kind)
+    return sum(child.get("data") == {"value": value} for child in children)
+
+
+async def wait_for(check: Callable[[], bool]) -> None:
+    """Until that holds, at most a minute."""
+    async with asyncio.timeout(60):
+        while not check():  # noqa: ASYNC110 -- the fake cluster tells of no such thing
+            await asyncio.sleep(0.01)
+
+
+async def begin(world: FakeWorld, edit: Edit = edit_spec) -> None:
+    """A Stack whose change from `one` to `two` is under way at a slow server."""
+    world.concurrency = IN_FLIGHT
+    await world.start_controller()
+    metadata = {"name": STACK.name, "namespace": STACK.namespace}
+    manifest = {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata}
+    await world.user.create(make_values("one"))
+    by_reference = make_spec("${params.value}")
+    by_reference["template"]["parameters"] = {"value": {"type": "string"}}
+    by_reference["parametersFrom"] = [{"configMapRef": {"name": VALUES.name}}]
+    await world.user.create({**manifest, "spec": make_spec("one") if edit is edit_spec else by_reference})
+    await wait_for(lambda: count(world, "one") == SIZE)
+    world.controllers[0].wire.desk = Desk(places=2, seconds=0.02)
+    await edit(world, "two")
+    await wait_for(lambda: count(world, "two") >= SIZE // 4)
+
+
+@pytest.mark.parametrize("edit", [edit_spec, edit_source])
+def test_nothing_is_begun_for_a_wish_that_has_given_way(edit: Edit) -> None:
+    """What was on its way arrives, and no more; all get what is wanted by then."""
+
+    async def story(world: FakeWorld) -> None:
+        await begin(world, edit)
+        before = count(world, "two")
+        most = before
+        await edit(world, "three")
+
+        def is_over() -> bool:
+            nonlocal most
+            most = max(most, count(world, "two"))
+            return count(world, "three") == SIZE
+
+        await wait_for(is_over)
+        assert most <= before + IN_FLIGHT
+
+    fake_world.run(story)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(make_spec("three"), id="that cannot be stored"),
+        pytest.param(make_spec("${nobody.metadata.name}"), id="with a mistake"),
+    ],
+)
+def test_a_newer_wish_that_comes_to_nothing_stops_no_rollout(spec: Object) -> None:
+    """The one that is under way is brought to its end; that it cannot be stored is no reason to hurry."""
+
+    async def story(world: FakeWorld) -> None:
+        await begin(world)
+        world.traffic.troubles.append(
+            Trouble(refusal=request_faults.REFUSALS["server-error"], verbs=frozenset({"revision"}))
+        )
+        asked = sum(request.verb == "revision" for request in world.traffic.requests)
+        begun = asyncio.get_running_loop().time()
+        await world.user.replace_spec(STACK, spec)
+        await wait_for(lambda: count(world, "two") == SIZE)
+        seconds = asyncio.get_running_loop().time() - begun
+        asked = sum(request.verb == "revision" for request in world.traffic.requests) - asked
+        assert seconds < supersession.MAX_HOLD
+        assert asked <= 2 + seconds / intake_module.RETRY
+
+    fake_world.run(story)
+
+
+def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
+    """Of a Stack of which that generation was accepted."""
+    intake: Any = SimpleNamespace(generation=generation, rejection=None)
+    intake.has_unprocessed_spec = lambda stack: stack.generation != intake.generation
+    inbox = WorkQueue()
+    services: Any = SimpleNamespace(clock=VirtualClock(), queue=inbox)
+    return Supersession(SEEN.uid, services=services, intake=intake), intake, inbox
+
+
+def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
+    """Nor does the next, before one of them was accepted."""
+
+    async def story() -> None:
+        held, intake, inbox = make(1)
+        seen = dataclasses.replace(SEEN, generation=2)
+        held.update(seen)
+        assert held.is_active
+        await asyncio.sleep(supersession.MAX_HOLD + 1)
+        assert inbox.get() is not None
+        held.update(dataclasses.replace(SEEN, generation=3))
+        assert not held.is_active
+
+        intake.generation = 3
+        held.update(dataclasses.replace(SEEN, generation=3))
+        held.update(dataclasses.replace(SEEN, generation=4))
+        assert held.is_active
+
+    virtual_time.run(story)
+
+
+def test_work_goes_on_beside_a_refusal() -> None:
+    """Whatever was refused: what runs is all that there is."""
+
+    async def story() -> None:
+        held, intake, _ = make(1)
+        held.update(dataclasses.replace(SEEN, generation=2))
+        intake.rejection = DefinitionRejection(reason="CannotAccept", message="no")
+        held.update(dataclasses.replace(SEEN, generation=2))
+        assert not held.is_active
+
+    virtual_time.run(story)

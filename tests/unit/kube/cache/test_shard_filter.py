@@ -1,0 +1,99 @@
+"""A cache of a share of all Stacks: it sees its own, and knows that the others are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearth.kube.cache.shard_filter import ShardFilter
+from hearth.model import names
+from hearth.model.sharding import Share
+from hearth.model.stack_tree import Node, StackTree
+
+SHARE = Share(index=0, count=2)
+OWN = "11111111-1111-4111-8111-111111111111"
+FOREIGN, NEXT = "22222222-2222-4222-8222-222222222222", "a"
+"""In the other half, see `unit/model/test_sharding.py`."""
+
+
+def stack(uid: str, name: str = "shop") -> dict[str, Any]:
+    return {"metadata": {"uid": uid, "namespace": "a", "name": name, "resourceVersion": "5"}}
+
+
+class Inner:
+    """What comes through."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_list_started(self) -> None:
+        self.heard.append("listing")
+
+    def on_object(self, raw: dict[str, Any]) -> None:
+        self.heard.append(raw["metadata"]["uid"])
+
+    def on_deleted(self, raw: dict[str, Any]) -> None:
+        self.heard.append(f"-{raw['metadata']['uid']}")
+
+    def on_synced(self, version: int | None) -> None:
+        self.heard.append("synced")
+
+
+def test_only_its_own_come_through() -> None:
+    """The others cost a lookup."""
+    inner = Inner()
+    others = ShardFilter(inner, SHARE, StackTree())
+
+    others.on_list_started()
+    others.on_object(stack(OWN))
+    others.on_object(stack(FOREIGN, "other"))
+    others.on_synced(5)
+    others.on_deleted(stack(FOREIGN, "other"))
+    others.on_deleted(stack(OWN))
+
+    assert inner.heard == ["listing", OWN, "synced", f"-{OWN}"]
+
+
+def test_the_others_are_known_by_uid_and_name() -> None:
+    """As long as they are there; a name may pass from one to the next before the end of the first is heard."""
+    others = ShardFilter(Inner(), SHARE, StackTree())
+
+    others.on_object(stack(FOREIGN))
+    others.on_object(stack(FOREIGN))
+    others.on_object(stack(NEXT))
+    others.on_deleted(stack(FOREIGN))
+
+    assert (others.has_uid(FOREIGN), others.has_uid(NEXT), others.has_name("a", "shop")) == (False, True, True)
+    others.on_deleted(stack(NEXT))
+    assert (others.has_uid(NEXT), others.has_name("a", "shop")) == (False, False)
+    assert not others.has_name("a", "never")
+
+
+def test_what_a_fresh_list_does_not_show_is_gone() -> None:
+    """Its end was missed."""
+    others = ShardFilter(Inner(), SHARE, StackTree())
+    others.on_object(stack(FOREIGN))
+    others.on_object(stack(NEXT, "next"))
+
+    others.on_list_started()
+    others.on_object(stack(NEXT, "next"))
+    others.on_synced(9)
+
+    assert (others.has_uid(FOREIGN), others.has_name("a", "shop")) == (False, False)
+    assert (others.has_uid(NEXT), others.has_name("a", "next")) == (True, True)
+
+
+def test_the_tree_of_all_stacks_knows_the_others_too() -> None:
+    """With the parent that their label names, which may change, and as long as they are there."""
+    tree = StackTree()
+    others = ShardFilter(Inner(), SHARE, tree)
+    labelled = {"metadata": {**stack(NEXT, "next")["metadata"], "labels": {names.LABEL_STACK_UID: FOREIGN}}}
+
+    others.on_object(stack(FOREIGN))
+    others.on_object(stack(NEXT, "next"))
+    others.on_object(labelled)
+    others.on_object(stack(OWN))
+
+    assert (set(tree.find_nested(FOREIGN)), tree.find(OWN)) == ({NEXT}, None)
+    assert tree.find(NEXT) == Node(NEXT, "a", "next", FOREIGN)
+    others.on_deleted(labelled)
+    assert (set(tree.find_nested(FOREIGN)), tree.find(NEXT)) == (set(), None)

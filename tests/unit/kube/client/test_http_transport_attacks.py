@@ -1,0 +1,141 @@
+"""What a server tried on the transport and did not get: a second answer, a forged one, our token."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from hearth.kube.auth.credentials import Credentials
+from hearth.kube.client import http_response
+from hearth.kube.client.connection import Connection
+from hearth.model import errors
+from support.real import stub_server
+from support.real.stub_server import StubServer, run_stub, says
+
+OK = "HTTP/1.1 200 OK"
+CERTIFICATE = Path(__file__).resolve().parents[3] / "data" / "loopback.pem"
+TOKEN = "Bearer token-of-the-operator"
+
+
+@dataclass
+class FixedSource:
+    """Gives these credentials."""
+
+    found: Credentials
+
+    def load(self) -> Credentials:
+        """Always the same."""
+        return self.found
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(
+            b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{}", id="two lengths, the chunks win"
+        ),
+        pytest.param(
+            b"Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", id="a second answer"
+        ),
+        pytest.param(b"Content-Length: 0\r\n\r\n\r\n", id="a line behind the end"),
+        pytest.param(
+            b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", id="an answer behind the chunks"
+        ),
+    ],
+)
+def test_a_connection_on_which_more_came_serves_no_other_request(raw: bytes) -> None:
+    """What stands behind an answer never counts as that of the next request."""
+    answer = http_response.HttpResponseParser().feed(f"{OK}\r\n".encode() + raw)
+
+    assert answer is not None
+    assert not answer.keep_alive
+    assert answer.body in (b"", b"{}")
+
+
+@pytest.mark.parametrize("length", ["+2", "-2", "0x2", " 2 2", "2,2", "2.0", "٢", "", "2_0"])
+def test_a_length_is_digits_and_nothing_else(length: str) -> None:
+    """Whatever else Python would take for a number."""
+    with pytest.raises(http_response.MalformedResponse):
+        http_response.HttpResponseParser().feed(f"{OK}\r\nContent-Length: {length}\r\n\r\n{{}}".encode())
+
+
+@pytest.mark.parametrize("size", ["+2", "-2", "0x2", "2 2", "2,2", "2_0", "", "zz"])
+def test_the_size_of_a_chunk_is_digits_and_nothing_else(size: str) -> None:
+    """Whatever else Python would take for a number."""
+    with pytest.raises(http_response.MalformedResponse):
+        http_response.HttpResponseParser().feed(
+            f"{OK}\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n{{}}\r\n0\r\n\r\n".encode()
+        )
+
+
+async def test_a_redirect_is_refused_and_not_followed() -> None:
+    """The token goes to the server of the kubeconfig alone."""
+    async with run_stub(says("{}")) as elsewhere:
+        moved = says("moved", code=307, headers={"Location": f"{elsewhere.url}/api"})
+        async with run_stub(moved) as stub, Connection(find_source(stub.url)) as connection:
+            for method in ("GET", "PATCH"):
+                with pytest.raises(errors.ApiStatusError) as refused:
+                    await connection.request(method, "/api")
+                assert refused.value.code == 307
+            with pytest.raises(errors.ApiStatusError):
+                async with connection.stream("/api"):
+                    pass
+        assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize(
+    ("authority", "name", "is_trusted"),
+    [
+        pytest.param(True, None, True, id="its own authority"),
+        pytest.param(True, "localhost", True, id="a name of its certificate"),
+        pytest.param(False, None, False, id="an unknown authority"),
+        pytest.param(True, "kubernetes.default.svc", False, id="another name"),
+    ],
+)
+async def test_a_server_is_verified_before_it_hears_anything(
+    authority: bool, name: str | None, is_trusted: bool
+) -> None:
+    """For requests and for streams."""
+    own = re.search("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", CERTIFICATE.read_text(), re.DOTALL)
+    assert own is not None
+    async with run_tls(says("{}")) as stub:
+        source = find_source(stub.url, authority=own.group().encode() if authority else None, server_name=name)
+        async with Connection(source) as connection:
+            if is_trusted:
+                assert await connection.request("GET", "/api") == {}
+            else:
+                with pytest.raises(errors.Unreachable):
+                    await connection.request("GET", "/api")
+                with pytest.raises(errors.Unreachable):
+                    async with connection.stream("/api"):
+                        pass
+        assert [request.headers["Authorization"] for request in stub.requests] == [TOKEN] * is_trusted
+
+
+def find_source(url: str, *, authority: bytes | None = None, server_name: str | None = None) -> FixedSource:
+    """Credentials for that server."""
+    return FixedSource(Credentials(server=url, authority=authority, authorization=TOKEN, server_name=server_name))
+
+
+@contextlib.asynccontextmanager
+async def run_tls(answer: stub_server.Answer) -> AsyncIterator[StubServer]:
+    """A server with a certificate of its own authority."""
+    stub = StubServer(answers=[answer])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    runner = web.ServerRunner(web.Server(stub.handle), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    stub.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield stub
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,149 @@
+"""The schema that is made of the models, without a server; what a server makes of it: `integration/api/test_crd.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pydantic
+import pytest
+
+from hearth.model.api import crd
+
+UNDESCRIBED = {"apiVersion", "kind", "metadata"}
+"""The header of the whole object, which the API server itself describes."""
+
+
+class Inner(pydantic.BaseModel):
+    """An inner
+    value.
+    """
+
+    size: int = pydantic.Field(ge=1)
+
+
+class Outer(pydantic.BaseModel):
+    """An outer value."""
+
+    inner: Inner
+    chosen: Inner | None = pydantic.Field(default=None, description="Its own words.")
+    flag: bool = True
+    anything: Any = None
+    open: dict[str, Any]
+    typed: dict[str, Inner]
+    several: list[int] | None = None
+
+
+@pytest.fixture
+def properties() -> dict[str, Any]:
+    converted: dict[str, Any] = crd.make_structural_schema(Outer)["properties"]
+    return converted
+
+
+def walk(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every node of a structural schema with its path."""
+    yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from walk(inner, f"{path}.{name}")
+    for word in ("items", "additionalProperties"):
+        if word in schema:
+            yield from walk(schema[word], f"{path}[]")
+
+
+ROOTS = {
+    definition["spec"]["names"]["kind"]: definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for definition in crd.make_crds()
+}
+
+
+@pytest.fixture(params=ROOTS)
+def root_schema(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Of each kind."""
+    schema: dict[str, Any] = ROOTS[request.param]
+    return schema
+
+
+def test_references_are_put_in_place(properties: dict[str, Any]) -> None:
+    """A structural schema has no `$ref`."""
+    assert properties["inner"] == {
+        "description": "An inner value.",
+        "type": "object",
+        "required": ["size"],
+        "properties": {"size": {"type": "integer", "minimum": 1}},
+    }
+
+
+def test_a_field_describes_itself_better_than_its_type_does(properties: dict[str, Any]) -> None:
+    """What is written beside the field wins over the docstring of its model."""
+    assert properties["chosen"]["description"] == "Its own words."
+
+
+def test_an_optional_field_is_one_that_is_not_required(properties: dict[str, Any]) -> None:
+    """A structural schema knows no union with null."""
+    assert properties["several"] == {"type": "array", "items": {"type": "integer"}}
+    assert "several" not in crd.make_structural_schema(Outer)["required"]
+
+
+def test_a_default_is_kept_and_null_is_none(properties: dict[str, Any]) -> None:
+    """`None` in a model says that nothing is given."""
+    assert properties["flag"] == {"type": "boolean", "default": True}
+    assert "default" not in properties["anything"]
+
+
+def test_anything_means_anything(properties: dict[str, Any]) -> None:
+    """Nothing of a value without a type is pruned, and null is one."""
+    anything = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
+
+    assert properties["anything"] == anything
+    assert properties["open"] == {"type": "object", "additionalProperties": anything}
+
+
+def test_a_map_describes_its_values(properties: dict[str, Any]) -> None:
+    """So that explain goes on below it."""
+    assert properties["typed"]["additionalProperties"]["properties"] == {"size": {"type": "integer", "minimum": 1}}
+
+
+def test_paragraphs_are_kept_and_lines_are_joined() -> None:
+    """Whoever prints a description breaks its lines anew."""
+    assert crd.unwrap("One\n    two.\n\n    Three\n    four.") == "One two.\n\nThree four."
+
+
+def test_every_field_is_described(root_schema: dict[str, Any]) -> None:
+    """`kubectl explain` has a sentence for each."""
+    silent = [
+        path
+        for path, node in walk(root_schema)
+        if "description" not in node and not path.endswith("[]") and path.removeprefix(".") not in UNDESCRIBED
+    ]
+
+    assert silent == []
+
+
+def test_every_description_is_a_sentence(root_schema: dict[str, Any]) -> None:
+    """Begins with a capital or a name, ends with a full stop."""
+    bad = [
+        (path, node["description"])
+        for path, node in walk(root_schema)
+        if "description" in node and not re.fullmatch(r"[A-Z`].*\.", node["description"], re.DOTALL)
+    ]
+
+    assert bad == []
+
+
+def test_no_list_of_the_status_can_grow_without_a_limit(root_schema: dict[str, Any]) -> None:
+    """A status of any Stack stays small. Conditions are as many as there are types."""
+    endless = [
+        path
+        for path, node in walk(root_schema["properties"]["status"])
+        if node.get("type") == "array" and "maxItems" not in node
+    ]
+
+    assert endless == [".conditions"]
+
+
+def test_no_word_that_a_structural_schema_does_not_know_is_left(root_schema: dict[str, Any]) -> None:
+    """The server would refuse some and drop others in silence."""
+    forbidden = {"title", "$ref", "anyOf", "$defs", "const"}
+
+    assert [path for path, node in walk(root_schema) if forbidden & node.keys()] == []
