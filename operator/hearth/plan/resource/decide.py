@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from hearth.model import field_paths
+from hearth.model import field_paths, names, signatures
 from hearth.model.child import Child
+from hearth.model.field_paths import ElementPath
 from hearth.plan.environment import inherited_rules
 from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.field_ownership import DriftFinding
@@ -19,6 +20,8 @@ from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Delete
 from hearth.template.blueprint import Replacement
+
+REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,8 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
             if finding.to_repair
             else step_planning.plan_resume(subject, child)
         )
+    if is_requirement_changed(child, desired, finding):
+        return step_planning.plan_apply(subject, desired, child, finding)
     if finding.to_repair or subject.name in subject.memory.drift_conflicts:
         return _contend(subject, child, desired, finding)
     return _stand(subject, child)
@@ -160,6 +165,27 @@ def find_replacing_change(subject: ResourceContext, child: Child, finding: Drift
     if refused is not None and refused[0] == subject.desired.hash:
         return ReplacingChange(field=refused[1], is_named=False)
     return None
+
+
+def is_requirement_changed(child: Child, desired: DesiredObject, finding: DriftFinding) -> bool:
+    """Return whether the object's record names other resources than it requires now, regardless of their incarnations.
+
+    Its order of deletion follows the record. A record that another writer changed or removed is drift, with the backoff
+    of drift.
+    """
+    requires = desired.resource.owner.requires
+    if child.requires == requires or not child.is_signed:
+        return False
+    if find_required_resources(child.requires) == find_required_resources(requires):
+        return False
+    facts = signatures.parse(child.signature.rpartition("/")[0])
+    is_proven = facts.requires == signatures.digest(",".join(child.requires))
+    return is_proven and all(lost.path != REQUIRES_PATH for lost in finding.to_repair)
+
+
+def find_required_resources(requires: tuple[str, ...]) -> set[str]:
+    """Return the resources of a record of incarnations."""
+    return {each.partition("/")[0] for each in requires}
 
 
 def matches_attempt(attempt: Attempt, subject: ResourceContext, child: Child) -> bool:
