@@ -65,6 +65,8 @@ class PhaseRow:
     """The phases that may follow. The same phase may always follow, listed or not."""
     conditions_if_automatic: PhaseConditions | None = None
     """Different conditions for a phase that the user did not request, if any."""
+    drawn: tuple[Phase, ...] = ()
+    """Those of `next` that the diagram in `docs/phases.md` shows: the usual course. All edges together are unreadable."""
 
 
 WORKING = PhaseConditions(ready="False", reconciling=True, stalled=False, reason="Progressing")
@@ -119,101 +121,115 @@ TABLE: Mapping[Phase, PhaseRow] = {
         meaning="The first revision is being created, or repaired.",
         conditions=WORKING,
         next=(Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED, *NEW_TARGET),
+        drawn=(Phase.CREATE_COMPLETE, Phase.CREATE_FAILED),
     ),
     Phase.CREATE_COMPLETE: PhaseRow(
         meaning="All resources of the first revision are ready.",
         conditions=DONE,
         next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_FAILED, Phase.CREATE_STOPPED, *NEW_TARGET),
+        drawn=(Phase.UPDATE_IN_PROGRESS,),
     ),
     Phase.CREATE_FAILED: PhaseRow(
-        meaning="The definition was refused, or a resource has used up its attempts; trying goes on.",
+        meaning="The definition was rejected, or a resource reached its retry limit; retries continue.",
         conditions=FAILED,
         next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_STOPPED, *NEW_TARGET),
     ),
     Phase.CREATE_STOPPED: PhaseRow(
-        meaning="The creation has come to a breakpoint, and nothing else can go on.",
+        meaning="The creation waits at a breakpoint, and nothing else can progress.",
         conditions=STOPPED,
         next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, *NEW_TARGET),
     ),
     Phase.UPDATE_IN_PROGRESS: PhaseRow(
-        meaning="A later revision is being brought about, or repaired.",
+        meaning="A later revision is being applied, or repaired.",
         conditions=WORKING,
         next=NEW_TARGET,
+        drawn=(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.UPDATE_STOPPED),
     ),
     Phase.UPDATE_COMPLETE: PhaseRow(
-        meaning="All resources of the newest revision are ready, and nothing obsolete is left.",
+        meaning="All resources of the newest revision are ready, and no obsolete object is left.",
         conditions=DONE,
         next=NEW_TARGET,
+        drawn=(Phase.SUSPEND_IN_PROGRESS, Phase.DELETE_IN_PROGRESS),
     ),
     Phase.UPDATE_FAILED: PhaseRow(
-        meaning="The new definition was refused, or a resource has used up its attempts; trying goes on.",
+        meaning="The new definition was rejected, or a resource reached its retry limit; retries continue.",
         conditions=FAILED,
         next=(*AFTER_REJECTION, *NEW_TARGET),
+        drawn=(Phase.ROLLBACK_IN_PROGRESS,),
     ),
     Phase.UPDATE_STOPPED: PhaseRow(
-        meaning="The update has come to a breakpoint, and nothing else can go on.",
+        meaning="The update waits at a breakpoint, and nothing else can progress.",
         conditions=STOPPED,
         next=NEW_TARGET,
+        drawn=(Phase.UPDATE_IN_PROGRESS,),
     ),
     Phase.ROLLBACK_IN_PROGRESS: PhaseRow(
-        meaning="An earlier revision is being brought back, by order or because a later one failed.",
+        meaning="An earlier revision is being applied, on request or because a later one failed.",
         conditions=WORKING,
         next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
+        drawn=(Phase.ROLLBACK_COMPLETE,),
     ),
     Phase.ROLLBACK_COMPLETE: PhaseRow(
-        meaning="The earlier revision is reached, and nothing of the later one is left.",
+        meaning="The earlier revision is complete, and nothing of the later one is left.",
         conditions=DONE,
         conditions_if_automatic=ROLLED_BACK,
         next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
     Phase.ROLLBACK_FAILED: PhaseRow(
-        meaning="Going back has used up its attempts at a resource; trying goes on.",
+        meaning="A resource reached its retry limit during the rollback; retries continue.",
         conditions=FAILED,
         next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
     Phase.ROLLBACK_STOPPED: PhaseRow(
-        meaning="Going back has come to a breakpoint, and nothing else can go on.",
+        meaning="The rollback waits at a breakpoint, and nothing else can progress.",
         conditions=STOPPED,
         next=(*ROLLBACK, *UPDATE, *SUSPENSION, *DELETION, *CHECK),
     ),
     Phase.CHECK_COMPLETE: PhaseRow(
-        meaning="A check has looked at everything afresh and found nothing, and nothing happened since.",
+        meaning="A check listed everything afresh and found no problem, and nothing happened since.",
         conditions=DONE,
         conditions_if_automatic=ROLLED_BACK,
         next=(*AFTER_REJECTION, *NEW_TARGET),
     ),
     Phase.CHECK_FAILED: PhaseRow(
-        meaning="A check has found something that is still so, and nothing was done about it since.",
+        meaning="A check found problems that still exist, and no step ran since.",
         conditions=FOUND,
         conditions_if_automatic=FOUND_ROLLED_BACK,
         next=(*AFTER_REJECTION, *NEW_TARGET),
     ),
     Phase.SUSPEND_IN_PROGRESS: PhaseRow(
-        meaning="Workloads are being brought to nothing, dependents first.",
+        meaning="Workloads are being scaled to nothing, dependents first.",
         conditions=WORKING,
         next=(*CREATION, *NEW_TARGET),
+        drawn=(Phase.SUSPEND_COMPLETE,),
     ),
     Phase.SUSPEND_COMPLETE: PhaseRow(
-        meaning="All workloads are at nothing.", conditions=SUSPENDED, next=(*CREATION, *NEW_TARGET)
+        meaning="All workloads are scaled to nothing.",
+        conditions=SUSPENDED,
+        next=(*CREATION, *NEW_TARGET),
+        drawn=(Phase.RESUME_IN_PROGRESS,),
     ),
     Phase.SUSPEND_FAILED: PhaseRow(
-        meaning="A workload cannot be brought to nothing; trying goes on.",
+        meaning="A workload cannot be scaled to nothing; retries continue.",
         conditions=FAILED,
         next=(*CREATION, *NEW_TARGET),
     ),
     Phase.RESUME_IN_PROGRESS: PhaseRow(
-        meaning="Workloads are being brought back in order, with what was changed meanwhile.",
+        meaning="Workloads are being restored in order, with the changes made meanwhile.",
         conditions=WORKING,
         next=NEW_TARGET,
+        drawn=(Phase.RESUME_COMPLETE,),
     ),
     Phase.RESUME_COMPLETE: PhaseRow(
         meaning="All resources are ready again.", conditions=DONE, conditions_if_automatic=ROLLED_BACK, next=NEW_TARGET
     ),
     Phase.RESUME_FAILED: PhaseRow(
-        meaning="Resuming has used up its attempts at a resource; trying goes on.", conditions=FAILED, next=NEW_TARGET
+        meaning="A resource reached its retry limit during the resume; retries continue.",
+        conditions=FAILED,
+        next=NEW_TARGET,
     ),
     Phase.RESUME_STOPPED: PhaseRow(
-        meaning="Resuming has come to a breakpoint of what was changed meanwhile, and nothing else can go on.",
+        meaning="The resume waits at a breakpoint of a change made meanwhile, and nothing else can progress.",
         conditions=STOPPED,
         next=NEW_TARGET,
     ),
@@ -221,19 +237,20 @@ TABLE: Mapping[Phase, PhaseRow] = {
         meaning="The children are being deleted, dependents first.",
         conditions=DELETING,
         next=(*DELETION, Phase.DELETE_COMPLETE),
+        drawn=(Phase.DELETE_COMPLETE,),
     ),
     Phase.DELETE_COMPLETE: PhaseRow(
-        meaning="No child is left; the Stack goes at the same moment.",
+        meaning="No child is left; the Stack is removed at the same moment.",
         conditions=DELETED,
         next=(),
     ),
     Phase.DELETE_FAILED: PhaseRow(
-        meaning="A child cannot be deleted; trying goes on.",
+        meaning="A child cannot be deleted; retries continue.",
         conditions=FAILED,
         next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
     Phase.DELETE_STOPPED: PhaseRow(
-        meaning="The deletion has come to a breakpoint, and nothing else can go on.",
+        meaning="The deletion waits at a breakpoint, and nothing else can progress.",
         conditions=STOPPED,
         next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
@@ -261,18 +278,23 @@ def is_legal(before: Phase | None, after: Phase) -> bool:
 
 
 def document() -> str:
-    """Generate `docs/phases.md`: the table, and the diagram of the phase transitions."""
+    """Generate `docs/phases.md`: the table of phases, and a diagram of the usual transitions."""
     rows = "\n".join(write_row(phase, row) for phase, row in TABLE.items())
     return f"""\
 # Phases of a Stack
 
-Drawn from the table in `operator/hearth/model/phases.py`; a test says when it is stale, and how to write it anew.
+Generated from the table in `operator/hearth/model/phases.py`. If this page is stale, a test fails and prints the
+command that updates it.
 
-| phase | means | Ready | Reconciling | Stalled |
+| phase | meaning | Ready | Reconciling | Stalled |
 |---|---|---|---|---|
 {rows}
 
-A dash: the condition is False or not there. The message of `Ready` names what is waited for, or what is wrong.
+A dash means that the condition is False or absent. The message of `Ready` names what the Stack waits for, or the problem.
+
+The diagram shows the usual course. A new definition, a suspension and a deletion can follow any phase before a
+deletion, and a failed phase returns to `…InProgress` or `…Complete` when a retry succeeds. The table in the code lists
+every permitted transition.
 
 ```mermaid
 {draw()}
@@ -298,7 +320,7 @@ def write_line(phase: str, meaning: str, says: PhaseConditions) -> str:
 
 def draw() -> str:
     """Draw the diagram in Mermaid syntax."""
-    edges = [("[*]", str(phase)) for phase in FIRST]
-    edges += [(str(phase), str(after)) for phase, row in TABLE.items() for after in row.next if after is not phase]
+    edges = [("[*]", str(FIRST[0]))]
+    edges += [(str(phase), str(after)) for phase, row in TABLE.items() for after in row.drawn]
     edges += [(str(phase), "[*]") for phase, row in TABLE.items() if not row.next]
     return "\n".join(["stateDiagram-v2", *(f"    {before} --> {after}" for before, after in edges)])

@@ -102,6 +102,16 @@ def test_a_phase_is_found_by_its_name(text: object, expected: Phase | None) -> N
     assert phases.find(text) is expected
 
 
-def test_the_page_shows_the_table_as_it_is() -> None:
-    """Drawn once by hand, a diagram lies within a month."""
-    assert PAGE.read_text() == phases.document(), f"docs/phases.md is stale; write it anew: {REWRITE}"
+def test_drawn_edges_are_permitted_and_connected() -> None:
+    """The diagram shows a part of the table: no edge that the table forbids, no phase without a way from the start."""
+    drawn = {(phase, after) for phase, row in phases.TABLE.items() for after in row.drawn}
+    reached = {phases.FIRST[0], *(after for _, after in drawn)}
+
+    assert {edge for edge in drawn if edge[1] not in phases.TABLE[edge[0]].next} == set()
+    assert {phase for phase, _ in drawn} <= reached
+    assert len(drawn) <= 20, "a reader takes in about a dozen edges"
+
+
+def test_the_page_is_generated_from_the_table() -> None:
+    """A diagram that is drawn by hand becomes outdated."""
+    assert PAGE.read_text() == phases.document(), f"docs/phases.md is stale; update it: {REWRITE}"
