@@ -60,6 +60,9 @@ class Runtime(Protocol):
     def count_cached_objects(self) -> Mapping[str, float]:
         """By kind."""
 
+    def count_cached_bytes(self) -> Mapping[str, float]:
+        """By kind."""
+
     def count_stacks(self) -> Mapping[str, float]:
         """By phase."""
 
@@ -102,7 +105,12 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
     supervision.current().on_error = observer.on_internal_error
     asyncio.get_running_loop().set_exception_handler(supervision.handle_loop_error)
     engine = build(settings, source, observer)
-    observer.sample(cached_objects=engine.count_cached_objects, stacks=engine.count_stacks, writes=engine.count_writes)
+    observer.sample(
+        cached_objects=engine.count_cached_objects,
+        cached_bytes=engine.count_cached_bytes,
+        stacks=engine.count_stacks,
+        writes=engine.count_writes,
+    )
     leader = leadership.make_leadership(settings, source, observer, grace=grace)
 
     lateness = event_loop_lag.Lateness()

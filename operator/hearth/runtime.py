@@ -146,6 +146,10 @@ class KubeRuntime:
             counted[each.kind] += each.objects
         return {kind: float(count) for kind, count in counted.items()}
 
+    def count_cached_bytes(self) -> Mapping[str, float]:
+        """By kind."""
+        return {**self._cluster.caches.count_bytes(), **self._stacks.count_bytes()}
+
     def count_stacks(self) -> Mapping[str, float]:
         """By phase."""
         found = (self._home.find_stack(uid) for uid in self._home.stacks())
@@ -209,6 +213,7 @@ class KubeRuntime:
             evaluations=self._evaluations,
             own_namespace=self._settings.operator_namespace,
             backoff=self._make_backoff(),
+            on_limit=self._observer.on_limit,
         )
         return StackController(services=services, observer=self._observer, concurrency=self._settings.concurrency)
 

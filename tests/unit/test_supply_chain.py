@@ -55,7 +55,7 @@ def test_a_value_is_no_line_of_the_log(value: str) -> None:
 def test_no_metric_has_a_label_for_what_tenants_name() -> None:
     """Kinds, phases, codes and reasons alone: as many series as there are of these."""
     metrics = Metrics()
-    metrics.sample(cached_objects=dict, stacks=dict, writes=dict)
+    metrics.sample(cached_objects=dict, cached_bytes=dict, stacks=dict, writes=dict)
     text = metrics.render().decode()
     declared = {label for _, names in find_label_names(metrics) for label in names}
 

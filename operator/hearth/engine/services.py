@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from hearth.engine.ports import Clock, Evaluations, HealthMarkClient, ManagementCluster, WorkloadCluster
@@ -36,6 +36,8 @@ class Services:
     """The only served namespace; "" for all."""
     share: Share = WHOLE
     """The share of all Stacks that this process is responsible for."""
+    on_limit: Callable[[str], None] = lambda _limit: None
+    """Counts a limit that was reached, by its name in `docs/limits.md`."""
 
     def stack_may_exist(self, stack_uid: str, namespace: str) -> bool:
         """Return whether a Stack of that UID may exist. A Stack outside the served namespace always may."""

@@ -118,8 +118,8 @@ class KopfSupervisor:
                 error = raised
             self._is_up = False
             if not self._stopping.is_set():
-                log.warning("kopf ended although nobody asked, and is begun anew", error=repr(error))
-                log.debug("what ended kopf", exc_info=error)
+                # Its message may hold what a server sent, or a credential.
+                log.warning("kopf ended although nobody asked, and is begun anew", **describe_end(error))
             return loop.time() - begun
 
     async def _run_life(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -148,6 +148,13 @@ class KopfSupervisor:
         """Have the other loop do it, unless that has ended already."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
+
+
+def describe_end(error: BaseException | None) -> dict[str, object]:
+    """The fields for the log of what ended kopf: type and frames, without values."""
+    if error is None:
+        return {"error": "none: it returned"}
+    return {"error": supervision.name_type(error), "traceback": supervision.describe(error)}
 
 
 def find_restart_delay(before: float | None, *, lasted: float, patience: SupervisorTimeouts) -> float:

@@ -7,7 +7,7 @@ somebody asks is read then, by the functions given to `sample`, and costs nothin
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import prometheus_client
@@ -36,63 +36,72 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = prometheus_client.CollectorRegistry(auto_describe=True)
         self._sampler = Sampler()
-        self._passes = prometheus_client.Counter(
-            "hearth_passes", "Passes of the engine over a Stack.", ["result"], registry=self.registry
-        )
-        self._pass_seconds = prometheus_client.Histogram(
-            "hearth_pass_duration_seconds", "How long a pass took.", buckets=PASS_BUCKETS, registry=self.registry
-        )
-        self._reaction_seconds = prometheus_client.Histogram(
+        self._make_of_reconciles()
+        self._make_of_requests()
+        self._make_of_faults()
+        self._make_of_process()
+        self.registry.register(self._sampler)
+        process_collector.ProcessCollector(registry=self.registry)
+        platform_collector.PlatformCollector(registry=self.registry)
+        gc_collector.GCCollector(registry=self.registry)
+
+    def _make_of_reconciles(self) -> None:
+        """How long reconciles and their writes take."""
+        self._passes = self._count("hearth_passes", "Passes of the engine over a Stack.", "result")
+        self._pass_seconds = self._measure("hearth_pass_duration_seconds", "How long a pass took.", PASS_BUCKETS)
+        self._reaction_seconds = self._measure(
             "hearth_event_to_write_seconds",
             "From when an event, a timer or an answer was heard until a write of a child that it led to was sent.",
-            buckets=REACTION_BUCKETS,
-            registry=self.registry,
+            REACTION_BUCKETS,
         )
-        self._queue_seconds = prometheus_client.Histogram(
-            "hearth_queue_duration_seconds",
-            "How long a write of a child waited in the queue.",
-            buckets=QUEUE_BUCKETS,
-            registry=self.registry,
+        self._queue_seconds = self._measure(
+            "hearth_queue_duration_seconds", "How long a write of a child waited in the queue.", QUEUE_BUCKETS
         )
-        self._requests = prometheus_client.Counter(
+        # The library looks a child up by making text of each label, which costs more than to count.
+        self._find_passes = functools.cache(self._passes.labels)
+
+    def _make_of_requests(self) -> None:
+        """What the API server answers, and how fast."""
+        self._requests = self._count(
             "hearth_requests",
             "Requests to the API server; the code is 0 where no answer came.",
-            ["verb", "kind", "code"],
-            registry=self.registry,
+            "verb",
+            "kind",
+            "code",
         )
-        self._request_seconds = prometheus_client.Histogram(
+        self._request_seconds = self._measure(
             "hearth_request_duration_seconds",
             "From the sending of a request, or its waiting for a free connection, to its answer.",
-            ["verb"],
-            buckets=REQUEST_BUCKETS,
-            registry=self.registry,
+            REQUEST_BUCKETS,
+            "verb",
         )
-        self._watch_restarts = prometheus_client.Counter(
-            "hearth_watch_restarts", "Watches that had to begin anew.", ["kind", "reason"], registry=self.registry
-        )
-        self._internal_errors = prometheus_client.Counter(
+        self._watch_restarts = self._count("hearth_watch_restarts", "Watches that had to begin anew.", "kind", "reason")
+        # As above.
+        self._find_requests = functools.cache(self._requests.labels)
+        self._find_request_seconds = functools.cache(self._request_seconds.labels)
+
+    def _make_of_faults(self) -> None:
+        """What went wrong or beyond a limit."""
+        self._internal_errors = self._count(
             "hearth_internal_errors",
             "Exceptions that no code expects, by the part of the operator that they occurred in; each is a bug.",
-            ["where"],
-            registry=self.registry,
+            "where",
         )
-        self._skipped_objects = prometheus_client.Counter(
+        self._skipped_objects = self._count(
             "hearth_skipped_objects",
             "Objects that the API server sent and that were not taken in, since they cannot be read.",
-            ["kind", "reason"],
-            registry=self.registry,
+            "kind",
+            "reason",
         )
-        self._limits = prometheus_client.Counter(
-            "hearth_limit_reached", "How often a limit was reached.", ["limit"], registry=self.registry
-        )
-        self._frame_restarts = prometheus_client.Counter(
-            "hearth_frame_restarts", "Ends of the frame (kopf) that nobody asked for.", registry=self.registry
-        )
-        self._lag = prometheus_client.Histogram(
+        self._limits = self._count("hearth_limit_reached", "How often a limit was reached.", "limit")
+        self._frame_restarts = self._count("hearth_frame_restarts", "Ends of the frame (kopf) that nobody asked for.")
+
+    def _make_of_process(self) -> None:
+        """What runs, whether it works, and whether it keeps up."""
+        self._lag = self._measure(
             "hearth_event_loop_lag_seconds",
             "How much later than asked for the event loop came back.",
-            buckets=LAG_BUCKETS,
-            registry=self.registry,
+            LAG_BUCKETS,
         )
         self._leader = prometheus_client.Gauge(
             "hearth_leader", "1 while this process works, 0 while it stands by.", registry=self.registry
@@ -100,14 +109,14 @@ class Metrics:
         prometheus_client.Info("hearth_build", "What is running.", registry=self.registry).info(
             {"version": hearth.__version__}
         )
-        # The library looks a child up by making text of each label, which costs more than to count.
-        self._find_passes = functools.cache(self._passes.labels)
-        self._find_requests = functools.cache(self._requests.labels)
-        self._find_request_seconds = functools.cache(self._request_seconds.labels)
-        self.registry.register(self._sampler)
-        process_collector.ProcessCollector(registry=self.registry)
-        platform_collector.PlatformCollector(registry=self.registry)
-        gc_collector.GCCollector(registry=self.registry)
+
+    def _count(self, name: str, documentation: str, *labels: str) -> prometheus_client.Counter:
+        return prometheus_client.Counter(name, documentation, labels, registry=self.registry)
+
+    def _measure(
+        self, name: str, documentation: str, buckets: Sequence[float], *labels: str
+    ) -> prometheus_client.Histogram:
+        return prometheus_client.Histogram(name, documentation, labels, buckets=buckets, registry=self.registry)
 
     def on_reconcile(self, *, result: str, seconds: float) -> None:
         """A pass ended."""
@@ -155,10 +164,11 @@ class Metrics:
         """This process works from now on."""
         self._leader.set(1)
 
-    def sample(self, *, cached_objects: Sample, stacks: Sample, writes: Sample) -> None:
-        """Where the numbers of cached objects (by kind), of Stacks (by phase) and of writes are read when somebody asks."""
+    def sample(self, *, cached_objects: Sample, cached_bytes: Sample, stacks: Sample, writes: Sample) -> None:
+        """Where cached objects and bytes (by kind), Stacks (by phase) and writes are read when a scrape asks."""
         self._sampler.samples = (
             ("hearth_cached_objects", "Objects in the watch caches.", "kind", cached_objects),
+            ("hearth_cached_bytes", "What is kept of the contents of children and Stacks.", "kind", cached_bytes),
             ("hearth_stacks", "Stacks by phase.", "phase", stacks),
             ("hearth_writes", "Writes of children: allowed in flight, in flight, and queued.", "state", writes),
         )

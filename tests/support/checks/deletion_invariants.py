@@ -188,7 +188,9 @@ class Oversight:
         for each in live:
             # Whoever was not made of it may have its name from another one's value, and will get another one's.
             is_made_of_it = any(place.partition("/")[0] == resource for place in find_required(each))
-            if invariants.whose(each)[1] != resource and is_made_of_it and name in find_words(each):
+            is_user = invariants.whose(each)[1] != resource and is_made_of_it and name in find_words(each)
+            # Records of a dependency that a revision reversed name each other; such objects go at the same time.
+            if is_user and not self._is_in_circle(raw, each, live):
                 yield f"{name} was deleted although {each['metadata']['name']} uses it"
 
     def _find_dependents(self, raw: Object, live: list[Object], followed: list[Object]) -> Iterator[str]:

@@ -62,7 +62,11 @@ Evaluate: TypeAlias = Callable[[work_queue.WorkQueue], Evaluations]
 
 
 class SilentObserver:
-    """The port `Observer`, for whoever measures nothing."""
+    """The port `Observer`, which notes limits and measures nothing."""
+
+    def __init__(self) -> None:
+        self.limits: list[str] = []
+        """Each limit that was reached, as often as it was."""
 
     def on_reconcile(self, *, result: str, seconds: float) -> None:
         """As the port says."""
@@ -84,6 +88,7 @@ class SilentObserver:
 
     def on_limit(self, limit: str) -> None:
         """As the port says."""
+        self.limits.append(limit)
 
 
 class InternalError(AssertionError):
@@ -178,6 +183,8 @@ class Controller:
 
     def _make(self, wire: FakeWire, share: Share, concurrency: int) -> None:
         self.wire = wire
+        observer = SilentObserver()
+        self.limits = observer.limits
         heard = work_queue.WorkQueue(self._clock.monotonic)
         shared = services.Services(
             management_cluster=FakeManagementCluster(self.wire, heard, share=share),
@@ -191,10 +198,9 @@ class Controller:
             health_rules=health_rules.HealthRules(),
             evaluations=self._evaluate(heard),
             own_namespace=OPERATOR_NAMESPACE,
+            on_limit=observer.on_limit,
         )
-        self.engine = stack_controller.StackController(
-            services=shared, observer=SilentObserver(), concurrency=concurrency
-        )
+        self.engine = stack_controller.StackController(services=shared, observer=observer, concurrency=concurrency)
 
     async def start(self) -> None:
         """Let it run."""

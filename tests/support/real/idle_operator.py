@@ -44,6 +44,10 @@ class IdleRuntime:
         """All is well."""
         return ()
 
+    def count_cached_bytes(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
     def count_cached_objects(self) -> Mapping[str, float]:
         """None."""
         return {}

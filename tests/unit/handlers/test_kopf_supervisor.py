@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+import structlog
 
 from hearth.handlers import kopf_supervisor
 from hearth.handlers.callbacks import HandlerCallbacks
@@ -120,6 +121,22 @@ async def test_a_kopf_that_ends_unasked_is_begun_anew(live: Callable[[HandlerCal
     await kopf.stop()
 
     assert counts == [1, 2, 3]
+
+
+async def test_the_log_of_its_end_holds_no_message() -> None:
+    """That may hold what a server sent, or a credential: type and frames are enough to find the place."""
+    world = World()
+    kopf = KopfSupervisor(failing, world.ears(), patience=QUICK)
+
+    with structlog.testing.capture_logs() as said:
+        kopf.start()
+        await asyncio.wait_for(world.restarts.get(), 5)
+        await kopf.stop()
+
+    told = next(each for each in said if "kopf ended" in each["event"])
+    assert told["error"] == "RuntimeError"
+    assert any(frame.endswith(" live") for frame in told["traceback"])
+    assert "etcd leader changed" not in str(said)
 
 
 async def test_a_pause_does_not_outlast_the_end() -> None:

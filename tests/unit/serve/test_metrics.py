@@ -97,9 +97,13 @@ def test_sizes_are_read_when_somebody_asks(metrics: Metrics) -> None:
     """They cost nothing meanwhile, and a kind that went is no longer shown."""
     cached = {"Pod": 3.0, "Service": 1.0}
     metrics.sample(
-        cached_objects=lambda: cached, stacks=lambda: {"CreateComplete": 2.0}, writes=lambda: {"queued": 7.0}
+        cached_objects=lambda: cached,
+        cached_bytes=lambda: {"Pod": 2048.0},
+        stacks=lambda: {"CreateComplete": 2.0},
+        writes=lambda: {"queued": 7.0},
     )
     assert read(metrics, "hearth_cached_objects", kind="Pod") == 3
+    assert read(metrics, "hearth_cached_bytes", kind="Pod") == 2048
 
     cached.pop("Pod")
 
@@ -121,7 +125,12 @@ def test_the_process_itself_is_shown(metrics: Metrics) -> None:
 def test_the_table_for_users_tells_of_every_metric() -> None:
     """With its type and labels, in docs/metrics.md."""
     metrics = Metrics()
-    metrics.sample(cached_objects=lambda: {"Pod": 1.0}, stacks=lambda: {"Ready": 1.0}, writes=lambda: {"queued": 1.0})
+    metrics.sample(
+        cached_objects=lambda: {"Pod": 1.0},
+        cached_bytes=lambda: {"Pod": 1024.0},
+        stacks=lambda: {"Ready": 1.0},
+        writes=lambda: {"queued": 1.0},
+    )
     metrics.on_reconcile(result="done", seconds=0.0)
     metrics.on_request(verb="apply", kind="Pod", code=200, seconds=0.0)
     metrics.on_watch_restart(kind="Pod", reason="ended")

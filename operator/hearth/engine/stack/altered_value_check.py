@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from hearth.engine.ports import WorkloadCluster
+from hearth.engine.services import Services
 from hearth.model import field_paths, limits
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError
@@ -43,14 +43,15 @@ class Candidate:
 class Comparison:
     """One check of the values of a Stack's objects."""
 
-    def __init__(self, board: StackPlanner, *, cluster: WorkloadCluster, manager: str) -> None:
+    def __init__(self, board: StackPlanner, *, services: Services, manager: str) -> None:
         """manager: the field manager of the Stack's applies."""
         self.found: dict[str, Altered] = {}
         """By UID."""
         self.count = 0
         """Number of listed children."""
         self._board = board
-        self._cluster = cluster
+        self._cluster = services.workload_cluster
+        self._on_limit = services.on_limit
         self._manager = manager
         self._asked = 0
 
@@ -83,6 +84,7 @@ class Comparison:
     async def _confirm(self, candidate: Candidate) -> None:
         """Check by dry run whether an apply would change the object."""
         if self._asked >= limits.CHECK_DRY_RUNS:
+            self._on_limit("check-dry-runs")
             logger.warning("value not checked", child=str(candidate.child.ref), limit=limits.CHECK_DRY_RUNS)
             return
         self._asked += 1

@@ -103,7 +103,7 @@ class CheckControl:
             self._conclude(board, objects=self._listed[1], is_reached=describe().is_completed)
         elif not self._is_put_off:
             manager = names.field_manager(stack.namespace, stack.name)
-            comparison = Comparison(board, cluster=self._services.workload_cluster, manager=manager)
+            comparison = Comparison(board, services=self._services, manager=manager)
             self._tasks.run("check", lambda: self._list(kinds(), comparison))
 
     def invalidate(self) -> None:

@@ -6,6 +6,7 @@ Must not know which component reads the fields.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -52,6 +53,12 @@ class CacheBudget:
         """KiB of the identified children, by Stack UID."""
         self._unproven = 0
         """KiB of all other children."""
+        self._kinds = Counter[str]()
+        """KiB of all children by kind."""
+
+    def count_bytes(self) -> Mapping[str, float]:
+        """Return the approximate bytes of the stored fields by kind."""
+        return {kind: float(size * KIB) for kind, size in self._kinds.items()}
 
     def fit_small(self, made: Child, size: int) -> bool:
         """Count a record by its size on the wire, if that is too small to require measuring.
@@ -95,6 +102,7 @@ class CacheBudget:
             self._add(new, new.size)
 
     def _add(self, child: Child, size: int) -> None:
+        self._kinds[child.kind.key] += size
         if not child.is_identified:
             self._unproven += size
             return

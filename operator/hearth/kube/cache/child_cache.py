@@ -149,6 +149,10 @@ class ChildCache:
         """Return the state of each watch."""
         return [measure(key, cache.watch, objects=cache.size) for key, cache in self._followed.items()]
 
+    def count_bytes(self) -> Mapping[str, float]:
+        """Return the approximate bytes of the stored fields by kind."""
+        return self._budget.count_bytes()
+
     async def close(self) -> None:
         """Stop all watches; the listener receives no more calls."""
         await asyncio.gather(*(cache.close() for cache in self._followed.values()))

@@ -6,7 +6,7 @@ Must not know what a Stack means.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from hearth.engine.ports import StackObject
@@ -69,6 +69,11 @@ class StackCache:
     def health(self) -> list[WatchStatus]:
         """Return the state of the watch."""
         return [child_cache.measure(STACK.key, self._watch, objects=len(self._store.records))]
+
+    def count_bytes(self) -> Mapping[str, float]:
+        """Return the bytes of the stored specs and statuses, as kept (large ones compressed), by kind."""
+        found = self._store.records.values()
+        return {STACK.key: float(sum(len(each.packed_spec) + len(each.packed_status) for each in found))}
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it does not exist."""

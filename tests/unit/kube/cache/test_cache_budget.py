@@ -177,3 +177,19 @@ async def test_one_stack_has_a_share_and_no_more() -> None:
     assert all(child.is_identified for child in children)
     [other] = bench.caches.children_of("s2", "r")
     assert other.omitted == ()
+
+
+@scripted_watch.in_virtual_time
+async def test_bytes_are_counted_by_kind_while_objects_come_and_go() -> None:
+    """In KiB of what is kept, rounded up for each object."""
+    bench = Bench(("data",))
+    await bench.show(make_object("one", 1, data={"a": "x" * 20_000}), make_object("two", 2, data={"a": "x"}))
+    [(kind, begun)] = bench.caches.count_bytes().items()
+    assert kind == CONFIG_MAP.key
+    assert 20_000 < begun < 24_000
+    await bench.change(make_object("one", 1001, data={"a": "x"}))
+    assert 0 < bench.caches.count_bytes()[kind] <= 2048
+    bench.stream.say(scripted_watch.event("DELETED", make_object("one", 1002)))
+    bench.stream.say(scripted_watch.event("DELETED", make_object("two", 1003)))
+    await elapse(0.1)
+    assert bench.caches.count_bytes() == {kind: 0}

@@ -87,6 +87,14 @@ def test_deletion_before_what_uses_it() -> None:
     assert world.delete(db) == ["shop-db was deleted although shop-web uses it"]
 
 
+def test_deletion_of_what_uses_each_other() -> None:
+    """Records of a dependency that was reversed: there is no order that fits both."""
+    world = World()
+    db, web = child("db", requires="web/1"), child("web", uses="shop-db", requires="db/1")
+    world.show(stack({"db": "", "web": "${db.metadata.name}"}), db, web)
+    assert world.delete(db) == []
+
+
 def test_record_that_is_older_than_the_object() -> None:
     """Whoever is as the template states it needs what that says."""
     world = World()
