@@ -53,8 +53,8 @@ def measure_template(template: dict[str, object]) -> dict[str, float]:
     hearing = find_cpu_ms(lambda: [world.refresh(board, each) for each in names]) / len(names)
     return {
         "compile ms": compiling,
-        "decide until converged ms": converging,
-        "pass over all ms": looking,
+        "plan until converged ms": converging,
+        "reconcile all ms": looking,
         "one event ms": hearing,
     }
 
@@ -88,7 +88,7 @@ def make_phase(benchmark: str, form: str, resources: object, found: dict[str, fl
 BENCHMARKS = (
     Benchmark(
         id="B10",
-        work=f"a template of {OBJECTS:,} resources compiled, decided on until all is ready, and looked at again",
+        work=f"a template of {OBJECTS:,} resources compiled, planned until all resources are ready, and reconciled again",
         measure=measure,
     ),
 )

@@ -51,7 +51,7 @@ class Waste:
         one = 100 / max(1, self.writes)
         return {
             "wasted writes %": one * self.wasted,
-            "of these once the server had the wish %": one * self.wasted_knowingly,
+            "of these after the server answered the change %": one * self.wasted_knowingly,
         }
 
 
@@ -68,7 +68,7 @@ async def measure(wish: Wish, name: str) -> list[Phase]:
         async with watches.watching(lab.api, CONFIG_MAP, lab.namespace, waste.take):
             disturbed = await lab.measure(operator, "disturbed", work, lambda: change_often(lab, waste, wishes, last))
         await user.delete(lab, work)
-    found = {**waste.find_shares(), "last wish / undisturbed": last[0] / undisturbed.seconds}
+    found = {**waste.find_shares(), "last change / undisturbed": last[0] / undisturbed.seconds}
     return [undisturbed, replace(disturbed, found=found)]
 
 

@@ -59,8 +59,8 @@ async def measure(wish: Wish, name: str) -> list[Phase]:
         found = figures.describe_times(times, "back after")
         times.clear()
         async with contesting(lab, "stack-0-settings0") as answers:
-            beside = await lab.measure(operator, "contested", work, lambda: repair(lab, heard, paths, seconds, times))
-            written = {"writes/s of the contested": answers.count / beside.seconds}
+            beside = await lab.measure(operator, "in conflict", work, lambda: repair(lab, heard, paths, seconds, times))
+            written = {"writes/s to the object in conflict": answers.count / beside.seconds}
         contested = figures.describe_times(times, "back after") | written
         await user.delete(lab, work)
     return [replace(alone, found=found), replace(beside, found=contested)]
@@ -93,7 +93,7 @@ async def contesting(lab: Lab, name: str) -> AsyncIterator[Answers]:
 BENCHMARKS = (
     Benchmark(
         id="B7",
-        work=f"{OBJECTS} objects deleted one by one; the same while somebody takes a field of another Stack back at 10 Hz",
+        work=f"{OBJECTS} objects deleted one by one; the same while another manager takes a field of another Stack back at 10 Hz",
         measure=measure,
     ),
 )

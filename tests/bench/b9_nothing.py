@@ -35,7 +35,7 @@ async def measure(wish: Wish, name: str) -> list[Phase]:
             await operator.wait_quiet()
             lab.say(f"resting for {rest:.0f} s")
             at_rest = await lab.measure(operator, "at rest", work, lambda: asyncio.sleep(rest))
-            at_rest = replace(at_rest, found={"CPU s a minute": 60 * at_rest.operator_cpu / at_rest.seconds})
+            at_rest = replace(at_rest, found={"CPU s per minute": 60 * at_rest.operator_cpu / at_rest.seconds})
         restarted = await restart(lab, work)
     return [at_rest, restarted]
 

@@ -11,7 +11,7 @@ from results import Run
 def draw_ratios(run: Run) -> str:
     """Of every phase that has a ceiling, the rate as a part of it."""
     bars = {name_phase(each): each.ratio for each in run.phases}
-    return draw_bars("Rate, as a part of the ceiling", bars, unit="ratio")
+    return draw_bars("Rate relative to the ceiling", bars, unit="ratio")
 
 
 def draw_cost(run: Run) -> str:
@@ -25,7 +25,7 @@ def draw_history(runs: Sequence[Run], benchmark: str, phase: str) -> str:
     found = {
         run.begun: each for run in runs for each in run.phases if (each.benchmark, each.name) == (benchmark, phase)
     }
-    title = f"{benchmark} {phase}, run by run: rate (bars) and CPU (line), each as a part of the bare loop's"
+    title = f"{benchmark} {phase}, all runs: rate (bars) and CPU (line), relative to the bare loop"
     bars = {begun: each.ratio for begun, each in found.items()}
     return draw_bars(title, bars, unit="ratio", line={begun: each.cpu_ratio for begun, each in found.items()})
 

@@ -20,7 +20,7 @@ CHILDREN = frozenset({"apply", "delete"})
 REQUESTS_OF_STACK = 3
 """Besides its statuses: its finalizer, its revision and an Event."""
 BARE = "a bare loop with 32 in flight on two free cores (`tests/bench/ceiling.py`)"
-WATCHED = "2,000 writes beside 0 and 100 watches, by turns; CPU of API server and etcd"
+WATCHED = "2,000 writes beside 0 and 100 watches, alternating; CPU of API server and etcd"
 PERFORMANCE = "B1 and B3 in [performance](performance.md)"
 B2 = "B2 in [performance](performance.md): 50,000 children in 5,000 Stacks"
 
@@ -34,45 +34,47 @@ def measured(value: float, says: str, source: str, *, unit: str = "s") -> Any:
 class Costs:
     """Seconds and bytes. Those of the server are spread over its cores, but for the time of a request."""
 
-    cores: int = measured(2, "cores of the API server and its store", "chosen", unit="")
+    cores: int = measured(2, "cores of the API server and its store", "assumed", unit="")
     write: float = measured(1 / 900, "API server: a write", f"{BARE}: 930 ConfigMaps, 680 custom resources a second")
-    read: float = measured(1 / 1800, "API server: a read", "chosen: half a write")
+    read: float = measured(1 / 1800, "API server: a read", "assumed: half a write")
     list_object: float = measured(30e-6, "API server: an object in a list", "lists of 2,000 ConfigMaps: 25–35 µs")
-    offered: float = measured(1.6e-6, "API server: a change, for each watch that does not ask for it", WATCHED)
+    offered: float = measured(1.6e-6, "API server: a change, for each watch that does not select it", WATCHED)
     sent: float = measured(
         45e-6,
-        "API server: a change of a Stack, for each watch that is sent it",
-        "60 writes beside 0 and 40 watches, by turns: 30–60 µs, once 400",
+        "API server: a change of a Stack, for each watch that receives it",
+        "60 writes beside 0 and 40 watches, alternating: 30–60 µs, once 400",
     )
-    child_bytes: int = measured(1120, "a ConfigMap of three values as a child, JSON", "read back", unit="bytes")
+    child_bytes: int = measured(
+        1120, "a ConfigMap of three values as a child, JSON", "measured by reading it back", unit="bytes"
+    )
     child_stored: int = measured(
-        1390, "what the store grows by for it", "etcd's size in use before and after 2,000", unit="bytes"
+        1390, "growth of the store for it", "etcd's size in use before and after 2,000", unit="bytes"
     )
-    stack_bytes: int = measured(2400, "a Stack by `templateRef` with its status, JSON", "read back", unit="bytes")
+    stack_bytes: int = measured(
+        2400, "a Stack by `templateRef` with its status, JSON", "measured by reading it back", unit="bytes"
+    )
     stack_stored: int = measured(
-        4100, "what the store grows by for each write of its status", "as above, 300 Stacks", unit="bytes"
+        4100, "growth of the store for each write of its status", "as above, 300 Stacks", unit="bytes"
     )
-    revision_bytes: int = measured(1200, "a revision without its definition", "reckoned", unit="bytes")
+    revision_bytes: int = measured(1200, "a revision without its definition", "computed", unit="bytes")
     resource_text: int = measured(
         136, "a ConfigMap of three values in a template", "`workload.make_flat_template`", unit="bytes"
     )
-    start: float = measured(0.9, "process: CPU to start with nothing to do", "`hearth run` until ready")
+    start: float = measured(0.9, "process: CPU to start without Stacks", "`hearth run` until ready")
     apply: float = measured(0.7e-3, "process: CPU for a resource", PERFORMANCE)
-    stack: float = measured(3.4e-3, "process: CPU for a Stack besides", PERFORMANCE)
-    status: float = measured(0.7e-3, "process: CPU for one more status", "chosen: as much as a resource")
+    stack: float = measured(3.4e-3, "process: additional CPU for a Stack", PERFORMANCE)
+    status: float = measured(0.7e-3, "process: CPU for one more status", "assumed: as much as a resource")
     relist_child: float = measured(0.09e-3, "process: CPU for a child after a restart", B2)
     relist_stack: float = measured(0.32e-3, "process: CPU for a Stack after a restart", B2)
     other_stack: float = measured(
         30e-6,
-        "process: CPU for an event about another's Stack",
+        "process: CPU for an event about a Stack of another shard",
         "[decision 1](decisions/0001-engine-watches-stacks.md)",
     )
-    process_memory: int = measured(
-        86 * MIB, "process: memory with nothing to do", "`hearth run` until ready", unit="bytes"
-    )
+    process_memory: int = measured(86 * MIB, "process: memory without Stacks", "`hearth run` until ready", unit="bytes")
     child_memory: float = measured(3.4 * KIB, "process: memory for a child", B2, unit="bytes")
     stack_memory: float = measured(13 * KIB, "process: memory for a Stack", B2, unit="bytes")
-    other_memory: int = measured(400, "process: memory for another's Stack", "reckoned", unit="bytes")
+    other_memory: int = measured(400, "process: memory for a Stack of another shard", "computed", unit="bytes")
     watches: int = measured(8, "process: watches, of two kinds of children", "counted", unit="")
 
     def of_server(self, verb: str) -> float:

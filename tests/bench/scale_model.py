@@ -199,7 +199,7 @@ LIMITS = (
         find=lambda load: load.restart_seconds,
         most=60.0,
         unit="s",
-        why="for that long nothing is repaired: our own wish",
+        why="nothing is repaired meanwhile: our own goal",
     ),
     Limit(
         name="memory of a process",
@@ -213,7 +213,7 @@ LIMITS = (
         find=lambda load: load.seconds,
         most=3600.0,
         unit="s",
-        why="our own wish",
+        why="our own goal",
     ),
     Limit(
         name="store, while everything is changed",

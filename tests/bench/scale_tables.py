@@ -1,4 +1,4 @@
-"""What was run and what was reckoned, as tables; and the page that holds them. Pure."""
+"""What was run and what was computed, as tables; and the page that holds them. Pure."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Simulated:
 def make_all(runs: Sequence[Simulated], target: int, per_stack: int, fan_out: int, *, costs: Costs) -> dict[str, Rows]:
     """By title; no table of runs where there are none."""
     tree = Tree(resources=target, per_stack=per_stack, fan_out=fan_out)
-    ran = {"What was run": make_runs(runs)} if runs else {}
+    ran = {"Runs": make_runs(runs)} if runs else {}
     return ran | {
-        "What it comes to": make_loads(tree, costs=costs),
-        "Where it breaks": make_breaks(per_stack=per_stack, fan_out=fan_out, costs=costs),
+        "Totals": make_loads(tree, costs=costs),
+        "Limits": make_breaks(per_stack=per_stack, fan_out=fan_out, costs=costs),
         "Many processes": make_processes(tree, costs=costs),
-        "What one thing costs": make_costs(costs),
+        "Input figures": make_costs(costs),
     }
 
 
@@ -71,16 +71,16 @@ def make_loads(tree: Tree, *, costs: Costs) -> Rows:
     loads = [find_load(tree, shards=shards, costs=costs) for shards in PROCESSES]
     shown: Mapping[str, Callable[[Load], str]] = {
         "writes to create it": lambda load: f"{load.writes:,}",
-        "of these statuses": lambda load: f"{load.statuses:,}",
-        "until it is created, minutes": lambda load: tables.number(load.seconds / 60, 0),
-        "what that waits for": lambda load: load.bottleneck,
-        "the server's time for watches": lambda load: f"{load.watch_seconds / load.server_seconds:.0%}",
+        "of these, statuses": lambda load: f"{load.statuses:,}",
+        "time to create it, minutes": lambda load: tables.number(load.seconds / 60, 0),
+        "bottleneck": lambda load: load.bottleneck,
+        "server time for watches": lambda load: f"{load.watch_seconds / load.server_seconds:.0%}",
         "memory of a process, MiB": lambda load: tables.number(load.process_memory / MIB, 0),
         "restart of a process, CPU s": lambda load: tables.number(load.restart_seconds, 0),
         "all started at once: sent, GiB": lambda load: tables.number(load.restart_bytes / GIB, 2),
         "all started at once: server, CPU s": lambda load: tables.number(load.restart_server_seconds, 0),
         "store, GiB": lambda load: tables.number(load.stored / GIB, 2),
-        "store while all is changed, GiB": lambda load: tables.number(load.stored_changing / GIB, 2),
+        "store while all objects change, GiB": lambda load: tables.number(load.stored_changing / GIB, 2),
         "Stacks to watches, MB/s": lambda load: tables.number(load.stack_traffic / 1e6, 1),
     }
     head = [f"{tree.resources:,} resources in {tree.stacks:,} Stacks", *(name_processes(each) for each in PROCESSES)]
@@ -103,7 +103,7 @@ def make_breaks(*, per_stack: int, fan_out: int, costs: Costs) -> Rows:
 def make_processes(tree: Tree, *, costs: Costs) -> Rows:
     """A row for each number of processes."""
     head = [
-        *("processes", "created in, minutes", "waits for", "server's time for watches", "memory each, MiB"),
+        *("processes", "created in, minutes", "bottleneck", "server time for watches", "memory each, MiB"),
         *("memory of all, GiB", "restart of one, CPU s", "all at once: sent, GiB", "writes/s at rest", "watches"),
     ]
     loads = [find_load(tree, shards=shards, costs=costs) for shards in MANY]

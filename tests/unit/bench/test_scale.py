@@ -101,9 +101,7 @@ def test_a_tree_that_is_not_even_is_not_run() -> None:
 
 def test_the_page_gets_its_tables() -> None:
     """Between their marks; everything else stays."""
-    page = (
-        "# Scale\n\n<!-- What it comes to -->\nold\n<!-- end -->\n\nThe rest.\n<!-- Another -->\nkept\n<!-- end -->\n"
-    )
+    page = "# Scale\n\n<!-- Totals -->\nold\n<!-- end -->\n\nThe rest.\n<!-- Another -->\nkept\n<!-- end -->\n"
     shown = scale_tables.make_all([], 1000, 100, 100, costs=COSTS)
 
     filled = scale_tables.fill(page, shown)
