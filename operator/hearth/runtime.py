@@ -75,7 +75,9 @@ class KubeRuntime:
             self._connection, self._inbox, namespace=namespace, share=share, observer=observer
         )
         self._stacks = StackCache(self._connection, self._inbox, namespace=namespace, share=share, observer=observer)
-        self._revisions = RevisionCache(self._connection, namespace=namespace, share=share, observer=observer)
+        self._revisions = RevisionCache(
+            self._connection, self._inbox, namespace=namespace, share=share, observer=observer
+        )
         self._marks = HealthMarkCache(self._connection, self._inbox, namespace=namespace, observer=observer)
         self._sources = SourceCache(self._connection, self._inbox, namespace=namespace, observer=observer)
         self._home = KubeManagementCluster(

@@ -59,6 +59,9 @@ class Ears:
         """As the port says."""
         self.synced.append(kind)
 
+    def on_revision(self, stack_uid: str) -> None:
+        """As the port says."""
+
     def on_source(self, ref: ObjectRef) -> None:
         """As the port says."""
         self.sources.append(ref)

@@ -69,7 +69,7 @@ async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Ben
     await real_user.install(user, [*crd.make_crds(), probe_controller.definition()])
     ears = Ears()
     stacks = StackCache(connection, ears, namespace=user.namespace)
-    revisions = RevisionCache(connection, namespace=user.namespace)
+    revisions = RevisionCache(connection, ears, namespace=user.namespace)
     sources = SourceCache(connection, ears)
     cluster = KubeWorkloadCluster(connection, ears, namespace=user.namespace)
     cluster.trust(HASHER)

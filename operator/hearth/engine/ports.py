@@ -29,6 +29,9 @@ class CacheListener(Protocol):
     def on_stack(self, uid: str) -> None:
         """Handle a Stack that was added, changed (spec, metadata or status) or deleted."""
 
+    def on_revision(self, stack_uid: str) -> None:
+        """Handle a ControllerRevision with this Stack's label that another writer added, changed or deleted."""
+
     def on_kinds(self) -> None:
         """Handle a change of the set of served kinds."""
 

@@ -16,6 +16,8 @@ STACK_SELF = "@stack"
 """Not a resource name: the Stack object itself, or a source of its definition."""
 EVALUATED = "@evaluated"
 """Not a resource name: all resources that wait for an evaluation."""
+REVISIONS = "@revisions"
+"""Not a resource name: the ControllerRevisions with the Stack's label."""
 KINDS = "kinds"
 """The event for a changed set of served kinds."""
 
@@ -53,6 +55,10 @@ class WorkQueue:
     def on_stack(self, uid: str) -> None:
         """Enqueue a Stack that was added, changed or deleted."""
         self.enqueue(uid, STACK_SELF)
+
+    def on_revision(self, stack_uid: str) -> None:
+        """Enqueue the Stack of a ControllerRevision that another writer added, changed or deleted."""
+        self.enqueue(stack_uid, REVISIONS)
 
     def on_kinds(self) -> None:
         """Broadcast a change of the set of served kinds."""

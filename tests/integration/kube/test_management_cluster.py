@@ -37,6 +37,10 @@ class Ears:
         """A Stack changed."""
         self.heard.set()
 
+    def on_revision(self, stack_uid: str) -> None:
+        """A revision changed."""
+        self.heard.set()
+
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
         self.heard.set()
@@ -53,7 +57,7 @@ async def home(connection: Connection, namespace: str, ears: Ears) -> AsyncItera
     """A home whose caches are filled, for one namespace."""
     await install(connection)
     stacks = StackCache(connection, ears, namespace=namespace)
-    revisions = RevisionCache(connection, namespace=namespace)
+    revisions = RevisionCache(connection, ears, namespace=namespace)
     sources = SourceCache(connection, ears)
     for cache in (stacks, revisions):
         cache.start()

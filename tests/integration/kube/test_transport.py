@@ -38,6 +38,9 @@ class Ears:
     def on_synced(self, kind: Kind) -> None:
         """A cache is filled."""
 
+    def on_revision(self, stack_uid: str) -> None:
+        """A revision changed."""
+
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
 

@@ -111,7 +111,7 @@ class FakeManagementCluster:
             self.tree.put(Node(stack.uid, stack.namespace, stack.name, stack.parent))
         self._listener.on_stack(stack.uid)
 
-    def _take_revision(self, raw: Object, *, is_gone: bool) -> None:
+    def _take_revision(self, raw: Object, *, is_gone: bool, is_ours: bool = False) -> None:
         owner = raw["metadata"]["labels"][names.LABEL_STACK_UID]
         if not self._share.has(owner):
             return
@@ -119,9 +119,11 @@ class FakeManagementCluster:
         metadata, version = raw["metadata"], int(raw["metadata"]["resourceVersion"])
         where = metadata["namespace"], metadata["name"]
         if is_gone:
-            found.pop(where, None)
-        elif where not in found or found[where].version < version:
+            is_news = found.pop(where, None) is not None
+        elif is_news := where not in found or found[where].version < version:
             found[where] = Stored(version, revision_cache.parse_revision(raw["metadata"]))
+        if is_news and not is_ours:
+            self._listener.on_revision(owner)
 
     def _take_source(self, kind: Kind, raw: Object) -> None:
         metadata = raw["metadata"]
@@ -159,7 +161,7 @@ class FakeManagementCluster:
         raw = copy(controller_revision.make_revision(stack, revision, definition))
         request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
         stored = await self._wire.send(request, lambda: self._store(raw))
-        self._take_revision(stored, is_gone=False)
+        self._take_revision(stored, is_gone=False, is_ours=True)
         return revision_cache.parse_revision(stored["metadata"])
 
     def _store(self, raw: Object) -> Object:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Callable
 
 import pytest
 
+from hearth.engine.ports import Revision
 from hearth.kube.objects import controller_revision
 from hearth.model import names
 from hearth.model.child import Object
@@ -119,18 +121,49 @@ def test_a_rollback_to_a_forged_revision_is_refused(change: Callable[[Object], N
 
 
 def test_a_forged_revision_is_named_though_nobody_wants_it() -> None:
-    """By a condition and an Event, at the next look."""
+    """By a condition and an Event, as soon as it is seen, until it is deleted."""
 
     async def play(world: FakeWorld) -> None:
         await begin(world)
         await forge(world, 1, with_evil_hash)
-        await world.user.replace_spec(STACK, make_spec("3"))
-        await world.wait_rest(nothing)
         stack = await world.user.find(STACK) or {}
         found = conditions.find(stack["status"], "RevisionTampered")
         assert (stack["status"]["phase"], found["status"]) == ("UpdateComplete", "True")
         told = [event for event in world.traffic.events if event[2] == "RevisionTampered"]
         assert told == [("shop", "Warning", "RevisionTampered", found["message"])]
+        [forged] = [raw for raw in world.server.list_all(REVISION) if raw["metadata"]["name"] in found["message"]]
+        await world.user.delete(Address.of(forged))
+        await world.wait_rest(nothing)
+        stack = await world.user.find(STACK) or {}
+        assert conditions.find(stack["status"], "RevisionTampered").get("status") != "True"
+
+    fake_world.run(play)
+
+
+def test_thousands_of_forged_revisions_are_looked_at_once_a_second() -> None:
+    """Each look reads all of them, so that one per change would hold up the others."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        [raw, _] = world.server.list_all(REVISION)
+        [operator] = world.controllers
+        home, looks = operator.engine._services.management_cluster, list[float]()
+        read = home.revisions
+
+        def count(stack_uid: str) -> tuple[Revision, ...]:
+            looks.append(asyncio.get_running_loop().time())
+            return read(stack_uid)
+
+        home.revisions = count  # type: ignore[method-assign]
+        begun = asyncio.get_running_loop().time()
+        for number in range(50):
+            metadata = {key: raw["metadata"][key] for key in ("labels", "annotations", "namespace")}
+            await world.user.create({**raw, "metadata": {**metadata, "name": f"forged-{number}"}})
+            await asyncio.sleep(0.05)
+        await world.wait_rest(nothing)
+        assert [round(each - begun) for each in looks] == [0, 1, 2, 3]
+        stack = await world.user.find(STACK) or {}
+        assert conditions.find(stack["status"], "RevisionTampered")["message"].startswith("50 ControllerRevisions")
 
     fake_world.run(play)
 

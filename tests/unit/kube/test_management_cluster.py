@@ -43,6 +43,9 @@ class Ears:
     def on_stack(self, uid: str) -> None:
         """A Stack changed."""
 
+    def on_revision(self, stack_uid: str) -> None:
+        """A revision changed."""
+
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
 
@@ -83,7 +86,7 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, Script
     home = KubeManagementCluster(
         connection,
         stacks=StackCache(connection, Ears()),
-        revisions=RevisionCache(connection),
+        revisions=RevisionCache(connection, Ears()),
         sources=SourceCache(connection, Ears()),
     )
     return home, connection

@@ -14,6 +14,7 @@ from hearth.engine import internal_error_backoff
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.tampered_revisions import TamperedRevisions
 from hearth.engine.internal_error_backoff import Faults
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
@@ -26,7 +27,7 @@ from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.supersession import Supersession
 from hearth.engine.stack.unproven_objects import UnprovenObjects
-from hearth.engine.work_queue import ALL_RESOURCES, EVALUATED, KINDS, STACK_SELF
+from hearth.engine.work_queue import ALL_RESOURCES, EVALUATED, KINDS, REVISIONS, STACK_SELF
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -40,6 +41,8 @@ from hearth.plan.state.steps import Step
 from hearth.plan.status import ready_condition
 from hearth.plan.target.target import Target, TargetCause
 
+NO_RESOURCES = {ALL_RESOURCES, STACK_SELF, EVALUATED, REVISIONS}
+"""What may be dirty besides resources."""
 TIMER_SLACK = 0.1
 """Seconds: timers may fire a moment early."""
 
@@ -60,6 +63,7 @@ class StackReconciler:
         self._checking = CheckControl(
             uid, services=services, intake=self.definition, tasks=self._tasks, memory=self.memory
         )
+        self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
         self._sight = CacheSync(uid, services=services, intake=self.definition)
         self._leaving = StackDeletion(
@@ -88,6 +92,7 @@ class StackReconciler:
         marks |= self._apply_requests(stack)
         if self.definition.is_due(stack):
             self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
+        self._tampered.update(stack, marks)
         self._yielding.update(stack)
         board = self.planner
         if board is None:
@@ -102,7 +107,7 @@ class StackReconciler:
             self._sight.needs_full_refresh = False
         wish = self.definition.targets.current
         marks |= board.set_healing(self.definition.options.healing, is_completed=wish is not None and wish.is_completed)
-        marks = (marks | board.find_evaluating(marks & {EVALUATED})) - {ALL_RESOURCES, STACK_SELF, EVALUATED}
+        marks = (marks | board.find_evaluating(marks & {EVALUATED})) - NO_RESOURCES
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self.memory.prune(children)
         self.results.count_failures(board)

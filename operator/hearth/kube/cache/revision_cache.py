@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Protocol
 
 from hearth.engine.ports import Revision
 from hearth.kube.cache import child_cache, object_store
@@ -38,18 +39,27 @@ class RevisionRecord:
     revision: Revision
 
 
+class RevisionListener(Protocol):
+    """The part of the engine's listener that receives revisions."""
+
+    def on_revision(self, stack_uid: str) -> None:
+        """Handle a revision that another writer created, changed or deleted."""
+
+
 class RevisionCache:
     """The ControllerRevisions with a Stack's label. Its watch runs from `start` to `close`."""
 
     def __init__(
         self,
         connection: WatchConnection,
+        listener: RevisionListener,
         *,
         namespace: str = "",
         share: Share = WHOLE,
         rules: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
+        self._listener = listener
         self._stacks: dict[str, dict[str, Revision]] = {}
         self._store: ObjectStore[RevisionRecord] = object_store.ObjectStore(self)
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
@@ -103,13 +113,7 @@ class RevisionCache:
             revision=parse_revision(metadata),
         )
 
-    def replace(
-        self,
-        old: RevisionRecord | None,
-        new: RevisionRecord | None,
-        *,
-        is_ours: bool,  # noqa: ARG002 -- there is no listener to notify
-    ) -> None:
+    def replace(self, old: RevisionRecord | None, new: RevisionRecord | None, *, is_ours: bool) -> None:
         """Update a created, changed or deleted revision."""
         if old is not None:
             revisions = self._stacks[old.stack_uid]
@@ -118,6 +122,10 @@ class RevisionCache:
                 del self._stacks[old.stack_uid]
         if new is not None:
             self._stacks.setdefault(new.stack_uid, {})[new.uid] = new.revision
+        # Before the first list is complete, no Stack has been looked at.
+        if not is_ours and self._watch.is_synced:
+            for stack_uid in {each.stack_uid for each in (old, new) if each is not None}:
+                self._listener.on_revision(stack_uid)
 
     def complete(self) -> None:
         """Complete a new list; `wait_synced` handles the notification."""

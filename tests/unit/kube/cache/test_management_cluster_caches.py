@@ -41,6 +41,10 @@ class Listener:
         """A Stack changed."""
         self.heard.append(uid)
 
+    def on_revision(self, stack_uid: str) -> None:
+        """A revision changed."""
+        self.heard.append(f"revision of {stack_uid}")
+
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
         self.heard.append(str(ref))
@@ -163,11 +167,12 @@ def revision(name: str, version: int, *, number: int, kinds: str = "") -> Object
 
 @scripted_watch.in_virtual_time
 async def test_revisions_are_read_off_their_metadata_in_order() -> None:
-    """Their definitions are not loaded."""
+    """Their definitions are not loaded. The listener hears of what others change, not of the list or own writes."""
     second = revision("r2", 4, number=2, kinds="v1/ConfigMap,apps/v1/Deployment")
     stream = Stream(scripted_watch.event("ADDED", second), list_end(5))
     connection = ScriptedConnection(streams=[stream])
-    cache = RevisionCache(connection, rules=scripted_watch.RULES)
+    listener = Listener()
+    cache = RevisionCache(connection, listener, rules=scripted_watch.RULES)
     cache.start()
     await cache.wait_synced()
     cache.put(revision("r1", 6, number=1))
@@ -182,8 +187,12 @@ async def test_revisions_are_read_off_their_metadata_in_order() -> None:
         ),
     )
     assert connection.asked[0].accept == METADATA
+    stream.say(scripted_watch.event("ADDED", revision("r1", 6, number=1)))
+    await elapse(0.1)
+    assert listener.heard == []
     stream.say(scripted_watch.event("DELETED", revision("r2", 7, number=2)))
     await elapse(0.1)
+    assert listener.heard == ["revision of s1"]
     assert [each.name for each in cache.revisions("s1")] == ["r1"]
     assert cache.revisions("nobody") == ()
 

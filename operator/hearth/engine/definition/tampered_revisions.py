@@ -1,0 +1,46 @@
+"""Notices a Stack's revisions that another writer changed or created, as soon as the cache shows them.
+
+The definition itself is not read again: such a revision is only named. Must not know who reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hearth.engine import verified_revisions
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.ports import StackObject
+from hearth.engine.work_queue import REVISIONS
+
+INTERVAL = 1.0
+"""Minimum seconds between two looks at one Stack: a tenant may create thousands of revisions, and each look reads all."""
+
+
+class TamperedRevisions:
+    """The check of one Stack's revisions between two syncs."""
+
+    def __init__(self, intake: DefinitionSync) -> None:
+        """Prepare the check; a sync does it too."""
+        self._intake = intake
+        self._next = float("-inf")
+        """Monotonic seconds before which no look is due."""
+        self._is_scheduled = False
+
+    def update(self, stack: StackObject, marks: Collection[str]) -> None:
+        """Look at the revisions if one of them changed."""
+        if REVISIONS not in marks:
+            return
+        services = self._intake.services
+        now = services.clock.monotonic()
+        if now < self._next:
+            if not self._is_scheduled:
+                self._is_scheduled = True
+                services.clock.call_later(self._next - now, self._try_again)
+            return
+        self._next = now + INTERVAL
+        found = verified_revisions.load(services.management_cluster, services.hashes, stack)
+        self._intake.tampered = verified_revisions.explain_all(found.tampered)
+
+    def _try_again(self) -> None:
+        self._is_scheduled, self._next = False, float("-inf")
+        self._intake.services.queue.enqueue(self._intake.uid, REVISIONS)
