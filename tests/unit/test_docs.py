@@ -1,0 +1,52 @@
+"""The pages for readers: their links, and the modules that they name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "tests" / "stories" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+CODE = ROOT / "operator" / "hearth"
+LINK = re.compile(r"\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
+MODULE = re.compile(r"`(?P<path>[a-z_]+(?:/[a-z_]+)*\.(?:py|yaml))`")
+
+
+def find_anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub generates them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    """To a file of the repository, and to a heading in it."""
+    links = [link for link in LINK.finditer(page.read_text()) if "://" not in link["path"]]
+    targets = [(page.parent / link["path"] if link["path"] else page, link["anchor"]) for link in links]
+
+    assert [str(target) for target, _ in targets if not target.exists()] == []
+    assert [(target.name, anchor) for target, anchor in targets if anchor and anchor not in find_anchors(target)] == []
+
+
+@pytest.mark.parametrize("name", ["architecture.md", "glossary.md"])
+def test_the_map_names_modules_that_exist(name: str) -> None:
+    """A module that moved moves on the map as well."""
+    named = {found["path"] for found in MODULE.finditer((ROOT / "docs" / name).read_text())}
+
+    assert len(named) > 20
+    assert sorted(path for path in named if not (CODE / path).exists()) == []
+
+
+def test_decisions_are_numbered_once() -> None:
+    """The number in the title is that of the file, and no other record has it."""
+    records = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = [int(record.name[:4]) for record in records]
+
+    assert [record.name for record in records if not record.read_text().startswith(f"# {int(record.name[:4])}. ")] == []
+    assert sorted(set(numbers)) == numbers
