@@ -8,12 +8,11 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import limits, names, packing
+from hearth.model import limits, names, packing, value_class
 from hearth.model import signatures as signatures_module
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Facts, Signatures
@@ -23,6 +22,8 @@ Path: TypeAlias = tuple[str, ...]
 """A path into an object: `("spec", "replicas")`."""
 
 METADATA_KEPT = ("name", "namespace", "uid", "generation", "labels", "annotations", "creationTimestamp")
+TEXT_MAPS = frozenset({("f:metadata", "f:labels"), ("f:metadata", "f:annotations")})
+"""The maps of `fieldsV1` that every object has, and that contain only texts."""
 MEMBER = frozenset({"."})
 """The key with which `fieldsV1` marks a level that is itself owned, in addition to what is below it."""
 UNPROVEN = "?"
@@ -32,7 +33,7 @@ UNHEALTHY_WITHOUT_REASON = f"marked by the annotation {names.ANNOTATION_UNHEALTH
 """The reason of an unhealthy mark that has no reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOwnership:
     """Hearth's entry in `managedFields`, reduced to what `hearth.plan.ownership.field_ownership` needs."""
 
@@ -46,7 +47,7 @@ class FieldOwnership:
     autoscaler, `kubectl scale`), or the value was restored for it after a suspend."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
     """One real object that carries a Stack's label."""
 
@@ -136,6 +137,8 @@ def parse_child(
     metadata = raw["metadata"]
     labels = metadata.get("labels") or {}
     annotations = metadata.get("annotations") or {}
+    entries = metadata.get("managedFields") or ()
+    suspending = [entry for entry in entries if entry.get("manager") == names.SUSPEND_FIELD_MANAGER]
     namespace = metadata.get("namespace", "")
     stack_uid = labels.get(names.LABEL_STACK_UID, "")
     signed = find_facts(metadata, kind=kind, stack_uid=stack_uid, signatures=signatures, known=known)
@@ -160,9 +163,9 @@ def parse_child(
         is_labelled_by_us=facts is None and is_labelled(metadata),
         is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN,
         is_adopted=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED,
-        is_held_down=any(map(is_held, metadata.get("managedFields") or ())),
+        is_held_down=any(map(is_held, suspending)),
         has_record=names.ANNOTATION_SUSPENDED in annotations,
-        has_own_record=names.ANNOTATION_SUSPENDED in annotations and holds_record(metadata),
+        has_own_record=names.ANNOTATION_SUSPENDED in annotations and any(map(holds_record, suspending)),
         fields=project_fields(raw, kind=kind, paths=paths),
         ownership=find_ownership(raw),
     )
@@ -290,18 +293,14 @@ def is_ours(entry: Mapping[str, Any]) -> bool:
 
 
 def is_held(entry: Mapping[str, Any]) -> bool:
-    """Return whether a `managedFields` entry belongs to the suspend field manager and owns a field of the spec."""
-    return entry.get("manager") == names.SUSPEND_FIELD_MANAGER and "f:spec" in (entry.get("fieldsV1") or {})
+    """Return whether a `managedFields` entry owns a field of the spec."""
+    return "f:spec" in (entry.get("fieldsV1") or {})
 
 
-def holds_record(metadata: Mapping[str, Any]) -> bool:
-    """Return whether the suspend field manager owns the annotation that records the object's earlier fields."""
-    key = f"f:{names.ANNOTATION_SUSPENDED}"
-    return any(
-        entry.get("manager") == names.SUSPEND_FIELD_MANAGER
-        and key in (((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:annotations") or {})
-        for entry in metadata.get("managedFields") or ()
-    )
+def holds_record(entry: Mapping[str, Any]) -> bool:
+    """Return whether a `managedFields` entry owns the annotation that records the object's earlier fields."""
+    owned = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:annotations") or {}
+    return f"f:{names.ANNOTATION_SUSPENDED}" in owned
 
 
 def is_labelled(metadata: Mapping[str, Any]) -> bool:
@@ -331,7 +330,8 @@ def find_collapsed(
         value = live.get(key[2:]) if is_map else find_item(live, key)
         theirs = [other[key] for other in others if key in other] if others else others
         if inner and inner.keys() != MEMBER:
-            if theirs or value is not None:
+            # A text is never a map, so nothing is found in labels and annotations: the most fields of most objects.
+            if (theirs or value is not None) and (*path, key) not in TEXT_MAPS:
                 found += find_collapsed(inner, theirs, value, path=(*path, key))
         elif (not value and isinstance(value, dict | list)) or (
             theirs and any(their.keys() - MEMBER for their in theirs)

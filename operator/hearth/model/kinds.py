@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hearth.model import value_class
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
@@ -29,7 +31,7 @@ class Kind:
         return f"{self.name}.{self.group}" if self.group else self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectRef:
     """The identity of one object: its kind without a version, its namespace ("" for cluster scope) and name."""
 

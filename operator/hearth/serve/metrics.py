@@ -14,6 +14,7 @@ import prometheus_client
 from prometheus_client import core, exposition, gc_collector, platform_collector, process_collector, registry
 
 import hearth
+from hearth.serve.histogram import Histogram
 
 Sample: TypeAlias = Callable[[], Mapping[str, float]]
 """By the value of the one label, the number now."""
@@ -78,7 +79,6 @@ class Metrics:
         self._watch_restarts = self._count("hearth_watch_restarts", "Watches that had to begin anew.", "kind", "reason")
         # As above.
         self._find_requests = functools.cache(self._requests.labels)
-        self._find_request_seconds = functools.cache(self._request_seconds.labels)
 
     def _make_of_faults(self) -> None:
         """What went wrong or beyond a limit."""
@@ -113,28 +113,28 @@ class Metrics:
     def _count(self, name: str, documentation: str, *labels: str) -> prometheus_client.Counter:
         return prometheus_client.Counter(name, documentation, labels, registry=self.registry)
 
-    def _measure(
-        self, name: str, documentation: str, buckets: Sequence[float], *labels: str
-    ) -> prometheus_client.Histogram:
-        return prometheus_client.Histogram(name, documentation, labels, buckets=buckets, registry=self.registry)
+    def _measure(self, name: str, documentation: str, buckets: Sequence[float], label: str = "") -> Histogram:
+        made = Histogram(name, documentation, buckets=buckets, label=label)
+        self.registry.register(made)
+        return made
 
     def on_reconcile(self, *, result: str, seconds: float) -> None:
         """A pass ended."""
         self._find_passes(result).inc()
-        self._pass_seconds.observe(seconds)
+        self._pass_seconds.find().observe(seconds)
 
     def on_dequeue(self, seconds: float) -> None:
         """A write of a child was begun after so long in the queue."""
-        self._queue_seconds.observe(seconds)
+        self._queue_seconds.find().observe(seconds)
 
     def on_event_to_write(self, seconds: float) -> None:
         """A write of a child is sent, so long after what led to it was heard of."""
-        self._reaction_seconds.observe(seconds)
+        self._reaction_seconds.find().observe(seconds)
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
         """The API server answered a request after so long, or failed to (code 0)."""
         self._find_requests(verb, kind, code).inc()
-        self._find_request_seconds(verb).observe(seconds)
+        self._request_seconds.find(verb).observe(seconds)
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """A watch begins anew."""
@@ -158,7 +158,7 @@ class Metrics:
 
     def on_lag(self, seconds: float) -> None:
         """The event loop came back that much too late."""
-        self._lag.observe(seconds)
+        self._lag.find().observe(seconds)
 
     def on_leading(self) -> None:
         """This process works from now on."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from hearth.model import value_class
 from hearth.model.child import Object, Path
 from hearth.model.field_paths import PathPattern
 
@@ -17,7 +18,7 @@ Values: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 """By resource name, the fields of its child, or None if there is no child (yet)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Known:
     """An expression or manifest that has its value."""
 
@@ -30,7 +31,7 @@ class Evaluating(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
     """The result while a value is missing. Waiting is a value, never an exception."""
 
@@ -98,7 +99,7 @@ class SharingScope(enum.IntEnum):
     ONE = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceBlueprint:
     """One resource that exists with these parameters (`when` is true)."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
@@ -152,20 +153,17 @@ class FairExecutor:
             # Each worker wakes the next one, up to the limit.
             self.wake()
             try:
-                await self._take(stack_uid, key)
+                await supervision.contain(
+                    self._where,
+                    functools.partial(self._take_step, stack_uid, key),
+                    functools.partial(self._on_error, stack_uid, key),
+                    stack=stack_uid,
+                    key=key,
+                )
             finally:
                 self.in_flight -= 1
                 self._moved_at = self._clock.monotonic()
                 self._leave(stack_uid)
-
-    async def _take(self, stack_uid: str, key: str) -> None:
-        await supervision.contain(
-            self._where,
-            lambda: self._take_step(stack_uid, key),
-            lambda: self._on_error(stack_uid, key),
-            stack=stack_uid,
-            key=key,
-        )
 
     def _leave(self, stack_uid: str) -> None:
         """Record the end of a step of that Stack."""

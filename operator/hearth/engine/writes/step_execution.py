@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
 
 import orjson
 
 from hearth.engine.ports import WorkloadCluster
-from hearth.model import child, names
+from hearth.model import child, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
@@ -45,7 +44,7 @@ FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
 """Error classes that only a changed definition resolves."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class StepDone:
     """An executed step."""
 

@@ -19,6 +19,8 @@ INVALID = 422
 RELATIVE = frozenset({".", ".."})
 SEGMENT = re.compile(rf"[^/%\x00-\x1f\x7f]{{1,{limits.NAME_LENGTH}}}")
 """One segment of a path."""
+PLAIN = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.NAME_LENGTH}}}")
+"""A segment that quoting leaves as it is: nearly every name."""
 GENERATED_LENGTH = 50
 """Maximum prefix length of generated names; the server adds five characters and its limit is 63."""
 PAGE_SIZE = 500
@@ -44,6 +46,8 @@ def quote(segment: object) -> str:
 
     Quoting is not sufficient: the API server decodes `%2F` and interprets the rest as a subresource.
     """
+    if isinstance(segment, str) and segment not in RELATIVE and PLAIN.fullmatch(segment):
+        return segment
     if not isinstance(segment, str) or segment in RELATIVE or not SEGMENT.fullmatch(segment):
         message = f"{segment!r:.100} is no name of an object: it must be text without /, % and control characters"
         status = {"kind": "Status", "code": INVALID, "reason": "Invalid", "message": message}

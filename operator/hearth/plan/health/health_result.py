@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hearth.model import value_class
 from hearth.model.child import Path
 
 Fields = Mapping[str, Any]
@@ -36,7 +37,7 @@ class NestedStop:
     """The name of the Stack that the resource belongs to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HealthResult:
     """Health of an object and its cause."""
 

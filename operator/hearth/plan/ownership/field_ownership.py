@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import field_paths
+from hearth.model import field_paths, value_class
 from hearth.model.child import FieldOwnership, Path, parse_key
 from hearth.model.field_paths import ElementPath
 
@@ -52,7 +52,7 @@ class LostField:
     """As the API server writes paths: `spec.template.spec.containers[name="web"].image`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DriftFinding:
     """Drifted fields of a manifest, by the reaction of the operator."""
 

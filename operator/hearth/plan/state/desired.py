@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from hearth.model import names, packing, sharding, signatures
+from hearth.model import names, packing, sharding, signatures, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signer
@@ -17,7 +17,7 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.template.blueprint import StackIdentity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ChildOwner:
     """Owner of a child, as recorded in the child's labels and annotations."""
 
@@ -28,7 +28,7 @@ class ChildOwner:
     signer: Signer = field(repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredObject:
     """Desired object of one resource, as one of its incarnations."""
 

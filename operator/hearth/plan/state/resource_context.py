@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
@@ -15,7 +14,7 @@ from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceContext:
     """Input for planning one resource."""
 

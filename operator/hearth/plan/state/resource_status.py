@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
 from hearth.plan.health.health_result import NestedStop
@@ -31,7 +31,7 @@ class ResourceState(enum.Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceStatus:
     """Status of one resource at the end of a reconcile."""
 

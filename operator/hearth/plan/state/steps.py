@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hearth.model import field_paths, names
+from hearth.model import field_paths, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.environment.inherited_rules import InheritedRules
@@ -14,7 +14,7 @@ from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import LostField
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
     """Server-side apply of the desired definition to one resource's child."""
 
@@ -48,7 +48,7 @@ class Apply:
         return sent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
     """Deletion of one obsolete object."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.errors import InvalidDefinition
 from hearth.model.mistakes import Mistake
 from hearth.template.cel import cel_environment, expressions, type_checker
@@ -30,7 +30,7 @@ class AllowedNames:
     """The message for a name that exists but is not allowed here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ValidExpression:
     """An expression without mistakes."""
 

@@ -16,7 +16,7 @@ import orjson
 from cel_expr_python import cel
 from google.protobuf.message import DecodeError
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.child import Path
 from hearth.template.blueprint import Evaluating, EvaluationError, Known, Outcome, Pending, Values
 from hearth.template.cel import (
@@ -171,7 +171,7 @@ def run(parsed: Parsed, data: Mapping[str, Any]) -> Any:
     return Failed(value) if value.__class__ is str and result.type() == _ERROR else value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
     """An expression whose constants in its definition are bound."""
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import orjson
 
 from hearth.graph import order
-from hearth.model import limits, names
+from hearth.model import limits, names, value_class
 from hearth.model.kinds import ObjectRef
 from hearth.template.blueprint import Blueprint, Evaluable, ResourceBlueprint, StackIdentity
 from hearth.template.cel import value_sizes
@@ -35,7 +34,7 @@ IN_PLAIN_TEXT = (
 """Why no sensitive value may be there, and the next step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class BoundResource:
     """A present resource, with its expressions bound."""
 
@@ -64,7 +63,8 @@ def assemble(
     binder.absent = absent
     binder.fields = {draft.source.name: draft.shape.fields for draft in resources if draft.shape.type is Type.OBJECT}
     yield
-    yield from trace(resources, binder, edges)
+    names_in_order = yield from order.sort_in_pieces(edges)
+    yield from trace(resources, binder, names_in_order)
     present: dict[str, BoundResource] = {}
     for draft in resources:
         if draft.source.name not in absent and (found := (yield from bind(draft, binder))) is not None:
@@ -74,7 +74,7 @@ def assemble(
         yield
     yield from refuse_duplicates(present.values(), binder, stack)
     documents = yield from bind_outputs(outputs, binder)
-    ordered = [name for name in (yield from order.sort_in_pieces(edges)) if name in present]
+    ordered = [name for name in names_in_order if name in present]
     requires: dict[str, list[str]] = {}
     for index, name in enumerate(ordered):
         requires[name] = find_required(present[name], present)
@@ -101,12 +101,10 @@ def assemble(
     )
 
 
-def trace(
-    resources: Sequence[AnalyzedResource], binder: PartialEvaluator, edges: Mapping[str, Sequence[str]]
-) -> ChunkedWork[None]:
-    """Find the fields of every object that contain a sensitive value, in dependency order."""
+def trace(resources: Sequence[AnalyzedResource], binder: PartialEvaluator, ordered: Sequence[str]) -> ChunkedWork[None]:
+    """Find the fields of every object that contain a sensitive value. ordered: the names in dependency order."""
     by_name = {draft.source.name: draft for draft in resources}
-    for index, name in enumerate((yield from order.sort_in_pieces(edges))):
+    for index, name in enumerate(ordered):
         if index % MARKS_IN_A_PIECE == 0:
             yield
         draft = by_name[name]

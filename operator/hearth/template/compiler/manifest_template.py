@@ -7,12 +7,12 @@ know schemas, nor which expressions are allowed where.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
-from hearth.model import limits, packing
+from hearth.model import limits, packing, value_class
 from hearth.model.mistakes import Mistake
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, Values
 from hearth.template.cel import cel_values, expressions, value_sizes
@@ -22,7 +22,7 @@ from hearth.template.text import error_hints, interpolation
 Keys: TypeAlias = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class InterpolatedString:
     """One string with expressions, as it stands in a template."""
 
@@ -58,11 +58,7 @@ class ParsedManifest:
         if isinstance(value, dict):
             if keys == self._opaque:
                 return value
-            return {
-                key: self._copy(inner, (*keys, key), path + error_hints.write_key(key))
-                for key, inner in value.items()
-                if inner is not None and self._is_key(key, path)
-            }
+            return self._copy_map(value, keys, path)
         if isinstance(value, list):
             present = [(at, inner) for at, inner in enumerate(value) if inner is not None]
             return [self._copy(inner, (*keys, to), f"{path}[{at}]") for to, (at, inner) in enumerate(present)]
@@ -72,6 +68,18 @@ class ParsedManifest:
             found = f"is {error_hints.describe(value)}, which JSON cannot hold; write it as text"
             self._note(path, found)
         return value
+
+    def _copy_map(self, value: dict[Any, Any], keys: Keys, path: str) -> dict[str, Any]:
+        copied: dict[str, Any] = {}
+        for key, inner in value.items():
+            if inner is None or not self._is_key(key, path):
+                continue
+            if inner.__class__ is str and not interpolation.has_expressions(inner):
+                # Most values are such, and need no path.
+                copied[key] = inner
+            else:
+                copied[key] = self._copy(inner, (*keys, key), path + error_hints.write_key(key))
+        return copied
 
     def _copy_text(self, value: str, keys: Keys, path: str) -> str | None:
         """Return the literal text, or None as a placeholder for an expression result."""
@@ -130,7 +138,7 @@ class Sized(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class ManifestSlot:
     """A location in a manifest whose value depends on other resources."""
 
@@ -199,7 +207,7 @@ def write_piece(value: Any) -> str:
     return cel_values.write_text(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestTemplate:
     """A value of a template, ready for evaluation."""
 
@@ -273,7 +281,7 @@ def assemble(skeleton: Any, parts: Mapping[Keys, Sequence[Part] | Any]) -> Manif
     return document
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Constant:
     """The value of a string that depends only on parameters; None drops the location."""
 

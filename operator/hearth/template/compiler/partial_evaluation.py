@@ -17,7 +17,7 @@ from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, 
 from hearth.template.cel import cel_values, evaluation, expressions, value_sizes
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expression_validator import ValidExpression
-from hearth.template.cel.expressions import Expression, Reads
+from hearth.template.cel.expressions import Expression, Parsed, Reads
 from hearth.template.chunked_work import LARGE, MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import manifest_template, sharing_scope
 from hearth.template.compiler.manifest_template import (
@@ -83,6 +83,8 @@ class PartialEvaluator:
     """Evaluates expressions that may take long."""
     is_waiting: bool = False
     """Whether an evaluation is incomplete, so that everything must be bound again."""
+    _folded: dict[Parsed, Constant] = field(default_factory=dict, repr=False)
+    """The known values of expressions in documents. Hundreds of resources contain the same few."""
 
     def note(self, path: str, message: str) -> None:
         """Record a mistake."""
@@ -106,6 +108,17 @@ class PartialEvaluator:
         if expression.names:
             return expression
         return self.fold(expression)
+
+    def bind_part(self, sound: ValidExpression, *, path: str) -> Expression | Constant | None:
+        """Bind an expression of a document, when all constants and absent resources are known."""
+        known = self._folded.get(sound.parsed)
+        if known is not None:
+            return known
+        bound = self.bind(sound, path=path)
+        # A text cannot be changed, so that all places may share it. Sensitive values are recorded place by place.
+        if isinstance(bound, Constant) and isinstance(bound.value, str) and not self.is_sensitive(sound):
+            self._folded[sound.parsed] = bound
+        return bound
 
     def bind_around(self, expression: Expression, blocked: Collection[str]) -> Constant | None:
         """Evaluate an expression whose conditions skip the absent resources it needs; otherwise record a mistake."""
@@ -218,7 +231,7 @@ class PartialEvaluator:
         self, mark: InterpolatedString, sounds: Sequence[str | ValidExpression]
     ) -> list[Part] | Constant | None:
         """Bind the expressions of one string."""
-        bound = [part if isinstance(part, str) else self.bind(part, path=mark.path) for part in sounds]
+        bound = [part if isinstance(part, str) else self.bind_part(part, path=mark.path) for part in sounds]
         if any(part is None for part in bound):
             return None
         if mark.is_whole and isinstance(bound[0], Constant):

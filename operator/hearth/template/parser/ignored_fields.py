@@ -22,9 +22,9 @@ OWN_METADATA = frozenset({"name", "namespace"})
 
 def read_policy(stated: Any, *, path: str, note: Note) -> DriftPolicy:
     """Parse the policy; Repair if none is set."""
-    known = {each.value: each for each in DriftPolicy}
     if stated is None:
         return DriftPolicy.REPAIR
+    known = {each.value: each for each in DriftPolicy}
     if not isinstance(stated, str) or stated not in known:
         note(path, f"must be one of {', '.join(known)}, found {error_hints.describe(stated)}")
         return DriftPolicy.REPAIR

@@ -6,9 +6,8 @@ Knows the quoting of CEL that decides where an expression ends. Must not know it
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 
 OPENING = "${"
 LITERAL_OPENING = "$${"
@@ -25,7 +24,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class ExpressionSource:
     """The text of one expression, without the braces and the surrounding white space."""
 
