@@ -1,4 +1,4 @@
-"""Plays one story on the fake cluster and prints what happens: `PYTHONPATH=tests python -m support.play <story>`.
+"""Plays one story on the fake cluster and prints what happens: `PYTHONPATH=tests python -m support.fake_world.play_story <story>`.
 
 For whoever wants to see why a story fails; tests do not use it.
 """
