@@ -37,6 +37,9 @@ BODY_BYTES = 64 * 1024 * 1024
 """Size of one server response, decompressed. A page of 500 objects of 100 KiB fits."""
 LINE_BYTES = 8 * 1024 * 1024
 """Size of one watch event: etcd accepts 1.5 MiB, and an API server's JSON of it is at most a few times as large."""
+WIRE_VALUES = 250_000
+"""Commas and brackets in one object, or in one server response, that are parsed at once in the event loop: at most
+some 50 ms. 1.5 MiB can contain a million, the largest ordinary objects some 60,000."""
 LINE_HEAD_BYTES = 2 * 1024 * 1024
 """Size of the beginning of a longer event that is searched for its metadata: annotations take at most 1.5 MiB."""
 INLINE_BYTES = 64 * 1024

@@ -27,6 +27,7 @@ from hearth.model.child import Object
 
 AGENT = f"hearth/{hearth.__version__}"
 EXCERPT_LENGTH = 200
+OPENAPI = "/openapi/"
 NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
 UNSENT = (*NO_ANSWER, ValueError)
 """ValueError: for input that cannot be sent, for example a malformed URL."""
@@ -211,7 +212,7 @@ def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
 async def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
     """Parse the object in a response, or the recoverable parts of it."""
     try:
-        answer = orjson.loads(raw)
+        answer = await salvage_answer(raw) if is_too_large(raw, target) else orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         answer = await salvage_answer(raw)
         if answer is None:
@@ -219,6 +220,14 @@ async def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
     if not isinstance(answer, dict):
         raise errors.Unreachable(f"{method} {target}: the answer is not an object: {excerpt(raw)}")
     return answer
+
+
+def is_too_large(raw: bytes, target: str) -> bool:
+    """Return whether parsing a response at once would hold up the event loop; its parts are then parsed in a thread.
+
+    OpenAPI documents are the exception: they are not made of small parts, and only administrators write CRDs.
+    """
+    return len(raw) > limits.WIRE_VALUES and not target.startswith(OPENAPI) and salvage.has_too_many_values(raw)
 
 
 async def salvage_answer(raw: bytes) -> Object | None:
@@ -234,7 +243,8 @@ async def salvage_answer(raw: bytes) -> Object | None:
 def refused(code: int, retry_after: str, raw: bytes) -> errors.ApiStatusError:
     """Create the error for a response other than 2xx. retry_after: the header, "" if missing."""
     try:
-        body = orjson.loads(raw)
+        # A larger one is no status.
+        body = orjson.loads(raw) if len(raw) <= limits.WIRE_VALUES else None
     except orjson.JSONDecodeError:
         body = None
     status = api_status.clean(body) if isinstance(body, dict) and body.get("kind") == "Status" else None

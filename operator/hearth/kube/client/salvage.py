@@ -1,4 +1,4 @@
-"""Recovery of JSON that cannot be read as a whole: too deep, truncated, or with an unrepresentable value.
+"""Recovery of JSON that cannot be read as a whole: too deep, too many values, truncated, or with an invalid value.
 
 The object remains in the collection: its name and version are known, omitted parts are listed, and its owner can be
 notified. Pure: bytes in, values out. Must not know what the objects mean. Normal reads do not use this module.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -49,13 +49,15 @@ class Part:
     path: str
     """`spec.parameters`; "" for the whole object."""
     reason: str
-    """`depth`, `size` or `malformed`: the label in metrics."""
+    """`depth`, `values`, `size` or `malformed`: the label in metrics."""
 
     def __str__(self) -> str:
         name = self.path[:NAME_LENGTH] or "the object"
         match self.reason:
             case "depth":
                 return f"{name} is nested too deeply to be read; nest it {limits.JSON_DEPTH} levels deep at most"
+            case "values":
+                return f"{name} has more than {limits.WIRE_VALUES} commas and brackets; make it smaller"
             case "size":
                 return f"{name} is larger than {limits.LINE_BYTES} bytes; make the object smaller"
             case _:
@@ -134,10 +136,10 @@ def _read_items(raw: bytes, begin: int) -> tuple[Any, int]:
 
 def _read_object(raw: bytes, begin: int) -> tuple[Object, int]:
     """Return an object without unreadable parts, and its end."""
-    omitted: list[Part] = []
-    found, end = _read_map(raw, begin, path="", levels=LEVELS, omitted=omitted)
-    if omitted:
-        found[OMITTED] = Omission(parts=tuple(dict.fromkeys(omitted)))
+    reading = Reading()
+    found, end = _read_map(raw, begin, path="", levels=LEVELS, reading=reading)
+    if reading.omitted:
+        found[OMITTED] = Omission(parts=tuple(dict.fromkeys(reading.omitted)))
     return found, end
 
 
@@ -224,9 +226,55 @@ class Span:
     """Whether the bytes end before the value."""
 
 
+def has_too_many_values(raw: bytes, begin: int = 0, end: int | None = None) -> bool:
+    """Return whether parsing the bytes at once would hold up the process. Counts commas and brackets, including those
+    in texts.
+
+    Callers test the length first, so that nearly all bytes cost nothing.
+    """
+    return count_values(raw, begin, len(raw) if end is None else end) > limits.WIRE_VALUES
+
+
+def count_values(raw: bytes, begin: int, end: int) -> int:
+    """Return the number of commas and opening brackets in the bytes."""
+    return raw.count(b",", begin, end) + raw.count(b"{", begin, end) + raw.count(b"[", begin, end)
+
+
+@dataclass(slots=True)
+class Reading:
+    """The state of reading one object."""
+
+    omitted: list[Part] = field(default_factory=list)
+    values_left: int = limits.WIRE_VALUES
+    """Values that the current member of the object may still have."""
+
+    def load(self, raw: bytes, span: Span, *, path: str, where: str) -> Any:
+        """Return the value in a span, or note why it is omitted and return `NOTHING`.
+
+        path: of the map around the value; where: of the value.
+        """
+        is_text = raw[span.begin : span.begin + 1] == b'"'
+        count = 1 if is_text else 1 + count_values(raw, span.begin, span.end)
+        if self.values_left < count <= limits.WIRE_VALUES and not span.is_cut:
+            # The values are small, but too many of them share a map.
+            self.note(Part(path=path, reason="values"))
+            return NOTHING
+        value = load(raw, span)
+        if value is NOTHING:
+            self.note(_judge(raw, span, where))
+        else:
+            self.values_left -= count
+        return value
+
+    def note(self, part: Part) -> None:
+        """Add an omitted part, once if it is the same again."""
+        if self.omitted[-1:] != [part]:
+            self.omitted.append(part)
+
+
 def load(raw: bytes, span: Span) -> Any:
-    """Return the value in a span; `NOTHING` if it is unreadable or too deep."""
-    if span.depth > limits.OBJECT_DEPTH or span.is_cut:
+    """Return the value in a span; `NOTHING` if it is unreadable, too deep, or has too many values."""
+    if span.depth > limits.OBJECT_DEPTH or span.is_cut or is_too_many(raw, span):
         return NOTHING
     try:
         return orjson.loads(raw[span.begin : span.end])
@@ -264,7 +312,14 @@ def find_value(raw: bytes, begin: int) -> Span | None:
     return Span(begin, len(raw), depth, is_cut=True)
 
 
-def _read_map(raw: bytes, begin: int, *, path: str, levels: int, omitted: list[Part]) -> tuple[Object, int]:
+def is_too_many(raw: bytes, span: Span) -> bool:
+    """Return whether a map or list has too many values."""
+    if span.end - span.begin <= limits.WIRE_VALUES or not span.depth:
+        return False
+    return has_too_many_values(raw, span.begin, span.end)
+
+
+def _read_map(raw: bytes, begin: int, *, path: str, levels: int, reading: Reading) -> tuple[Object, int]:
     """Return the readable members of the map that starts at `begin`, and its end."""
     found: Object = {}
     at = begin + 1
@@ -272,19 +327,19 @@ def _read_map(raw: bytes, begin: int, *, path: str, levels: int, omitted: list[P
         key, at = load(raw, Span(member.start(1), member.end(1), 0)), member.end()
         where = f"{path}.{key}" if path else str(key)
         value: Any = NOTHING
+        if not path:
+            reading.values_left = limits.WIRE_VALUES
         if levels > 1 and raw[at : at + 1] == b"{":
-            value, at = _read_map(raw, at, path=where, levels=levels - 1, omitted=omitted)
+            value, at = _read_map(raw, at, path=where, levels=levels - 1, reading=reading)
         elif (span := find_value(raw, at)) is not None:
-            value, at = load(raw, span), span.end
-            if value is NOTHING:
-                omitted.append(_judge(raw, span, where))
+            value, at = reading.load(raw, span, path=path, where=where), span.end
         else:
             break
         if value is not NOTHING and key is not NOTHING:
             found[key] = value
     end = END.match(raw, at)
     if end is None:
-        omitted.append(_judge(raw, Span(at, len(raw), 0, is_cut=True), path))
+        reading.note(_judge(raw, Span(at, len(raw), 0, is_cut=True), path))
     return found, end.end() if end is not None else len(raw)
 
 
@@ -293,7 +348,9 @@ def _judge(raw: bytes, span: Span, path: str) -> Part:
     if span.is_cut:
         # The rest is also missing.
         return Part(path="", reason="size" if len(raw) >= limits.LINE_HEAD_BYTES else "malformed")
-    return Part(path=path, reason="depth" if span.depth > limits.OBJECT_DEPTH else "malformed")
+    if span.depth > limits.OBJECT_DEPTH:
+        return Part(path=path, reason="depth")
+    return Part(path=path, reason="values" if is_too_many(raw, span) else "malformed")
 
 
 def _prune_map(raw: Object, *, path: str, levels: int, omitted: list[Part]) -> Object:

@@ -68,10 +68,12 @@ class LineSplitter:
 
 
 def parse(line: bytes) -> WatchEvent | None:
-    """Parse the event in one line; return None if it is not JSON that can be read as a whole.
+    """Parse the event in one line; return None if it is not JSON that can be read as a whole, or in one go.
 
     Raises `WatchInterrupted` or `Nameless`.
     """
+    if len(line) > limits.WIRE_VALUES and salvage.has_too_many_values(line):
+        return None
     try:
         frame = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -83,6 +83,20 @@ def test_a_stack_whose_spec_is_too_deep_keeps_the_rest_of_it(levels: int, *, in_
     assert (found["deep"].generation, found["z"].defect) == (4, "")
 
 
+def test_a_stack_with_a_million_values_says_so_and_holds_nothing_up() -> None:
+    """The loop is never held for long: what is left is parsed part by part in a thread."""
+    lists = b"[" + b"[]," * 467_000 + b"[]]"
+    spec = {"paused": True, "template": {"resources": "the deep part"}}
+    line = scripted_watch.event("ADDED", make("wide", spec=spec)).replace(MARK.encode(), lists)
+    found = virtual_time.run(lambda: find_stacks(line, scripted_watch.added("z", 4)))
+    assert (found["wide"].spec, found["z"].defect) == ({"paused": True}, "")
+    assert found["wide"].defect.startswith("spec.template has more than 250000 commas and brackets; make it smaller")
+    found_children = virtual_time.run(
+        lambda: find_children([line.replace(b'"spec"', b'"data"'), scripted_watch.added("z", 4)])
+    )
+    assert found_children["wide"].defect.startswith("data.template has more than 250000")
+
+
 def test_a_status_that_is_too_deep_is_no_defect_of_the_spec() -> None:
     """It is ours, and written again."""
     raw = make("a", spec={"paused": True}, status={"phase": "X", "outputs": "the deep part"})

@@ -134,3 +134,41 @@ def test_a_message_names_what_is_left_out_and_the_limit() -> None:
     said = str(Omission(parts=tuple(parts)))
     assert said.startswith(f"spec.p0 is nested too deeply to be read; nest it {limits.JSON_DEPTH} levels deep at most;")
     assert said.endswith("; and 2 more")
+
+
+MANY = limits.WIRE_VALUES // 2
+"""Empty lists, of which twice as many are too many."""
+
+
+def test_a_member_with_too_many_values_is_left_out_and_named() -> None:
+    """Parsing it at once would hold up the whole process; what stands beside it is read."""
+    spec = b'{"paused":true,"parameters":[' + b"[]," * 2 * MANY + b'[]],"timeout":"5m"}'
+    found = salvage.read_answer(write(spec=spec, status=b'{"phase":"x"}'))
+    assert (found["spec"], found["status"]) == ({"paused": True, "timeout": "5m"}, {"phase": "x"})
+    assert omissions(found) == [("spec.parameters", "values")]
+    assert "spec.parameters has more than 250000 commas and brackets" in str(salvage.find_omission(found))
+
+
+def test_members_that_have_too_many_values_together_are_left_out() -> None:
+    """What is read of one field of the object is bounded as a whole; the fields after it are read."""
+    part = b"[" + b"[]," * (MANY // 2) + b"[]]"
+    spec = b"{" + b",".join(b'"p%d":%b' % (n, part) for n in range(4)) + b"}"
+    found = salvage.read_answer(write(spec=spec, status=b'{"outputs":' + part + b"}"))
+    assert (found["spec"].keys(), len(found["status"]["outputs"])) == ({"p0"}, MANY // 2 + 1)
+    assert omissions(found) == [("spec", "values")]
+
+
+def test_texts_with_many_commas_are_read() -> None:
+    """A ConfigMap may hold a megabyte of figures."""
+    text = "1," * 3 * MANY
+    found = salvage.read_answer(write(data=orjson.dumps({"csv": text}), more=nest(1_100)))
+    assert (found["data"], omissions(found)) == ({"csv": text}, [("more", "depth")])
+
+
+def test_one_item_with_too_many_values_leaves_the_others_whole() -> None:
+    """As one that is too deep."""
+    large = write(spec=b"[" + b"[]," * 2 * MANY + b"[]]")
+    items = b"[" + b",".join([write(spec=b'{"a":1}'), large]) + b"]"
+    found = salvage.read_answer(b'{"kind":"StackList","metadata":{"resourceVersion":"9"},"items":' + items + b"}")
+    assert [item.get("spec") for item in found["items"]] == [{"a": 1}, None]
+    assert omissions(found["items"][1]) == [("spec", "values")]
