@@ -46,6 +46,13 @@ def find_condition(stack: Object | None, name: str) -> Mapping[str, Any]:
     return next((each for each in conditions if each["type"] == name), {})
 
 
+def is_left_drifted(seen: Seen) -> bool:
+    """Whether the Stack says that it is paused, and that its objects are not as its template states."""
+    return seen.stack is not None and all(
+        find_condition(seen.stack, name).get("status") == "True" for name in ("Paused", "Drifted")
+    )
+
+
 def status_of(stack: Object | None) -> Mapping[str, Any]:
     """The Stack's status; empty where there is no Stack or none was written."""
     return (stack or {}).get("status") or {}

@@ -137,7 +137,7 @@ class Play:
         wrong = expectations.find_wrong(wanted, seen)
         phase = str(wanted.get("phase", ""))
         # A suspended Stack is as it was, less what runs; only its own story can tell.
-        is_whole = phase.endswith("Complete") and phase != "SuspendComplete"
+        is_whole = phase.endswith("Complete") and phase != "SuspendComplete" and not expectations.is_left_drifted(seen)
         if is_whole and seen.stack is not None and not wrong:
             wrong = template_verification.find_wrong(
                 story.expand(stack.find_wanted(seen.stack)), seen.stack, seen.children

@@ -98,16 +98,7 @@ class StackReconciler:
         if board is None:
             return []
         children = StackChildren(self._services.workload_cluster, self.uid)
-        if board.set_suspended(is_suspended=self.definition.is_suspended):
-            # Attempts of one direction say nothing about the other.
-            self.memory.reset_for_target(())
-            marks.add(ALL_RESOURCES)
-        if ALL_RESOURCES in marks or self._sight.needs_full_refresh:
-            marks = board.all_names(children) | marks
-            self._sight.needs_full_refresh = False
-        wish = self.definition.targets.current
-        marks |= board.set_healing(self.definition.options.healing, is_completed=wish is not None and wish.is_completed)
-        marks = (marks | board.find_evaluating(marks & {EVALUATED})) - NO_RESOURCES
+        marks = self._find_dirty(board, marks, children)
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self.memory.prune(children)
         self.results.count_failures(board)
@@ -123,6 +114,22 @@ class StackReconciler:
         if self._was_held:
             self._was_held, planned = False, list(board.ready_steps)
         return planned
+
+    def _find_dirty(self, board: StackPlanner, marks: set[str], children: StackChildren) -> set[str]:
+        """Pass the options on to the planner; return the names and keys to plan again."""
+        if board.set_suspended(is_suspended=self.definition.is_suspended):
+            # Attempts of one direction say nothing about the other.
+            self.memory.reset_for_target(())
+            marks.add(ALL_RESOURCES)
+        wish = self.definition.targets.current
+        is_completed = wish is not None and wish.is_completed
+        if board.set_paused(is_paused=self._is_paused, is_completed=is_completed):
+            marks.add(ALL_RESOURCES)
+        if ALL_RESOURCES in marks or self._sight.needs_full_refresh:
+            marks = board.all_names(children) | marks
+            self._sight.needs_full_refresh = False
+        marks |= board.set_healing(self.definition.options.healing, is_completed=is_completed)
+        return (marks | board.find_evaluating(marks & {EVALUATED})) - NO_RESOURCES
 
     def _apply_requests(self, stack: StackObject) -> set[str]:
         """Apply the requests and options of the Stack besides its target; return the resources that became dirty."""
@@ -145,10 +152,14 @@ class StackReconciler:
         return held | ({ALL_RESOURCES} if verbs else set())
 
     @property
+    def _is_paused(self) -> bool:
+        """Whether the user forbids every step. A terminating namespace forbids it no more."""
+        return self.definition.options.is_paused and not self._leaving.is_namespace_terminating
+
+    @property
     def _is_held(self) -> bool:
         """Whether no step may start: the Stack is paused or superseded, or the status must be written first."""
-        is_paused = self.definition.options.is_paused and not self._leaving.is_namespace_terminating
-        return is_paused or self.is_superseded or self.is_status_urgent
+        return self._is_paused or self.is_superseded or self.is_status_urgent
 
     def _update_target(self, board: StackPlanner) -> None:
         """Check whether the target is completed or failed."""

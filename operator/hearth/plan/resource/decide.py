@@ -41,6 +41,8 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
         finding = suspend_object.without_suspend_fields(child, finding, subject.records)
     elif child.is_held_down and finding.tolerated:
         finding = suspend_object.reclaim_unrecorded(child, finding, subject.records)
+    if subject.awaits_repair:
+        return dataclasses.replace(assess_child(subject, child), is_held=True)
     if child.hash != desired.hash:
         change = find_replacing_change(subject, child, finding) if child.is_identified else None
         return (
@@ -58,9 +60,21 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
         )
     if is_requirement_changed(child, desired, finding):
         return step_planning.plan_apply(subject, desired, child, finding)
+    if subject.is_paused and finding.to_repair:
+        return _hold_repair(subject, child, desired, finding)
     if finding.to_repair or subject.name in subject.memory.drift_conflicts:
         return _contend(subject, child, desired, finding)
     return _stand(subject, child)
+
+
+def _hold_repair(
+    subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
+) -> ResourceStatus:
+    """Plan a repair that `spec.paused` prevents. At rest, the resource is as ready as its object."""
+    repair = step_planning.plan_apply(subject, desired, child, finding, repairs=drift.describe(finding.to_repair))
+    if not subject.is_at_rest:
+        return repair
+    return dataclasses.replace(assess_child(subject, child), step=repair.step, is_held=True)
 
 
 def _contend(subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:

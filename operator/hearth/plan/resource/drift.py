@@ -23,6 +23,7 @@ from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.memory import InMemoryState, ManagerQuery
 from hearth.plan.state.resource_conditions import ResourceCondition
+from hearth.plan.state.resource_context import ResourceContext
 from hearth.template.blueprint import DriftPolicy, ResourceBlueprint
 
 TRACKING_METADATA = frozenset({("metadata", "labels"), ("metadata", "annotations")})
@@ -147,19 +148,21 @@ def describe(lost: Iterable[LostField]) -> str:
 
 
 def describe_drift(
-    resource: ResourceBlueprint, child: Child, finding: DriftFinding, desired: AppliedObject, memory: InMemoryState
+    subject: ResourceContext, child: Child, finding: DriftFinding, desired: AppliedObject
 ) -> tuple[ResourceCondition, ...]:
-    """Describe tolerated drift for the Stack's owner."""
-    if resource.drift_policy is not DriftPolicy.REPORT or not (finding.tolerated or finding.altered):
-        return ()
-    manifest = desired.manifest
-    reported = tuple(
-        lost for lost in (*finding.tolerated, *finding.altered) if not is_ignored(lost.path, resource, child, manifest)
-    )
+    """Describe drift that stays, for the Stack's owner: what `driftPolicy` tolerates, and what waits for `spec.paused`."""
+    resource, manifest = subject.resource, desired.manifest
+    tolerated = (*finding.tolerated, *finding.altered) if resource.drift_policy is DriftPolicy.REPORT else ()
+    reported = tuple(lost for lost in tolerated if not is_ignored(lost.path, resource, child, manifest))
+    outlook = "it is left so, as driftPolicy is Report"
+    is_same = child.is_identified and (child.hash == desired.hash or subject.awaits_repair)
+    if subject.is_paused and is_same and finding.to_repair:
+        reported, outlook = (*finding.to_repair, *reported), "spec.paused keeps it so"
     if not reported:
         return ()
-    holder = describe_manager(resource.name, ManagerQuery(child=child, lost=reported, manifest=manifest), memory)
-    message = f"{resource.name} ({child.ref}): {describe(reported)}, {holder}; it is left so, as driftPolicy is Report"
+    query = ManagerQuery(child=child, lost=reported, manifest=manifest)
+    holder = describe_manager(resource.name, query, subject.memory)
+    message = f"{resource.name} ({child.ref}): {describe(reported)}, {holder}; {outlook}"
     return (ResourceCondition(type="Drifted", reason="FieldsTaken", message=message),)
 
 

@@ -88,6 +88,9 @@ class ResourcePlanner:
         self._errors: dict[str, Retry] = {}
         """Consecutive internal errors by resource."""
         self.gates: ActiveEnvironment = active_environment.UNRESTRICTED
+        self.is_paused = False
+        self.is_at_rest = False
+        """See `ResourceContext`."""
         self._unwatched = unwatched
         self._only_namespace = only_namespace
         self.ward = UnhealthyTracker(total=len(blueprint.resources))
@@ -162,6 +165,7 @@ class ResourcePlanner:
         wanted = self._evaluate(resource, standings, values)
         if not isinstance(wanted, DesiredResource):
             return _told(wanted, child=find_current(children))
+        awaits_repair = any(standings[required].is_held for required in resource.requires)
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
         subject = ResourceContext(
             resource=resource,
@@ -176,6 +180,9 @@ class ResourcePlanner:
             rules=self.rules,
             records=self.records,
             environment=self.gates,
+            is_paused=self.is_paused,
+            is_at_rest=self.is_at_rest,
+            awaits_repair=awaits_repair,
         )
         return enforcement.enforce(subject, self._decide(subject))
 
@@ -288,7 +295,8 @@ class ResourcePlanner:
             # The object was obsolete a moment ago. A dependent that took it as ready would use values of a deleted
             # object.
             return step_planning.await_deletion(child)
-        finding = drift.find(child, desired, subject.memory)
+        # A definition made from values that are repaired later says nothing about this object's own.
+        finding = drift.compare(child, desired) if subject.awaits_repair else drift.find(child, desired, subject.memory)
         # An unproven object is signed first. Only then may another object be made, or this one be deleted.
         judge = (
             decide.decide
@@ -296,7 +304,7 @@ class ResourcePlanner:
             else replace_unhealthy.replace_unhealthy
         )
         standing = judge(subject, child, desired, finding)
-        remarks = drift.describe_drift(subject.resource, child, finding, desired, subject.memory)
+        remarks = drift.describe_drift(subject, child, finding, desired)
         if child.has_record:
             remarks += self.records.tell(child)
         return dataclasses.replace(standing, conditions=standing.conditions + remarks) if remarks else standing

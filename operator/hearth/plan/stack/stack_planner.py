@@ -162,6 +162,16 @@ class StackPlanner:
         self.unhealthy.healing, self.unhealthy.is_completed = healing, is_completed
         return {*self.by_state[ResourceState.FAILED], *self.by_state[ResourceState.RETRYING], *self.unhealthy.names}
 
+    def set_paused(self, *, is_paused: bool, is_completed: bool) -> bool:
+        """Set whether steps may start; return whether that changed, so that all names need a refresh.
+
+        is_completed: whether the target was completed before.
+        """
+        resolver = self._resolver
+        before = (resolver.is_paused, resolver.is_at_rest)
+        resolver.is_paused, resolver.is_at_rest = is_paused, is_paused and is_completed
+        return before != (resolver.is_paused, resolver.is_at_rest)
+
     def set_suspended(self, *, is_suspended: bool) -> bool:
         """Set whether the Stack is suspended; return whether that changed, so that all names need a refresh."""
         if is_suspended == (self.suspension is not None):

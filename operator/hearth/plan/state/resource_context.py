@@ -39,6 +39,13 @@ class ResourceContext:
     environment: ActiveEnvironment = active_environment.UNRESTRICTED
     """The environment that the user set for the Stack."""
 
+    is_paused: bool = False
+    """Whether no step may start. Drift is then reported."""
+    is_at_rest: bool = False
+    """Whether the Stack was paused after its target was completed. Drift then does not change the state of resources."""
+    awaits_repair: bool = False
+    """Whether the object of a required resource has drifted and is not repaired, so that its values are not the wanted."""
+
     @property
     def name(self) -> str:
         """Return the name of the resource."""

@@ -56,6 +56,9 @@ class ResourceStatus:
     nested_stops: tuple[NestedStop, ...] = ()
     """The stopped resources of a nested Stack, if the resource waits only for them."""
 
+    is_held: bool = False
+    """Whether `spec.paused` prevents a repair of the object, or of one that it was made from. Dependents keep what they
+    have."""
     restore_step: Step | None = None
     """The separate step that restores the child meanwhile, so that it runs as before."""
     is_stuck: bool = False
@@ -75,4 +78,4 @@ class ResourceStatus:
     def fingerprint(self) -> tuple[object, ...]:
         """Return what dependents depend on. While it is unchanged, they need no new planning."""
         version = self.child.resource_version if self.child is not None else 0
-        return (self.is_ready, self.is_stuck, self.child.uid if self.child is not None else "", version)
+        return (self.is_ready, self.is_held, self.is_stuck, self.child.uid if self.child is not None else "", version)

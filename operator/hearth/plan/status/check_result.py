@@ -81,7 +81,7 @@ def find(board: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
     for type_ in DRIFT:
         for name, remark in board.conditions.by_type.get(type_, {}).items():
             child = board.statuses[name].child
-            if child is not None:
+            if child is not None and not _is_repaired(board.statuses[name]):
                 message = remark.message.removeprefix(f"{name} ({child.ref}): ")
                 yield name, readiness.make_status(child, ResourceState.FAILED, remark.reason, message)
     for child in board.cleanup.children.values():
@@ -89,6 +89,12 @@ def find(board: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
             child.resource,
             readiness.make_status(child, ResourceState.FAILED, "NotWanted", "is still there, and nothing wants it"),
         )
+
+
+def _is_repaired(standing: ResourceStatus) -> bool:
+    """Return whether the resource is a problem already because its repair is planned."""
+    is_repair = isinstance(standing.step, Apply) and bool(standing.step.repaired_fields)
+    return is_repair and standing.state in UNREADY
 
 
 def _word(standing: ResourceStatus) -> ResourceStatus:
