@@ -86,7 +86,7 @@ def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float
         with profiling.profiled(settings.profile), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run_operator(settings, build, grace))
     except leader_elector.LeadershipLost as error:
-        log.error("ended, since another may work now", reason=str(error))  # noqa: TRY400 -- as below
+        log.error("leadership lost; exiting", reason=str(error))  # noqa: TRY400 -- as below
         return 1
     except (errors.HearthError, http_server.CannotListen) as error:
         log.error("cannot start", reason=str(error))  # noqa: TRY400 -- a sentence for the user, who needs no stack
@@ -127,10 +127,10 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
             await parts.enter_async_context(run_active(engine, source, observer, lateness))
             log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
             await wait_any(leader.lost, stopping)
-        log.info("ending")
+        log.info("stopping")
     if leader.lost.is_set():
         raise leader_elector.LeadershipLost(leader.reason)
-    log.info("ended")
+    log.info("stopped")
 
 
 def make_endpoints(

@@ -172,7 +172,7 @@ class KubeRuntime:
         try:
             await self._cluster.refresh_kinds()
         except (errors.ApiStatusError, errors.Unreachable) as error:
-            logger.warning("cannot ask which kinds are served", error=str(error))
+            logger.warning("discovery failed", error=str(error))
 
     async def _start_up(self) -> None:
         hasher = await self._prepare()
@@ -198,7 +198,7 @@ class KubeRuntime:
                 return KeyedHasher(await self._home.get_hash_key(self._settings.operator_namespace))
             except errors.HearthError as error:
                 self._unready = f"cannot begin: {error}"
-                logger.warning("cannot begin; it is tried again", error=str(error))
+                logger.warning("startup failed; retrying", error=str(error))
                 await asyncio.sleep(START_RETRY)
 
     def _build(self, hasher: KeyedHasher) -> StackController:
@@ -217,7 +217,9 @@ class KubeRuntime:
             backoff=self._make_backoff(),
             on_limit=self._observer.on_limit,
         )
-        return StackController(services=services, observer=self._observer, concurrency=self._settings.concurrency)
+        return StackController(
+            services=services, observer=self._observer, concurrency=self._settings.max_concurrent_writes
+        )
 
     def _make_backoff(self) -> BackoffPolicy:
         """How retries are spread."""

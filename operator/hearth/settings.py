@@ -53,7 +53,7 @@ class Settings:
     http_address: Address = Address(host="127.0.0.1", port=8080)
     log_format: LogFormat = "text"
     log_level: LogLevel = "info"
-    concurrency: int = 32
+    max_concurrent_writes: int = 32
     """The most writes that may be on their way to the API server at once; its answers decide how many are."""
     max_backoff: timedelta = timedelta(minutes=5)
     """The longest wait between two attempts at one resource."""

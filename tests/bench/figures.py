@@ -171,8 +171,8 @@ def count_requests(exposition: str) -> Counter[str]:
     """By `verb kind` what an operator's page of metrics says it has sent."""
     found: Counter[str] = Counter()
     for line in exposition.splitlines():
-        if line.startswith("hearth_requests_total{"):
-            labels, _, number = line[len("hearth_requests_total{") :].rpartition("} ")
+        if line.startswith("hearth_api_requests_total{"):
+            labels, _, number = line[len("hearth_api_requests_total{") :].rpartition("} ")
             words = dict(part.split("=", 1) for part in labels.split(","))
             verb, kind, code = (words[name].strip('"') for name in ("verb", "kind", "code"))
             found[f"{verb} {kind}" if code == "200" else f"{verb} {kind} ({code})"] += int(float(number))

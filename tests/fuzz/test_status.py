@@ -26,10 +26,10 @@ LONG = settings(QUICK, max_examples=50_000, derandomize=False)
 
 WORDS = st.sampled_from(
     [
-        "wish revision cause since first completed cleanupWaived keeps order toRevision besideHash turn suspended",
-        "reached failedHash failure passed parted resource requires lastCompletedRevision previousCompletedRevision",
-        "lastFailedRevision historyUnknown handled retry check checkedAt objects found problems conditions type status",
-        "reason message lastTransitionTime phase signature warnings outputs Ready True Spec Rollback kind name",
+        "target controllerState revision cause since initial completed cleanupWaived protectedRevisions rollback toRevision",
+        "specHash suspend suspended failedHash clearedBreakpoints postDelete resource requires lastCompletedRevision",
+        "previousCompletedRevision lastFailedRevision historyUnknown handled retry check checkedAt objects problemCount",
+        "problems conditions type status reason message lastTransitionTime phase signature warnings outputs Ready True Spec Rollback kind name",
     ]
 ).flatmap(lambda line: st.sampled_from(line.split()))
 MOMENTS = st.sampled_from(
@@ -58,29 +58,33 @@ JSON = st.recursive(
     max_leaves=25,
 )
 NUMBERS = st.integers(min_value=-2, max_value=2**70) | JSON
-WISHES = st.fixed_dictionaries(
+TARGETS = st.fixed_dictionaries(
     {
         "revision": NUMBERS,
         "cause": st.sampled_from(["Spec", "Rollback", "AutomaticRollback"]) | JSON,
         "since": MOMENTS | JSON,
     },
+    optional={"completed": JSON, "message": JSON},
+)
+STATES = st.fixed_dictionaries(
+    {},
     optional={
-        "keeps": st.lists(NUMBERS, max_size=30) | JSON,
-        "order": st.fixed_dictionaries({"toRevision": NUMBERS, "besideHash": JSON, "revision": NUMBERS}) | JSON,
-        "turn": st.fixed_dictionaries({"suspended": JSON, "since": MOMENTS}) | JSON,
-        "failure": JSON,
+        "protectedRevisions": st.lists(NUMBERS, max_size=30) | JSON,
+        "rollback": st.fixed_dictionaries({"toRevision": NUMBERS, "specHash": JSON, "revision": NUMBERS}) | JSON,
+        "suspend": st.fixed_dictionaries({"suspended": JSON, "since": MOMENTS}) | JSON,
         "failedHash": JSON,
-        "passed": st.lists(JSON, max_size=5) | JSON,
-        "parted": st.lists(st.fixed_dictionaries({"resource": JSON, "requires": JSON}), max_size=3) | JSON,
+        "clearedBreakpoints": st.lists(JSON, max_size=5) | JSON,
+        "postDelete": st.lists(st.fixed_dictionaries({"resource": JSON, "requires": JSON}), max_size=3) | JSON,
     },
 )
 STATUSES = JSON | st.fixed_dictionaries(
     {},
     optional={
-        "wish": WISHES | JSON,
+        "target": TARGETS | JSON,
+        "controllerState": STATES | JSON,
         "conditions": st.lists(JSON, max_size=3) | JSON,
         "handled": st.dictionaries(WORDS, JSON, max_size=3) | JSON,
-        "check": st.fixed_dictionaries({"checkedAt": MOMENTS | JSON, "objects": JSON, "found": JSON}) | JSON,
+        "check": st.fixed_dictionaries({"checkedAt": MOMENTS | JSON, "objects": JSON, "problemCount": JSON}) | JSON,
         "lastCompletedRevision": NUMBERS,
         "lastFailedRevision": NUMBERS,
         "phase": JSON,
@@ -109,8 +113,8 @@ def look(status: Any, *, is_signed: bool) -> None:
     written: Object = target_status.write_completed(wishes.completed)
     if wish is not None:
         assert is_signed
-        written["wish"] = target_status.encode(wish)
-        assert target_status.decode(written["wish"]) == wish
+        written.update(target_status.encode(wish))
+        assert target_status.decode(written) == wish
     written.update(check_result.encode(wishes.check))
     written.update({"handled": wishes.handled, "lastFailedRevision": wishes.last_failed})
     assert status_signature.read_memory(

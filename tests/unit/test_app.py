@@ -65,7 +65,7 @@ def test_a_signal_ends_everything_in_order(kubeconfig: Path, tmp_path: Path, num
         process.send_signal(number)
         events = read_events(process)
 
-        assert events == ["ending", "engine stopped", "ended"]
+        assert events == ["stopping", "engine stopped", "stopped"]
         assert process.wait(30) == 0
     stats = pstats.Stats(str(tmp_path / "profile")).stats  # type: ignore[attr-defined]  # the stubs leave it out
     assert {"run_operator", "stop"} <= {name for _file, _line, name in stats}
@@ -76,7 +76,7 @@ def test_a_second_signal_ends_it_at_once(kubeconfig: Path) -> None:
     with started(kubeconfig, "--hang") as process:
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
-        assert json.loads(process.stderr.readline())["event"] == "ending"
+        assert json.loads(process.stderr.readline())["event"] == "stopping"
         process.send_signal(signal.SIGINT)
 
         assert process.wait(30) == -signal.SIGINT

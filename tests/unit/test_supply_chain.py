@@ -45,7 +45,7 @@ def test_a_value_is_no_line_of_the_log(value: str) -> None:
     for format_ in ("json", "text"):
         stream = io.StringIO()
         logs.configure(format_=format_, level="info", stream=stream)
-        structlog.get_logger("hearth").info("step refused", message=value)
+        structlog.get_logger("hearth").info("step failed", message=value)
         (line,) = stream.getvalue().splitlines()
         assert line.isprintable()
         if format_ == "json":

@@ -85,17 +85,17 @@ class HealthRuleLoader:
         """Schedule the next read; the known rules stay in force until then."""
         if trouble != self._trouble:
             self._trouble = trouble
-            logger.warning("health rules cannot be read; it is tried again", configmap=self._name, error=trouble)
+            logger.warning("cannot read health rules; retrying", configmap=self._name, error=trouble)
         self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.on_broadcast(self._ref))
 
     async def _take_up(self, documents: Mapping[str, str]) -> None:
         """Apply the new rules and report their errors."""
         table, mistakes = rule_parser.read({key: documents[key] for key in sorted(documents)})
         self._services.queue.on_rules(self._services.health_rules.replace(table))
-        logger.info("health rules taken up", configmap=self._name, mistakes=len(mistakes))
+        logger.info("health rules reloaded", configmap=self._name, mistakes=len(mistakes))
         if mistakes:
             message = describe(mistakes)
-            logger.warning("health rules with mistakes are left out", configmap=self._name, mistakes=message)
+            logger.warning("invalid health rules ignored", configmap=self._name, mistakes=message)
             await self._services.management_cluster.emit_source_event(
                 self._ref, type_="Warning", reason="InvalidHealthRules", message=message
             )

@@ -181,7 +181,7 @@ class StackController:
         else:
             self._unsettled.pop(uid, None)
         seconds = self._services.clock.monotonic() - started
-        self._observer.on_reconcile(result="done", seconds=seconds)
+        self._observer.on_reconcile(result="success", seconds=seconds)
         self._recorder.request(uid, is_urgent=each.is_status_urgent)
         return seconds
 
@@ -254,7 +254,7 @@ class StackController:
     def count_writes(self) -> Mapping[str, float]:
         """Count writes of children: `allowed` in flight, `in_flight` and `queued`."""
         executor = self._executor
-        return {"allowed": self._throttle.limit, "in_flight": executor.in_flight, "queued": executor.count_queued()}
+        return {"limit": self._throttle.limit, "in_flight": executor.in_flight, "queued": executor.count_queued()}
 
     def _look_for_kinds(self) -> None:
         """Poll for new kinds while any Stack waits for one."""

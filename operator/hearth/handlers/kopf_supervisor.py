@@ -119,7 +119,7 @@ class KopfSupervisor:
             self._is_up = False
             if not self._stopping.is_set():
                 # Its message may hold what a server sent, or a credential.
-                log.warning("kopf ended although nobody asked, and is begun anew", **describe_end(error))
+                log.warning("kopf exited unexpectedly; restarting", **describe_end(error))
             return loop.time() - begun
 
     async def _run_life(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -111,7 +111,7 @@ def decide(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkD
         return _resolve(said, view, now=now)
     if not said.is_observed:
         return MarkDecision(
-            status=build_status(said, view, pending("Marking", "the mark is understood"), uid=uid, now=now)
+            status=build_status(said, view, pending("Pending", "the mark is understood"), uid=uid, now=now)
         )
     return _carry(said, view, view.bound, now=now)
 
@@ -120,7 +120,7 @@ def _bind(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDe
     """Bind the mark to the current object of the resource, unless that object is newer than the mark."""
     child = view.current
     if child is None:
-        problem = view.problem or MarkProblem(reason="NoObject", message=f"{describe(view)} has no object yet")
+        problem = view.problem or MarkProblem(reason="ObjectNotFound", message=f"{describe(view)} has no object yet")
         return MarkDecision(
             status=build_status(said, view, pending(problem.reason, problem.message), uid=None, now=now)
         )
@@ -130,11 +130,11 @@ def _bind(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDe
             f"{child.ref} was made at {made_at}, after this mark was written ({said.written_at}), which therefore cannot "
             f"mean it; write the mark anew where it does"
         )
-        return MarkDecision(status=build_status(said, view, pending("ObjectIsNewer", message), uid=None, now=now))
+        return MarkDecision(status=build_status(said, view, pending("ObjectTooNew", message), uid=None, now=now))
     if not said.is_unhealthy and child.unhealthy_reason is None:
         return MarkDecision(status=build_status(said, view, healthy(child), uid=child.uid, now=now))
     return MarkDecision(
-        status=build_status(said, view, pending("Marking", "the mark is understood"), uid=child.uid, now=now)
+        status=build_status(said, view, pending("Pending", "the mark is understood"), uid=child.uid, now=now)
     )
 
 
@@ -149,7 +149,7 @@ def _resolve(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> Mar
         message = f"the object that was meant is gone, and nothing wants another one as {describe(view)}"
         return MarkDecision(
             status=build_status(
-                said, view, MarkConditions(reason="Gone", message=message, resolved="True"), uid=uid, now=now
+                said, view, MarkConditions(reason="ObjectDeleted", message=message, resolved="True"), uid=uid, now=now
             )
         )
     return MarkDecision()
@@ -164,7 +164,7 @@ def _carry(said: ParsedHealthMark, view: MarkedResource, child: Child, *, now: f
     if view.newer:
         word = "healthy" if said.is_unhealthy else "unhealthy"
         message = f"HealthMark {view.newer}, which is newer, says that {child.ref} is {word}"
-        answer = MarkConditions(reason="Overruled", message=message, resolved="True")
+        answer = MarkConditions(reason="Superseded", message=message, resolved="True")
         return MarkDecision(status=build_status(said, view, answer, uid=child.uid, now=now))
     wanted = said.reason_text if said.is_unhealthy else None
     if child.unhealthy_reason == wanted:
@@ -195,7 +195,7 @@ def healthy(child: Child) -> MarkConditions:
 def taken_back(child: Child) -> MarkConditions:
     """Make the conditions after another client removed the mark from the object."""
     message = f"the mark was taken off {child.ref} again; to mark it once more, write another HealthMark"
-    return MarkConditions(reason="TakenBack", message=message, resolved="True")
+    return MarkConditions(reason="MarkRemoved", message=message, resolved="True")
 
 
 def describe(view: MarkedResource) -> str:

@@ -48,15 +48,15 @@ class Metrics:
 
     def _make_of_reconciles(self) -> None:
         """How long reconciles and their writes take."""
-        self._passes = self._count("hearth_passes", "Passes of the engine over a Stack.", "result")
-        self._pass_seconds = self._measure("hearth_pass_duration_seconds", "How long a pass took.", PASS_BUCKETS)
+        self._passes = self._count("hearth_reconcile", "Passes of the engine over a Stack.", "result")
+        self._pass_seconds = self._measure("hearth_reconcile_duration_seconds", "How long a pass took.", PASS_BUCKETS)
         self._reaction_seconds = self._measure(
             "hearth_event_to_write_seconds",
             "From when an event, a timer or an answer was heard until a write of a child that it led to was sent.",
             REACTION_BUCKETS,
         )
         self._queue_seconds = self._measure(
-            "hearth_queue_duration_seconds", "How long a write of a child waited in the queue.", QUEUE_BUCKETS
+            "hearth_write_queue_duration_seconds", "How long a write of a child waited in the queue.", QUEUE_BUCKETS
         )
         # The library looks a child up by making text of each label, which costs more than to count.
         self._find_passes = functools.cache(self._passes.labels)
@@ -64,14 +64,14 @@ class Metrics:
     def _make_of_requests(self) -> None:
         """What the API server answers, and how fast."""
         self._requests = self._count(
-            "hearth_requests",
+            "hearth_api_requests",
             "Requests to the API server; the code is 0 where no answer came.",
             "verb",
             "kind",
             "code",
         )
         self._request_seconds = self._measure(
-            "hearth_request_duration_seconds",
+            "hearth_api_request_duration_seconds",
             "From the sending of a request, or its waiting for a free connection, to its answer.",
             REQUEST_BUCKETS,
             "verb",
@@ -94,7 +94,7 @@ class Metrics:
             "reason",
         )
         self._limits = self._count("hearth_limit_reached", "How often a limit was reached.", "limit")
-        self._frame_restarts = self._count("hearth_frame_restarts", "Ends of the frame (kopf) that nobody asked for.")
+        self._frame_restarts = self._count("hearth_kopf_restarts", "Ends of the frame (kopf) that nobody asked for.")
 
     def _make_of_process(self) -> None:
         """What runs, whether it works, and whether it keeps up."""
@@ -170,7 +170,7 @@ class Metrics:
             ("hearth_cached_objects", "Objects in the watch caches.", "kind", cached_objects),
             ("hearth_cached_bytes", "What is kept of the contents of children and Stacks.", "kind", cached_bytes),
             ("hearth_stacks", "Stacks by phase.", "phase", stacks),
-            ("hearth_writes", "Writes of children: allowed in flight, in flight, and queued.", "state", writes),
+            ("hearth_writes", "Writes of children: limit of those in flight, in flight, and queued.", "state", writes),
         )
 
     def render(self) -> bytes:

@@ -274,7 +274,7 @@ STATUS = {
             "namespace": "shop",
             "reason": "Conflict",
             "message": "cannot apply",
-            "nextTry": "2030-01-01T12:00:00Z",
+            "nextRetryTime": "2030-01-01T12:00:00Z",
         }
     ],
     "outputs": {"url": "http://web", "port": 80, "object": {"a": [None]}},
@@ -351,7 +351,7 @@ def test_stacks_are_found_under_all_their_names(
         pytest.param("stack.spec.template.resources.readyWhen", "web.status.readyReplicas >= 1", id="an example"),
         pytest.param("stack.spec.template.parameters", "in the words of JSON Schema", id="a map described by its type"),
         pytest.param("stack.spec.parameters", "takes the parameter's default", id="a map of anything"),
-        pytest.param("stack.status.problems", "nextTry <string>", id="a list of the status"),
+        pytest.param("stack.status.problems", "nextRetryTime <string>", id="a list of the status"),
     ],
 )
 def test_explain_has_something_to_say(installed: None, kubectl: Kubectl, path: str, words: str) -> None:

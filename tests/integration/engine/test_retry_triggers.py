@@ -145,7 +145,7 @@ async def test_a_name_that_is_freed(site: Site) -> None:
     }
     async with site.operator():
         await site.create_stack("web")
-        await site.until("CreateFailed", reason="NotOurs")
+        await site.until("CreateFailed", reason="NotOwned")
         await site.user.delete(Address.of(theirs))
         await site.until("CreateComplete", within=SOON)
 

@@ -381,7 +381,7 @@ async def test_a_live_list_goes_on_over_pages_and_over_namespaces(
     )
     await connection.request("POST", path, body=config_map(namespace, "other", labels={names.LABEL_STACK_UID: "other"}))
     assert len(await cluster.list_children(kind, f"uid-{namespace}")) == count
-    gone = Kind(group="nobody.example.com", version="v1", name="Gone", plural="gone", namespaced=True)
+    gone = Kind(group="nobody.example.com", version="v1", name="ObjectDeleted", plural="gone", namespaced=True)
     assert await cluster.list_children(gone, f"uid-{namespace}") == []
 
 

@@ -14,7 +14,7 @@ from support.real.operator_fleet import Crew, Watcher
 from support.real.operator_process import OperatorProcess
 from support.real.real_user import RealUser
 
-ELECTED = ("--leader-election", "--concurrency=1")
+ELECTED = ("--leader-election", "--max-concurrent-writes=1")
 TAKEOVER = 15.0
 """Seconds for which a lease is left alone that is not renewed."""
 BUSY = 10.0

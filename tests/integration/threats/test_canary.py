@@ -13,7 +13,7 @@ def test_an_undisturbed_canary_is_complete_within_seconds(threats: ThreatWorld) 
 
     print(f"made after {first.made:.2f} s and {second.made:.2f} s, {threats.operator.memory:.0f} MiB")
     assert threats.operator.get("/healthz").is_ok
-    assert threats.operator.read_metric("hearth_requests_total", code="403") == 0
+    assert threats.operator.read_metric("hearth_api_requests_total", code="403") == 0
     assert threats.operator.files < 60
 
 

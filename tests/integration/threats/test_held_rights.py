@@ -34,10 +34,10 @@ NONSENSE = (
     {
         "hearth.dev/identity": "\u2028\n\x00".replace("\x00", ""),
         "hearth.dev/incarnation": "½",
-        "hearth.dev/stated": "[{}]",
+        "hearth.dev/last-applied-fields": "[{}]",
     },
     {"hearth.dev/revision": "٣", "hearth.dev/hash": ":" * 5000, "hearth.dev/suspended": "null"},
-    {"hearth.dev/revision": "1e9", "hearth.dev/inherited": "true", "hearth.dev/stop": "/"},
+    {"hearth.dev/revision": "1e9", "hearth.dev/inherited-rules": "true", "hearth.dev/post-breakpoint": "/"},
 )
 """Annotations of objects that were never ours."""
 CLUSTER_ROLE: Object = {"manifest": {**ROLE["manifest"], "kind": "ClusterRole", "metadata": {"name": "mallory-all"}}}

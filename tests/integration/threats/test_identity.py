@@ -228,7 +228,7 @@ def check(threats: ThreatWorld, tenant: Tenant, token: str, phase: str) -> Objec
         return status if (status.get("handled") or {}).get("check") == token else None
 
     status = threats.wait_for(look, within=20, what=f"the check {token}")
-    found = status["check"]["found"]
+    found = status["check"]["problemCount"]
     assert (found == 0) == (phase == "CheckComplete"), status["check"]
     return status
 

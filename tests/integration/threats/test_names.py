@@ -36,7 +36,7 @@ def test_a_name_that_leads_elsewhere_is_a_mistake(threats: ThreatWorld, metadata
     said = json.dumps(stack["status"]["conditions"])
     assert "InvalidTemplate" in said
     assert "spec.template.resources.r0.manifest.metadata.name" in said
-    assert threats.operator.read_metric("hearth_requests_total", code="403") == 0
+    assert threats.operator.read_metric("hearth_api_requests_total", code="403") == 0
     canary = threats.canary()
     print(f"the canary is made after {canary.made:.2f} s")
 
@@ -59,5 +59,5 @@ def test_a_name_from_another_object_is_looked_at_before_it_is_used(threats: Thre
     assert "InvalidName" in json.dumps(stack["status"])
     assert "web/scale" in json.dumps(stack["status"])
     assert threats.api.get("ConfigMap", tenant.namespace, "good") is not None
-    assert threats.operator.read_metric("hearth_requests_total", code="403") == 0
+    assert threats.operator.read_metric("hearth_api_requests_total", code="403") == 0
     threats.canary()

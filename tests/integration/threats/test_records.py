@@ -241,7 +241,7 @@ def test_d1c_a_time_that_cannot_be_written_stops_no_status(threats: ThreatWorld)
         threats.wait_phase(tenant.namespace, name, "CreateComplete")
     threats.operator.stop()
     for name in shops:
-        patch = {"status": {"wish": {"since": LATE}}}
+        patch = {"status": {"target": {"since": LATE}}}
         forger.patch("Stack", tenant.namespace, name, patch, subresource="status").expect()
     threats.operator.start()
     for name in shops:
@@ -249,7 +249,7 @@ def test_d1c_a_time_that_cannot_be_written_stops_no_status(threats: ThreatWorld)
     threats.canary()
     for name in shops:
         threats.wait_for(
-            lambda name=name: threats.find_status(tenant.namespace, name).get("wish", {}).get("since") != LATE,  # type: ignore[misc]  # mypy cannot type a default that binds a loop variable
+            lambda name=name: threats.find_status(tenant.namespace, name).get("target", {}).get("since") != LATE,  # type: ignore[misc]  # mypy cannot type a default that binds a loop variable
             what="the status is right again",
         )
     assert threats.operator.read_events("internal error") == []
@@ -258,8 +258,8 @@ def test_d1c_a_time_that_cannot_be_written_stops_no_status(threats: ThreatWorld)
 @pytest.mark.parametrize(
     "forged",
     [
-        pytest.param({"revision": 1, "cause": "AutomaticRollback", "failure": "forged"}, id="automatic rollback"),
-        pytest.param({"revision": 0, "cause": "AutomaticRollback", "failure": "forged"}, id="rollback to nothing"),
+        pytest.param({"revision": 1, "cause": "AutomaticRollback", "message": "forged"}, id="automatic rollback"),
+        pytest.param({"revision": 0, "cause": "AutomaticRollback", "message": "forged"}, id="rollback to nothing"),
     ],
 )
 def test_a_forged_status_decides_nothing(threats: ThreatWorld, forged: Object) -> None:
@@ -268,11 +268,11 @@ def test_a_forged_status_decides_nothing(threats: ThreatWorld, forged: Object) -
     begin_two_revisions(threats, tenant)
     forger = tenant.status_patcher("stacks", group="hearth.dev")
     threats.operator.stop()
-    forger.patch("Stack", tenant.namespace, "shop", {"status": {"wish": forged}}, subresource="status").expect()
+    forger.patch("Stack", tenant.namespace, "shop", {"status": {"target": forged}}, subresource="status").expect()
     threats.operator.start()
     threats.wait_for(
         lambda: (
-            threats.find_status(tenant.namespace, "shop")["wish"].get("failure") != "forged"
+            threats.find_status(tenant.namespace, "shop")["target"].get("message") != "forged"
             or (threats.api.get("ConfigMap", tenant.namespace, "cfg") or {}).get("data") != {"v": "2"}
         ),
         within=SETTLED,
@@ -280,7 +280,7 @@ def test_a_forged_status_decides_nothing(threats: ThreatWorld, forged: Object) -
     )
     threats.canary()
     assert (threats.api.get("ConfigMap", tenant.namespace, "cfg") or {}).get("data") == {"v": "2"}
-    assert threats.find_status(tenant.namespace, "shop")["wish"]["cause"] == "Spec"
+    assert threats.find_status(tenant.namespace, "shop")["target"]["cause"] == "Spec"
 
 
 def test_a_restarted_operator_reads_its_own_memory(threats: ThreatWorld) -> None:
@@ -296,5 +296,5 @@ def test_a_restarted_operator_reads_its_own_memory(threats: ThreatWorld) -> None
     threats.operator.start()
     threats.wait_for(lambda: threats.find_status(tenant.namespace, "shop")["summary"] == "1/1", what="the summary")
     after = threats.find_status(tenant.namespace, "shop")
-    memory = ("wish", "signature", "handled", "check", "lastCompletedRevision", "historyUnknown")
+    memory = ("target", "controllerState", "signature", "handled", "check", "lastCompletedRevision", "historyUnknown")
     assert [after.get(key) for key in memory] == [before.get(key) for key in memory]

@@ -89,7 +89,7 @@ def test_d1c_forged_time_in_a_status_ends_no_writer(threats: ThreatWorld) -> Non
         threats.wait_phase(tenant.namespace, name, "CreateComplete")
     # An operator that runs writes its own word over it at once.
     threats.operator.kill()
-    patch = {"status": {"wish": {"since": "9999-12-31T23:59:59-23:59"}, "phase": "UpdateInProgress"}}
+    patch = {"status": {"target": {"since": "9999-12-31T23:59:59-23:59"}, "phase": "UpdateInProgress"}}
     for name in names:
         patcher.patch("Stack", tenant.namespace, name, patch, subresource="status").expect()
     threats.operator.start()

@@ -116,7 +116,7 @@ class Oversight:
 
     def _find_reached(self, uid: str, status: Mapping[str, Any]) -> Iterator[str]:
         """The UIDs of a Stack's children now that it is complete, less what an automatic rollback left standing."""
-        wish = status.get("wish") or {}
+        wish = status.get("target") or {}
         is_unasked = wish.get("cause") == "AutomaticRollback"
         wanted = self._find_revision(uid, wish)["resources"] if is_unasked else {}
         for each in self._children.values():
@@ -162,7 +162,7 @@ class Oversight:
         policies = {find_policy(spec["template"], resource) for spec in self._find_specs(seen)}
         policies |= {find_policy(each, resource) for each in self._find_followed(uid, seen)}
         if "DeleteFirst" not in policies:
-            wish = expectations.status_of(seen.raw).get("wish") or {}
+            wish = expectations.status_of(seen.raw).get("target") or {}
             # What an automatic rollback leaves standing is not in use: it is kept for what it holds.
             is_spared = wish.get("cause") == "AutomaticRollback" and not is_going
             live = [each for each in self._children.values() if not (is_spared and each["kind"] == CLAIM)]
@@ -230,7 +230,7 @@ class Oversight:
         if policies & {"CreateFirst", "DeleteFirst"}:
             return True
         status = expectations.status_of(seen.raw)
-        if (status.get("wish") or {}).get("cause") == "AutomaticRollback" and self._is_followed(seen):
+        if (status.get("target") or {}).get("cause") == "AutomaticRollback" and self._is_followed(seen):
             return False
         uid, resource = invariants.whose(raw)
         templates = self._find_followed(uid, seen)
@@ -253,11 +253,11 @@ class Oversight:
 
     def _find_followed(self, uid: str, seen: StackSeen) -> list[Object]:
         """The templates that the operator may be following."""
-        wish = expectations.status_of(seen.raw).get("wish") or {}
+        wish = expectations.status_of(seen.raw).get("target") or {}
         is_rollback = wish.get("cause", "Spec") != "Spec"
         found = [] if is_rollback and self._is_followed(seen) else [spec["template"] for spec in self._find_specs(seen)]
         ready = expectations.find_condition(seen.raw, "Ready")
-        if is_rollback or ready.get("reason") in {"InvalidTemplate", "RevisionNotFound", "CannotRollBack"}:
+        if is_rollback or ready.get("reason") in {"InvalidTemplate", "RevisionNotFound", "RevisionUnavailable"}:
             found.append(self._find_revision(uid, wish))
         return found
 

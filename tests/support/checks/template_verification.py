@@ -102,7 +102,7 @@ def less_spared(
     children: Mapping[str, Sequence[Object]], stack: Object, wanted: Mapping[str, Any]
 ) -> Mapping[str, Sequence[Object]]:
     """The children less those that an automatic rollback leaves standing, as they hold data."""
-    if (expectations.status_of(stack).get("wish") or {}).get("cause") != "AutomaticRollback":
+    if (expectations.status_of(stack).get("target") or {}).get("cause") != "AutomaticRollback":
         return children
     return {
         name: found

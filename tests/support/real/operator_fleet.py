@@ -68,7 +68,7 @@ def is_leader(operator: OperatorProcess) -> bool:
 
 def count_requests(operator: OperatorProcess, *, verb: str = "", kind: str = "") -> float:
     """How many requests it has sent: of that verb and about that kind, where these are given."""
-    return operator.read_metric("hearth_requests_total", kind=kind, verb=verb)
+    return operator.read_metric("hearth_api_requests_total", kind=kind, verb=verb)
 
 
 def end_in_order(operator: OperatorProcess) -> None:

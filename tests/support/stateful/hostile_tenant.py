@@ -151,9 +151,12 @@ ALIASES = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'
 STATUSES: tuple[Object, ...] = (
     {"phase": "DeleteComplete"},
     {"phase": "\u202e", "observedGeneration": -1},
-    {"wish": {"revision": 10**9, "cause": "Spec", "since": "9999-12-31T23:59:59-23:59"}},
-    {"wish": {"revision": 1, "cause": "Rollback", "since": "x", "keeps": [10**17], "passed": ["/", "a/b/c"]}},
-    {"wish": None, "handled": {"retry": "x" * 5000}},
+    {"target": {"revision": 10**9, "cause": "Spec", "since": "9999-12-31T23:59:59-23:59"}},
+    {
+        "target": {"revision": 1, "cause": "Rollback", "since": "x"},
+        "controllerState": {"protectedRevisions": [10**17], "clearedBreakpoints": ["/", "a/b/c"]},
+    },
+    {"target": None, "handled": {"retry": "x" * 5000}},
     {"revision": 10**17, "lastCompletedRevision": -1, "problems": [], "conditions": []},
 )
 

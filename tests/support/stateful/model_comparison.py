@@ -57,11 +57,11 @@ def find_left(stack: Object | None, found: list[Object], revisions: Mapping[int,
 def choose(stack: Object, possible: Iterable[Mind], revisions: Mapping[int, str]) -> set[Mind]:
     """The states of mind that fit what the Stack says that it follows."""
     status = expectations.status_of(stack)
-    wish = status.get("wish") or {}
+    wish = status.get("target") or {}
     number = wish.get("revision", 0)
     wants = revisions.get(number, "") if number else target_model.NOTHING
     reason = expectations.find_condition(stack, "Ready").get("reason")
-    is_refused = reason in {"InvalidTemplate", "RevisionNotFound", "CannotRollBack"}
+    is_refused = reason in {"InvalidTemplate", "RevisionNotFound", "RevisionUnavailable"}
     is_whole = str(status.get("phase")).endswith("Complete")
     is_failed = str(status.get("phase")).endswith("Failed") and not is_refused
     return {
@@ -83,7 +83,7 @@ def find_wrong(stack: Object, found: list[Object], possible: set[Mind], revision
         return ["the status speaks of an older spec"]
     chosen = choose(stack, possible, revisions)
     if not chosen:
-        wish = status.get("wish") or {}
+        wish = status.get("target") or {}
         told = sorted({describe(mind, revisions) for mind in possible})
         return [f"it follows {wish.get('cause')} {wish.get('revision')}; it should be one of {told}"]
     is_paused = bool(stack["spec"].get("paused"))

@@ -356,7 +356,7 @@ class Session:
             return
         sent = [each for each in self.world.traffic.requests[since.requests :] if not self._is_others(each)]
         applied = Counter(request.resource for request in sent if request.verb == "apply")
-        wish = expectations.status_of(stack)["wish"]
+        wish = expectations.status_of(stack)["target"]
         most = model_comparison.count_most_applies(self.revisions(), wish["cause"])
         wrong = [
             f"{name} was applied {count} times for one edit" for name, count in applied.items() if count > most(name)

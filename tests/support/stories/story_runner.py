@@ -44,14 +44,14 @@ class StackPlayed:
 
     def note(self, found: Object) -> None:
         """Remember which spec a revision came from."""
-        wish = expectations.status_of(found).get("wish") or {}
+        wish = expectations.status_of(found).get("target") or {}
         is_present = expectations.status_of(found).get("observedGeneration") == found["metadata"]["generation"]
         if wish.get("cause") == "Spec" and is_present:
             self.revisions.setdefault(wish["revision"], self.spec)
 
     def find_wanted(self, found: Object) -> Object:
         """The spec that the Stack says it follows."""
-        wish = expectations.status_of(found).get("wish") or {}
+        wish = expectations.status_of(found).get("target") or {}
         if wish.get("cause", "Spec") == "Spec":
             return self.spec
         nothing: Object = {"template": {"resources": {}}}
@@ -103,7 +103,7 @@ class Play:
             raise StoryFailed("\n  ".join([f"{where}:", *leaks]))
         stack.uids = {name: found[0]["metadata"]["uid"] for name, found in seen.children.items() if len(found) == 1}
         problems = expectations.status_of(seen.stack).get("problems") or ()
-        stack.is_retried = any("nextTry" in each for each in problems)
+        stack.is_retried = any("nextRetryTime" in each for each in problems)
 
     async def _find_leaks(self, stack: StackPlayed, seen: Seen) -> list[str]:
         """Where anybody can read a sensitive value."""

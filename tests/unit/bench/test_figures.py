@@ -97,11 +97,11 @@ def test_a_phase_survives_being_described() -> None:
 def test_requests_are_counted_by_verb_and_kind() -> None:
     """From the operator's own page; a refusal is told apart by its code, and other metrics are passed over."""
     page = """\
-# TYPE hearth_requests_total counter
-hearth_requests_total{code="200",kind="ConfigMap",verb="apply"} 4.0
-hearth_requests_total{code="409",kind="Stack.hearth.dev",verb="patch"} 2.0
-hearth_requests_created{code="200",kind="ConfigMap",verb="apply"} 1.7e+09
-hearth_passes_total{result="done"} 9.0
+# TYPE hearth_api_requests_total counter
+hearth_api_requests_total{code="200",kind="ConfigMap",verb="apply"} 4.0
+hearth_api_requests_total{code="409",kind="Stack.hearth.dev",verb="patch"} 2.0
+hearth_api_requests_created{code="200",kind="ConfigMap",verb="apply"} 1.7e+09
+hearth_reconcile_total{result="done"} 9.0
 """
 
     assert figures.count_requests(page) == {"apply ConfigMap": 4, "patch Stack.hearth.dev (409)": 2}

@@ -133,7 +133,7 @@ async def test_the_log_of_its_end_holds_no_message() -> None:
         await asyncio.wait_for(world.restarts.get(), 5)
         await kopf.stop()
 
-    told = next(each for each in said if "kopf ended" in each["event"])
+    told = next(each for each in said if "kopf exited" in each["event"])
     assert told["error"] == "RuntimeError"
     assert any(frame.endswith(" live") for frame in told["traceback"])
     assert "etcd leader changed" not in str(said)

@@ -68,7 +68,7 @@ def test_it_is_bound_before_anything_is_done() -> None:
     verdict = health_mark_decision.decide(say(), see(current=make_child()), now=NOW)
     assert verdict.step is None
     assert verdict.status is not None
-    assert (verdict.status["observedUID"], told(verdict)) == ("u1", ("False", "False", "Marking"))
+    assert (verdict.status["observedUID"], told(verdict)) == ("u1", ("False", "False", "Pending"))
 
 
 def test_then_it_is_written_onto_its_object() -> None:
@@ -93,7 +93,7 @@ def test_without_a_reason_it_says_who_marked() -> None:
     ("view", "reason"),
     [
         (see(make_child("u2")), "Replaced"),
-        (see(None, None, is_wanted=False), "Gone"),
+        (see(None, None, is_wanted=False), "ObjectDeleted"),
     ],
     ids=["there is another one", "nothing wants another one"],
 )
@@ -145,13 +145,13 @@ def test_what_somebody_takes_off_the_object_is_not_put_there_again() -> None:
     """The object shows whose word is the last."""
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), see(child, child), now=NOW)
-    assert (verdict.step, told(verdict)) == (None, ("True", "True", "TakenBack"))
+    assert (verdict.step, told(verdict)) == (None, ("True", "True", "MarkRemoved"))
 
 
 def test_it_never_means_an_object_that_was_made_after_it() -> None:
     """Nobody could have seen that one do badly."""
     verdict = health_mark_decision.decide(say(), see(make_child(made_at="2026-01-01T00:00:01Z")), now=NOW)
-    assert told(verdict) == ("False", "False", "ObjectIsNewer")
+    assert told(verdict) == ("False", "False", "ObjectTooNew")
     assert "observedUID" not in (verdict.status or {})
 
 
@@ -159,7 +159,7 @@ def test_a_newer_mark_that_says_the_contrary_counts() -> None:
     """And is named."""
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1")), see(child, child, newer="n"), now=NOW)
-    assert (verdict.step, told(verdict)) == (None, ("True", "True", "Overruled"))
+    assert (verdict.step, told(verdict)) == (None, ("True", "True", "Superseded"))
     assert "HealthMark n" in conditions.find(verdict.status or {}, "Ready")["message"]
 
 

@@ -25,7 +25,7 @@ class Process:
 
     def pages(self) -> Endpoints:
         return Endpoints(
-            alive=lambda: self.deaf, ready=lambda: self.unready, metrics=lambda: b"hearth_passes_total 3\n"
+            alive=lambda: self.deaf, ready=lambda: self.unready, metrics=lambda: b"hearth_reconcile_total 3\n"
         )
 
 
@@ -80,7 +80,7 @@ async def test_metrics_are_served_in_their_own_format(address: Address) -> None:
     """Prometheus looks at the type."""
     code, headers, body = await exchange(address, get("/metrics"))
 
-    assert (code, body) == (200, b"hearth_passes_total 3\n")
+    assert (code, body) == (200, b"hearth_reconcile_total 3\n")
     assert headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
@@ -88,7 +88,7 @@ async def test_head_gets_the_headers_alone(address: Address) -> None:
     """The length is that of the body which is not sent."""
     code, headers, body = await exchange(address, get("/metrics", method="HEAD"))
 
-    assert (code, headers["content-length"], body) == (200, "22", b"")
+    assert (code, headers["content-length"], body) == (200, "25", b"")
 
 
 @pytest.mark.parametrize(

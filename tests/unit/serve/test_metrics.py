@@ -27,11 +27,11 @@ def test_metrics_are_what_the_layers_below_tell(metrics: Metrics) -> None:
     """They know the protocol only."""
     observer: Observer = metrics
 
-    observer.on_reconcile(result="idle", seconds=0.003)
+    observer.on_reconcile(result="success", seconds=0.003)
 
-    assert read(metrics, "hearth_passes_total", result="idle") == 1
-    assert read(metrics, "hearth_pass_duration_seconds_bucket", le="0.0025") == 0
-    assert read(metrics, "hearth_pass_duration_seconds_bucket", le="0.005") == 1
+    assert read(metrics, "hearth_reconcile_total", result="success") == 1
+    assert read(metrics, "hearth_reconcile_duration_seconds_bucket", le="0.0025") == 0
+    assert read(metrics, "hearth_reconcile_duration_seconds_bucket", le="0.005") == 1
 
 
 def test_requests_are_counted_by_verb_kind_and_code(metrics: Metrics) -> None:
@@ -39,8 +39,8 @@ def test_requests_are_counted_by_verb_kind_and_code(metrics: Metrics) -> None:
     for code in (200, 200, 409):
         metrics.on_request(verb="apply", kind="Deployment.apps", code=code, seconds=0.02)
 
-    assert read(metrics, "hearth_requests_total", verb="apply", kind="Deployment.apps", code="200") == 2
-    assert read(metrics, "hearth_requests_total", verb="apply", kind="Deployment.apps", code="409") == 1
+    assert read(metrics, "hearth_api_requests_total", verb="apply", kind="Deployment.apps", code="200") == 2
+    assert read(metrics, "hearth_api_requests_total", verb="apply", kind="Deployment.apps", code="409") == 1
 
 
 def test_requests_are_timed_by_verb_alone(metrics: Metrics) -> None:
@@ -48,8 +48,8 @@ def test_requests_are_timed_by_verb_alone(metrics: Metrics) -> None:
     metrics.on_request(verb="apply", kind="Deployment.apps", code=200, seconds=0.02)
     metrics.on_request(verb="apply", kind="Service", code=0, seconds=0.2)
 
-    assert read(metrics, "hearth_request_duration_seconds_bucket", verb="apply", le="0.025") == 1
-    assert read(metrics, "hearth_request_duration_seconds_sum", verb="apply") == pytest.approx(0.22)
+    assert read(metrics, "hearth_api_request_duration_seconds_bucket", verb="apply", le="0.025") == 1
+    assert read(metrics, "hearth_api_request_duration_seconds_sum", verb="apply") == pytest.approx(0.22)
 
 
 def test_a_reaction_is_a_histogram_in_seconds(metrics: Metrics) -> None:
@@ -75,7 +75,7 @@ def test_restarts_are_counted(metrics: Metrics) -> None:
     metrics.on_kopf_restart()
 
     assert read(metrics, "hearth_watch_restarts_total", kind="Pod", reason="expired") == 1
-    assert read(metrics, "hearth_frame_restarts_total") == 1
+    assert read(metrics, "hearth_kopf_restarts_total") == 1
 
 
 def test_limits_are_counted_by_name(metrics: Metrics) -> None:
@@ -131,7 +131,7 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
         stacks=lambda: {"Ready": 1.0},
         writes=lambda: {"queued": 1.0},
     )
-    metrics.on_reconcile(result="done", seconds=0.0)
+    metrics.on_reconcile(result="success", seconds=0.0)
     metrics.on_request(verb="apply", kind="Pod", code=200, seconds=0.0)
     metrics.on_watch_restart(kind="Pod", reason="ended")
     metrics.on_skipped_object(kind="Pod", reason="internal_error")
@@ -174,7 +174,7 @@ def test_two_sets_of_metrics_share_nothing() -> None:
 
     first.on_kopf_restart()
 
-    assert read(second, "hearth_frame_restarts_total") == 0
+    assert read(second, "hearth_kopf_restarts_total") == 0
 
 
 def test_who_works_is_shown(metrics: Metrics) -> None:

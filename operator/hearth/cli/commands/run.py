@@ -81,7 +81,7 @@ PROFILE = TextType("file", profiling.claim)
     help="The least severe messages to be shown.",
 )
 @click.option(
-    "--concurrency",
+    "--max-concurrent-writes",
     type=click.IntRange(min=1),
     default=32,
     show_envvar=True,

@@ -170,10 +170,10 @@ class DefinitionSync:
                     # Wait outside the slot, because other Stacks need it.
                     await self.services.evaluations.wait(self.uid)
         except (ApiStatusError, Unreachable) as error:
-            logger.warning("cannot accept a definition", stack=self.uid, error=str(error))
+            logger.warning("cannot store the revision; retrying", stack=self.uid, error=str(error))
             self.resync_requested = True
             self.rejection = DefinitionRejection(
-                reason="CannotAccept", message=f"cannot store the definition: {error}; it is tried again"
+                reason="RevisionStoreFailed", message=f"cannot store the definition: {error}; it is tried again"
             )
             self._put_off_until(max(RETRY, error.retry_after or 0.0))
         self._is_sound = True
@@ -257,7 +257,7 @@ class DefinitionSync:
         except InvalidDefinition as error:
             return DefinitionRejection(reason="InvalidTemplate", message=describe_mistakes(error))
         except SourceNotFound as error:
-            return DefinitionRejection(reason="SourceMissing", message=str(error))
+            return DefinitionRejection(reason="SourceNotFound", message=str(error))
 
     def _runs(self, hashed: str, spec: Object) -> bool:
         """Return whether the definition of that hash is active as the spec requires."""
@@ -297,10 +297,10 @@ class DefinitionSync:
             stored = await self._compile_stored(stack, number)
         except InvalidDefinition as error:
             message = f"cannot go back to revision {number}: {describe_mistakes(error)}"
-            await self._reject(stack, DefinitionRejection(reason="CannotRollBack", message=message))
+            await self._reject(stack, DefinitionRejection(reason="RevisionUnavailable", message=message))
         except (SourceNotFound, TamperedRevision) as error:
             message = f"cannot go back to revision {number}: {error}"
-            reason = TAMPERED if isinstance(error, TamperedRevision) else "CannotRollBack"
+            reason = TAMPERED if isinstance(error, TamperedRevision) else "RevisionUnavailable"
             await self._reject(stack, DefinitionRejection(reason=reason, message=message))
         else:
             self.refreshed_parameters = stored.renewed
@@ -350,7 +350,7 @@ class DefinitionSync:
             try:
                 stored = await self._compile_stored(stack, wish.revision)
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
-                logger.warning("cannot read what runs", stack=self.uid, error=str(error))
+                logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
             else:
                 self._activate(stack, stored.blueprint, revision=stored.revision)
         self.rejection = refusal

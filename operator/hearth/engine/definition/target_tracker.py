@@ -79,7 +79,7 @@ class TargetTracker:
         status = stack.status
         memory = status_signature.read_memory(status, uid=stack.uid, hashes=hashes)
         is_lost = memory is None and (status_signature.is_written(status) or count_revisions() > 1)
-        self.current = target_status.decode(memory.get("wish")) if memory is not None else None
+        self.current = target_status.decode(memory) if memory is not None else None
         self.is_restored = self.current is not None
         self._written = persisted_identity(self.current)
         self._is_unseen = "phase" not in status
@@ -111,7 +111,7 @@ class TargetTracker:
     def on_status_written(self, status: Object) -> bool:
         """Record the written status; return whether work that waited for it may start."""
         was_recorded, self._is_unseen = self.is_persisted, False
-        self._written = persisted_identity(target_status.decode(status.get("wish")))
+        self._written = persisted_identity(target_status.decode(status))
         self.last_failed = status.get("lastFailedRevision", self.last_failed)
         return self.is_persisted and not was_recorded
 

@@ -87,7 +87,7 @@ def _find_problem(view: MarkedResource, mark: HealthMarkObject, places: Resource
     where, child = f"resource {view.resource} of Stack {view.stack}", view.current
     if child is None:
         return view.problem or MarkProblem(
-            reason="NoObject", message=f"{where}, which the path leads over, has no object yet"
+            reason="ObjectNotFound", message=f"{where}, which the path leads over, has no object yet"
         )
     if _is_other(child):
         message = (

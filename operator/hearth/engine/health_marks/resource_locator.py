@@ -164,7 +164,9 @@ def describe_rejection(runner: StackReconciler, place: ResourceKey) -> MarkedRes
     """Return the state of a Stack without an accepted definition; None while the decision is pending."""
     if runner.definition.rejection is None:
         return None
-    problem = MarkProblem(reason="NoObject", message=f"Stack {place.stack} has no objects: its definition is refused")
+    problem = MarkProblem(
+        reason="ObjectNotFound", message=f"Stack {place.stack} has no objects: its definition is refused"
+    )
     return MarkedResource(stack=place.stack, resource=place.resource, problem=problem)
 
 

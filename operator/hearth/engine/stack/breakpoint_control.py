@@ -76,5 +76,5 @@ class BreakpointControl:
         self._intake.targets.record_continue(order, answer.passed)
         self._services.queue.enqueue(self._uid, STACK_SELF)
         emit = self._services.management_cluster.emit_event
-        type_, reason = ("Normal", "Continued") if answer.passed is not None else ("Warning", "NothingToContinue")
+        type_, reason = ("Normal", "Continued") if answer.passed is not None else ("Warning", "BreakpointNotFound")
         self._tasks.run(order, lambda: emit(stack, type_=type_, reason=reason, message=answer.message))

@@ -155,7 +155,7 @@ class CheckControl:
         self._services.queue.enqueue(uid, ALL_RESOURCES)
 
     def _put_off(self, asked: str, kind: Kind, error: Exception) -> None:
-        logger.warning("cannot check a stack", stack=self._uid, kind=kind.key, error=str(error))
+        logger.warning("check failed; retrying", stack=self._uid, kind=kind.key, error=str(error))
         if asked != self._asked:
             return
         self.error = (

@@ -49,7 +49,7 @@ async def finalize(uid: str, services: Services, *, needed: Collection[int] = ()
             services.enqueue_after(SOON, uid, STACK_SELF)
             return ""
         blocked = f"cannot make sure that nothing is left: {error}; it is tried again"
-        logger.warning("cannot finish a deletion", stack=f"{stack.namespace}/{stack.name}", error=str(error))
+        logger.warning("finalization failed; retrying", stack=f"{stack.namespace}/{stack.name}", error=str(error))
     services.enqueue_after(RETRY, uid, ALL_RESOURCES)
     return blocked
 

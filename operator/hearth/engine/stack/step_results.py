@@ -97,7 +97,7 @@ class StepResults:
             self.services.workload_cluster.watch_trigger(cause)
         # The message may contain words of the child itself.
         message = redaction.redact(trouble.message, self.intake.hidden_texts)
-        logger.info("step refused", stack=self.uid, key=key, reason=trouble.reason, message=message)
+        logger.info("step failed", stack=self.uid, key=key, reason=trouble.reason, message=message)
 
     def _find_backoff(self) -> BackoffPolicy:
         """Return the backoff policy: the Stack's settings, otherwise the operator's."""

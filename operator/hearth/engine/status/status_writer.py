@@ -186,7 +186,7 @@ class StatusWriter:
             try:
                 await self._home.write_status(stack, patch)
             except (ApiStatusError, Unreachable) as error:
-                logger.warning("cannot write a status", stack=stack.uid, error=str(error))
+                logger.warning("status update failed; retrying", stack=stack.uid, error=str(error))
                 return
         runner.note_written({**before, **status})
 
@@ -232,7 +232,7 @@ class StatusWriter:
         try:
             await self._home.write_status(stack, patch)
         except (ApiStatusError, Unreachable) as error:
-            logger.warning("cannot write a status", stack=stack_uid, error=str(error))
+            logger.warning("status update failed; retrying", stack=stack_uid, error=str(error))
             if isinstance(error, ApiStatusError) and error.code in UNWRITABLE:
                 return Outcome.FAILED
             self.request(stack_uid, delay=max(RETRY, error.retry_after or 0.0))
@@ -271,7 +271,7 @@ class StatusWriter:
         old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
         for text in after.get("warnings") or ():
             if text not in (before.get("warnings") or ()):
-                await self._home.emit_event(stack, type_="Warning", reason="NoSuchResource", message=text)
+                await self._home.emit_event(stack, type_="Warning", reason="ResourceNotFound", message=text)
         if new["reason"] == breakpoint_waits.TYPE and old.get("message") != new["message"]:
             await self._home.emit_event(stack, type_="Normal", reason=new["reason"], message=new["message"])
         was_tampered, tampered = (conditions.find(each, conditions.TAMPERED) for each in (before, after))

@@ -34,9 +34,9 @@ REASONS: Mapping[type[object], str] = {
     api_errors.ApplyConflict: "Conflict",
     api_errors.StaleRead: "Conflict",
     api_errors.ObjectNotFound: "Conflict",
-    api_errors.NamespaceNotFound: "NamespaceMissing",
+    api_errors.NamespaceNotFound: "NamespaceNotFound",
     api_errors.NamespaceTerminating: "NamespaceTerminating",
-    api_errors.KindNotServed: "KindNotAvailable",
+    api_errors.KindNotServed: "KindNotServed",
     api_errors.Unavailable: "Unavailable",
 }
 """Reason in the status, by error class."""
@@ -171,7 +171,7 @@ async def _explain(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
     # The requested delay of the API server counts in any case.
     after = max(error.retry_after or 0.0, getattr(reaction, "after", None) or 0.0)
     return StepFailure(
-        reason=REASONS.get(type(reaction), "Refused"),
+        reason=REASONS.get(type(reaction), "Rejected"),
         message=f"cannot {verb} {ref}: {reaction.message}",
         is_final=isinstance(reaction, FINAL),
         retry_after=after,

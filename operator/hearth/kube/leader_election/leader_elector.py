@@ -124,7 +124,7 @@ class LeaderElector:
         try:
             await self._change({"holderIdentity": None, "renewTime": self._stamp()})
         except (LeadershipLost, errors.ApiStatusError, errors.Unreachable) as error:
-            log.info("lease not given back", lease=self._terms.name, reason=str(error))
+            log.info("failed to release lease", lease=self._terms.name, reason=str(error))
 
     # ---- candidate
 
@@ -134,7 +134,7 @@ class LeaderElector:
             is_ours = await self._take()
         except (errors.ApiStatusError, errors.Unreachable) as error:
             self.error = f"cannot look at lease/{self._terms.name} in namespace {self._terms.namespace}: {error}"
-            log.warning("cannot stand for the lease; it is tried again", reason=self.error)
+            log.warning("cannot acquire lease; retrying", reason=self.error)
             self._is_stale = True
             await asyncio.sleep(self._terms.retry)
             return False
@@ -157,7 +157,7 @@ class LeaderElector:
         # Check again: an overlapping process that checked at the same moment did not observe this one either.
         if await self._yield_to_rival():
             return False
-        log.info("holds the lease", lease=self._terms.name, namespace=self._terms.namespace)
+        log.info("acquired lease", lease=self._terms.name, namespace=self._terms.namespace)
         return True
 
     async def _yield_to_rival(self) -> bool:
@@ -168,7 +168,7 @@ class LeaderElector:
         found = await self._rivals.find()
         if not found:
             return False
-        log.info("stands by until the old division has ended", lease=self._terms.name, rival=found)
+        log.info("waiting for leases of the previous shard count", lease=self._terms.name, rival=found)
         await self.release()
         self._is_stale = True
         await asyncio.sleep(self._terms.retry * self._uniform(0.5, 1.5))
@@ -197,7 +197,11 @@ class LeaderElector:
         if self._is_stale or self._is_free():
             return
         if not self._watch.is_running:
-            log.info("stands by", lease=self._terms.name, holder=self._lease.holder if self._lease else "")
+            log.info(
+                "lease held by another process; standing by",
+                lease=self._terms.name,
+                holder=self._lease.holder if self._lease else "",
+            )
             self._watch.start()
         self._changed.clear()
         try:
@@ -248,7 +252,7 @@ class LeaderElector:
                         await self._change({"renewTime": self._stamp()})
                     except (errors.ApiStatusError, errors.Unreachable) as error:
                         reason = str(error)
-                        log.warning("cannot renew the lease; it is tried again", lease=self._terms.name, reason=reason)
+                        log.warning("cannot renew lease; retrying", lease=self._terms.name, reason=reason)
                         await asyncio.sleep(self._terms.retry)
                     else:
                         self._held_at = begun

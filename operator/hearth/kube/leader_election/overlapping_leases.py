@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hearth.kube.client.api_client import ApiClient
     from hearth.model.child import Object
 
-LABEL_SHARD_GROUP = "hearth.dev/workers"
+LABEL_SHARD_GROUP = "hearth.dev/shard-group"
 """Label of a Lease: processes with the same value divide the same Stacks."""
 LABEL_SHARD = "hearth.dev/shard"
 SHARD = re.compile(r"(\d{1,3})-of-(\d{1,3})")

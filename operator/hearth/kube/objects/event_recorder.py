@@ -71,7 +71,10 @@ class EventRecorder:
                 await self._count(about_namespace(stack.namespace), name, occurrence)
         except (errors.ApiStatusError, errors.Unreachable) as error:
             log.warning(
-                "event not posted", stack=f"{stack.namespace}/{stack.name}", reason=occurrence.reason, error=str(error)
+                "failed to post Event",
+                stack=f"{stack.namespace}/{stack.name}",
+                reason=occurrence.reason,
+                error=str(error),
             )
 
     async def emit_about_source(self, ref: ObjectRef, *, uid: str, occurrence: EventContent) -> None:
@@ -87,7 +90,7 @@ class EventRecorder:
         try:
             await self._count(InvolvedObject(namespace=ref.namespace, involved=involved), name, occurrence)
         except (errors.ApiStatusError, errors.Unreachable) as error:
-            log.warning("event not posted", object=str(ref), reason=occurrence.reason, error=str(error))
+            log.warning("failed to post Event", object=str(ref), reason=occurrence.reason, error=str(error))
 
     async def _count(self, about: InvolvedObject, name: str, occurrence: EventContent) -> None:
         key = (about.namespace, name)

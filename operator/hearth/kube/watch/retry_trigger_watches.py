@@ -244,7 +244,7 @@ class TriggerWatches:
         if source.kind not in self._said:
             self._said.add(source.kind)
             log.warning(
-                "may not watch what refusals hang on; they are retried by themselves",
+                "cannot watch retry triggers (forbidden); relying on backoff",
                 kind=source.kind,
                 namespace=source.namespace,
             )

@@ -66,7 +66,7 @@ class ProblemEntry(ApiModel):
     """What is wrong, in one word for programs."""
     message: str
     """What is wrong, and what to do about it."""
-    next_try: Timestamp | None = None
+    next_retry_time: Timestamp | None = None
     """When the next attempt follows, unless something changes before."""
 
 
@@ -77,8 +77,8 @@ class CheckStatus(ApiModel):
     """When everything had been looked at."""
     objects: Counter
     """Children that the API server listed."""
-    found: Counter
-    """What is not as it should be; 0: nothing."""
+    problem_count: Counter
+    """Number of problems found; 0 if there are none."""
     problems: list[ProblemEntry] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
@@ -101,71 +101,76 @@ class BreakpointStatus(ApiModel):
 
 
 class PostDeleteStatus(ApiModel):
-    """A resource whose child is deleted, and that stops after that."""
+    """A resource that stops at a breakpoint after the deletion of its child."""
 
     resource: str
-    """The name that it had in the template."""
+    """The name of the resource in the template."""
     requires: list[str] | None = pydantic.Field(
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The resources that it required, whose children go later."""
+    """The resources that it required; their children are deleted later."""
 
 
 class RollbackStatus(ApiModel):
-    """An order to go back, as it was understood."""
+    """The rollback that `spec.rollback` requests."""
 
     to_revision: Counter
     """What `spec.rollback.toRevision` says."""
-    beside_hash: str
-    """Keyed hash of the definition in the spec beside which it was written; another one is a newer wish."""
+    spec_hash: str
+    """Keyed hash of the definition in the spec at that time. A different definition is a newer target."""
     revision: Counter
-    """The revision that is meant."""
+    """The revision that it resolves to."""
 
 
 class SuspendStatus(ApiModel):
-    """The last change of `spec.suspended`, as far as it still tells what is being done."""
+    """The last change of `spec.suspended`, while it still determines what the operator does."""
 
     suspended: bool
-    """Whether workloads are to be at nothing, or are being brought back."""
+    """Whether workloads are scaled down, or resumed."""
     since: Timestamp
-    """Since when; `spec.timeout` counts from here."""
-    reached: bool | None = None
-    """Whether that came to its end once."""
+    """Start of the transition; `spec.timeout` counts from here."""
+    completed: bool | None = None
+    """Whether the transition completed."""
 
 
 class TargetStatus(ApiModel):
-    """Which revision is wanted, and why."""
+    """The target revision, and why it is the target."""
 
     revision: Counter
-    """Its number; 0 wants nothing: a first definition that failed was rolled back."""
+    """Its number; 0 if the first definition failed and was rolled back, so that no children are wanted."""
     cause: Literal["Spec", "Rollback", "AutomaticRollback"]
-    """The spec, `spec.rollback.toRevision`, or the failure of what the spec wants."""
+    """The spec, `spec.rollback.toRevision`, or the failure of the definition in the spec."""
     since: Timestamp
-    """Since when; `spec.timeout` counts from here."""
-    first: bool | None = None
-    """Whether nothing was ever wanted before."""
+    """When it became the target; `spec.timeout` counts from here."""
     completed: bool | None = None
-    """Whether it was reached in full since."""
+    """Whether it completed since then."""
+    message: str | None = None
+    """What failed, for an automatic rollback."""
+
+
+class ControllerState(ApiModel):
+    """Memory of the operator. Not part of the API: it may change in any version, and nothing else should read it."""
+
+    initial: bool | None = None
+    """Whether the target is the first one of the Stack."""
     cleanup_waived: bool | None = None
-    """Whether `hearth.dev/cleanup` has let obsolete children go before everything is ready."""
-    keeps: list[Counter] | None = pydantic.Field(
+    """Whether `hearth.dev/cleanup` permits deletion of obsolete children before all resources are ready."""
+    protected_revisions: list[Counter] | None = pydantic.Field(
         default=None, max_length=KEPT_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The revisions whose children are held back until this one is reached."""
-    order: RollbackStatus | None = None
-    turn: SuspendStatus | None = None
+    """The revisions whose children are retained until the target completes."""
+    rollback: RollbackStatus | None = None
+    suspend: SuspendStatus | None = None
     failed_hash: str | None = None
-    """Keyed hash of the definition in the spec that failed, and that is not tried again unasked."""
-    failure: str | None = None
-    """What had failed."""
-    passed: list[str] | None = pydantic.Field(
+    """Keyed hash of the definition in the spec that failed and is not retried without a request."""
+    cleared_breakpoints: list[str] | None = pydantic.Field(
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The breakpoints that were passed since, as in `web/PreUpdate`."""
-    parted: list[PostDeleteStatus] | None = pydantic.Field(
+    """The breakpoints that were cleared for the target, for example `web/PreUpdate`."""
+    post_delete: list[PostDeleteStatus] | None = pydantic.Field(
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The resources that were deleted since, and that stop after that."""
+    """The resources that stop after the deletion of their children."""
 
 
 class StackStatus(ApiModel):
@@ -194,7 +199,8 @@ class StackStatus(ApiModel):
     Stack is never rolled back to nothing."""
     signature: str | None = None
     """The operator's signature over what it reads back from here. A status without it counts as lost."""
-    wish: TargetStatus | None = None
+    target: TargetStatus | None = None
+    controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
     """By verb the token of the annotation that was obeyed last: `retry`, `cleanup`, `continue`, `check`."""
     summary: str | None = None

@@ -1,6 +1,6 @@
 """The breakpoints cleared under one target, and the deletions after which a resource stops.
 
-The operator cannot derive either from the children. So `status.wish` stores both before any step that depends on them.
+The operator cannot derive either from the children. So `status.controllerState` stores both before any step that depends on them.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def encode(passages: ClearedBreakpoints) -> Object:
     """Encode for a status; omit empty fields."""
     said: Object = {}
     if passages.keys:
-        said["passed"] = list(passages.keys)
+        said["clearedBreakpoints"] = list(passages.keys)
     if passages.post_delete:
-        said["parted"] = [
+        said["postDelete"] = [
             {"resource": resource, "requires": list(required)} for resource, required in passages.post_delete.items()
         ]
     return said
@@ -70,10 +70,10 @@ def encode(passages: ClearedBreakpoints) -> Object:
 
 def decode(said: Mapping[str, Any]) -> ClearedBreakpoints:
     """Decode from a status. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
-    parted = {each["resource"]: read_names(each.get("requires")) for each in said.get("parted") or ()}
+    parted = {each["resource"]: read_names(each.get("requires")) for each in said.get("postDelete") or ()}
     read_names(list(parted))
     return ClearedBreakpoints(
-        keys=read_names(said.get("passed"))[-LIMIT:], post_delete=dict(list(parted.items())[-LIMIT:])
+        keys=read_names(said.get("clearedBreakpoints"))[-LIMIT:], post_delete=dict(list(parted.items())[-LIMIT:])
     )
 
 

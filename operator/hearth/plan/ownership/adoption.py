@@ -44,7 +44,7 @@ def find_adoption_denial(
             f"belongs to {owner}, which still wants it; it was left as it is: give the resource another name, or take the "
             f"object out of that Stack with deletionPolicy: Retain"
         )
-        return AdoptionDenial(reason="NotOurs", message=message, is_final=True)
+        return AdoptionDenial(reason="NotOwned", message=message, is_final=True)
     if "deletionTimestamp" in live["metadata"]:
         held = ", ".join(live["metadata"].get("finalizers") or ())
         message = f"is being deleted{f' (held by {held})' if held else ''}; it is made anew once that one is gone"
@@ -56,7 +56,7 @@ def find_adoption_denial(
         f"belongs to {owner}{gone}; it was left as it is: "
         f"delete it, give the resource another name, or take it over by adoptionPolicy: Adopt"
     )
-    return AdoptionDenial(reason="NotOurs", message=message, is_final=True)
+    return AdoptionDenial(reason="NotOwned", message=message, is_final=True)
 
 
 def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, ours: Signatures) -> bool:

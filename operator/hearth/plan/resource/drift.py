@@ -163,7 +163,7 @@ def describe_drift(
     query = ManagerQuery(child=child, lost=reported, manifest=manifest)
     holder = describe_manager(resource.name, query, subject.memory)
     message = f"{resource.name} ({child.ref}): {describe(reported)}, {holder}; {outlook}"
-    return (ResourceCondition(type="Drifted", reason="FieldsTaken", message=message),)
+    return (ResourceCondition(type="Drifted", reason="FieldOwnershipLost", message=message),)
 
 
 def is_ignored(place: ElementPath, resource: ResourceBlueprint, child: Child, manifest: Object) -> bool:
@@ -188,7 +188,7 @@ def describe_conflict(
         f"{name} ({question.child.ref}): {describe(question.lost) or contest.fields}, {holder} again and again; "
         f"it is taken back more and more slowly: end this, or set ignoreFields"
     )
-    return (ResourceCondition(type="Contested", reason="FieldsTakenAgain", message=message),)
+    return (ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message),)
 
 
 def describe_manager(name: str, question: ManagerQuery, memory: InMemoryState) -> str:

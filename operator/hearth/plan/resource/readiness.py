@@ -71,11 +71,11 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
                 continue
             case Known():
                 return make_status(
-                    child, ResourceState.PROGRESSING, "NotReadyYet", "its readyWhen rule does not hold yet"
+                    child, ResourceState.PROGRESSING, "ReadyWhenNotMet", "its readyWhen rule does not hold yet"
                 )
             case Pending():
                 return make_status(
-                    child, ResourceState.PROGRESSING, "NotReadyYet", f"waits for {enumerate_names(outcome.missing)}"
+                    child, ResourceState.PROGRESSING, "ReadyWhenNotMet", f"waits for {enumerate_names(outcome.missing)}"
                 )
             case EvaluationError():
                 return make_status(

@@ -24,7 +24,7 @@ def replace_unhealthy(
     obstacle = find_delay(subject, child, policy)
     if obstacle is None:
         standing = _replace(subject, child, policy)
-        reason, outlook = "BeingReplaced", "it is being replaced"
+        reason, outlook = "Replacing", "it is being replaced"
         if standing.requeue_at is not None:
             outlook = f"its replacement is not done yet ({standing.message})"
     else:
@@ -49,9 +49,9 @@ def find_delay(subject: ResourceContext, child: Child, policy: Replacement) -> H
     """Return why the resource is not replaced now, or None if it is."""
     if policy is Replacement.NEVER:
         message = "updatePolicy.replace: Never keeps it; take that away, or take the mark back"
-        return HealingDelay(reason="NeverReplaced", message=message)
+        return HealingDelay(reason="ReplacementDisabled", message=message)
     if subject.desired.is_name_pinned and removal.is_retained(child, subject.blueprint):
-        return HealingDelay(reason="Kept", message=removal.explain_retained(child))
+        return HealingDelay(reason="Retained", message=removal.explain_retained(child))
     return subject.unhealthy.find_delay(is_marked=True)
 
 

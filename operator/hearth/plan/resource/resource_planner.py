@@ -50,7 +50,7 @@ from hearth.template.parser import object_metadata
 
 EVALUATING = "Evaluating"
 """The reason of a resource whose expressions are being evaluated outside the reconcile."""
-KIND_NOT_AVAILABLE = "KindNotAvailable"
+KIND_NOT_AVAILABLE = "KindNotServed"
 """The reason of a resource whose kind is not served, or not watched yet."""
 FORBIDDEN = "Forbidden"
 """The reason of a resource whose kind the operator may not watch."""

@@ -15,7 +15,7 @@ from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.suspend_record import SuspendRecords
 
 STUCK = frozenset({ResourceState.FAILED, ResourceState.STOPPED})
-MISSING = "ValueMissing"
+MISSING = "FieldNotFound"
 """The reason of a resource that waits for a value although its required resources are ready."""
 
 

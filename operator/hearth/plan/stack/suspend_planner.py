@@ -208,5 +208,5 @@ def find_due(
         f"{step.child.resource} ({step.child.ref}): {step.repairs}, {holder} again and again while the Stack is suspended; "
         f"it is suspended again more and more slowly: end this"
     )
-    remark = ResourceCondition(type="Contested", reason="FieldsTakenAgain", message=message)
+    remark = ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message)
     return contest.next_repair, dataclasses.replace(standing, conditions=(remark,))

@@ -104,7 +104,7 @@ class UnhealthyTracker:
         """
         if self.healing.policy is HealingMode.ON_UPDATE and self.is_completed:
             return HealingDelay(
-                reason="WaitsForUpdate",
+                reason="WaitingForUpdate",
                 message="it is replaced with the next change of the definition, as healing.policy is OnUpdate",
             )
         if self.is_over_limit and (is_marked or self.is_completed):

@@ -23,9 +23,9 @@ from hearth.plan.status import problems
 
 VERB = "check"
 """Its key in `status.handled`."""
-TYPE = "Checking"
+TYPE = "CheckPending"
 """Type of the condition that is True while a requested check cannot run."""
-DRIFT = ("Drifted", "Contested")
+DRIFT = ("Drifted", "DriftConflict")
 """Types of the conditions that report drift, even on ready resources."""
 UNREADY = (
     ResourceState.FAILED,
@@ -87,7 +87,7 @@ def find(board: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
     for child in board.cleanup.children.values():
         yield (
             child.resource,
-            readiness.make_status(child, ResourceState.FAILED, "NotWanted", "is still there, and nothing wants it"),
+            readiness.make_status(child, ResourceState.FAILED, "Obsolete", "is still there, and nothing wants it"),
         )
 
 
@@ -149,7 +149,7 @@ def _call(entry: Mapping[str, Any]) -> str:
 def find_condition(refusal: str) -> Iterator[ExtraCondition]:
     """Return the condition while a check cannot run. refusal: the reason, "" if there is none."""
     if refusal:
-        yield ExtraCondition(type=TYPE, reason="CannotList", message=refusal)
+        yield ExtraCondition(type=TYPE, reason="ListFailed", message=refusal)
 
 
 def make_event(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str, str] | None:
@@ -177,7 +177,7 @@ def encode(outcome: CheckResult | None) -> Object:
     said: Object = {
         "checkedAt": times.format_time(outcome.at),
         "objects": outcome.objects,
-        "found": outcome.problem_count,
+        "problemCount": outcome.problem_count,
     }
     if outcome.problems:
         said["problems"] = list(outcome.problems)
@@ -199,12 +199,14 @@ def decode(status: Mapping[str, Any]) -> CheckResult | None:
         return None
     try:
         entries = said.get("problems") or ()
-        if not all(isinstance(said[key], int) for key in ("objects", "found")) or not all(map(is_entry, entries)):
+        if not all(isinstance(said[key], int) for key in ("objects", "problemCount")) or not all(
+            map(is_entry, entries)
+        ):
             return None
         return CheckResult(
             at=times.parse_time(said["checkedAt"]),
             objects=said["objects"],
-            problem_count=said["found"],
+            problem_count=said["problemCount"],
             problems=tuple(entries),
             is_current=status.get("phase") in (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED),
         )

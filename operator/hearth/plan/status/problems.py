@@ -62,5 +62,5 @@ def write_entry(name: str, standing: ResourceStatus, *, kind: str = "", next_try
     if ref is not None and ref.namespace:
         entry["namespace"] = ref.namespace
     if next_try is not None:
-        entry["nextTry"] = times.format_time(next_try)
+        entry["nextRetryTime"] = times.format_time(next_try)
     return entry

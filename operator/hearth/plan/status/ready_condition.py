@@ -27,7 +27,7 @@ class DefinitionRejection:
     """Reason why the definition in the spec is not active."""
 
     reason: str
-    """One CamelCase word: `InvalidTemplate`, `SourceMissing`."""
+    """One CamelCase word: `InvalidTemplate`, `SourceNotFound`."""
     message: str
 
 

@@ -87,7 +87,7 @@ def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
     said: Object = {}
     wish, completed = subject.target, subject.completed
     if wish is not None:
-        said["wish"], said["revision"] = target_status.encode(wish), wish.revision
+        said.update(target_status.encode(wish), revision=wish.revision)
     said.update(target_status.write_completed(completed))
     failed = subject.last_failed
     is_refused = subject.rejection is not None or subject.is_deleting or subject.is_suspended

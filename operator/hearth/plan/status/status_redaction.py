@@ -21,6 +21,8 @@ def redact_status(status: Object, hidden: Collection[str]) -> Object:
     for part in ("conditions", "problems"):
         if part in status:
             covered[part] = [cover_message(entry, hidden) for entry in status[part]]
+    if "target" in status:
+        covered["target"] = cover_message(status["target"], hidden)
     if "warnings" in status:
         covered["warnings"] = [redaction.redact(warning, hidden) for warning in status["warnings"]]
     if "outputs" in status:

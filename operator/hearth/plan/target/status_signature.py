@@ -13,7 +13,8 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 
 FIELD = "signature"
 MEMORY = (
-    "wish",
+    "target",
+    "controllerState",
     "lastCompletedRevision",
     "previousCompletedRevision",
     "lastFailedRevision",

@@ -1,6 +1,6 @@
 """The target revision of a Stack, and its cause: the spec, a rollback request, or an automatic rollback.
 
-A rollback only changes the target revision. `status.wish` stores what the operator cannot derive from the spec, before
+A rollback only changes the target revision. `status` stores what the operator cannot derive from the spec, before
 the first write that depends on it.
 """
 

@@ -1,4 +1,7 @@
-"""Encoding of a target as `status.wish`, for the next process."""
+"""Encoding of a target in a status, for the next process.
+
+`status.target` is what readers see; `status.controllerState` is the memory of the operator and not part of the API.
+"""
 
 from __future__ import annotations
 
@@ -21,45 +24,60 @@ TOO_HIGH = 10**limits.COUNT_DIGITS
 """Exclusive upper bound of revision numbers."""
 
 
-def encode(wish: Target) -> Object:
-    """Encode a target for a status; omit false and empty fields."""
-    said: Object = {"revision": wish.revision, "cause": str(wish.cause), "since": times.format_time(wish.since)}
-    flags = {"first": wish.is_first, "completed": wish.is_completed, "cleanupWaived": wish.is_cleanup_waived}
-    said.update({key: True for key, is_so in flags.items() if is_so})
-    if wish.protected_revisions:
-        said["keeps"] = list(wish.protected_revisions)
-    if wish.rollback is not None:
-        said["order"] = {
-            "toRevision": wish.rollback.to_revision, "besideHash": wish.rollback.spec_hash, "revision": wish.rollback.revision
+TARGET = "target"
+CONTROLLER_STATE = "controllerState"
+
+
+def encode(target: Target) -> Object:
+    """Encode a target as fields of a status; omit false and empty ones."""
+    shown: Object = {"revision": target.revision, "cause": str(target.cause), "since": times.format_time(target.since)}
+    if target.is_completed:
+        shown["completed"] = True
+    if target.failure:
+        shown["message"] = target.failure
+    state = _encode_state(target)
+    return {TARGET: shown, CONTROLLER_STATE: state} if state else {TARGET: shown}
+
+
+def _encode_state(target: Target) -> Object:
+    """Encode what only the operator reads."""
+    flags = {"initial": target.is_first, "cleanupWaived": target.is_cleanup_waived}
+    state: Object = {key: True for key, is_set in flags.items() if is_set}
+    if target.protected_revisions:
+        state["protectedRevisions"] = list(target.protected_revisions)
+    if (rollback := target.rollback) is not None:
+        state["rollback"] = {
+            "toRevision": rollback.to_revision, "specHash": rollback.spec_hash, "revision": rollback.revision
         }  # fmt: skip
-    if wish.suspend is not None:
-        said["turn"] = {"suspended": wish.suspend.is_suspended, "since": times.format_time(wish.suspend.since)}
-        said["turn"].update({"reached": True} if wish.suspend.is_completed else {})
-    if wish.failed_hash:
-        said["failedHash"] = wish.failed_hash
-    if wish.failure:
-        said["failure"] = wish.failure
-    return {**said, **cleared_breakpoints.encode(wish.cleared)}
+    if (suspend := target.suspend) is not None:
+        state["suspend"] = {"suspended": suspend.is_suspended, "since": times.format_time(suspend.since)}
+        state["suspend"].update({"completed": True} if suspend.is_completed else {})
+    if target.failed_hash:
+        state["failedHash"] = target.failed_hash
+    return {**state, **cleared_breakpoints.encode(target.cleared)}
 
 
-def decode(said: Mapping[str, Any] | None) -> Target | None:
+def decode(status: Mapping[str, Any]) -> Target | None:
     """Decode the target from a status; None if it is absent or invalid."""
-    if not said:
+    shown = status.get(TARGET)
+    if not shown:
         return None
     try:
+        state = status.get(CONTROLLER_STATE) or {}
+        protected = tuple(read_number(each) for each in state.get("protectedRevisions") or ())
         return Target(
-            revision=read_number(said["revision"]),
-            cause=TargetCause(said["cause"]),
-            since=times.parse_time(said["since"]),
-            is_first=bool(said.get("first")),
-            is_completed=bool(said.get("completed")),
-            is_cleanup_waived=bool(said.get("cleanupWaived")),
-            protected_revisions=tuple(read_number(each) for each in said.get("keeps") or ())[:MAX_PROTECTED_REVISIONS],
-            rollback=_read_order(said.get("order")),
-            failed_hash=read_text(said.get("failedHash", "")),
-            failure=read_text(said.get("failure", "")),
-            cleared=cleared_breakpoints.decode(said),
-            suspend=_read_turn(said.get("turn")),
+            revision=read_number(shown["revision"]),
+            cause=TargetCause(shown["cause"]),
+            since=times.parse_time(shown["since"]),
+            is_first=bool(state.get("initial")),
+            is_completed=bool(shown.get("completed")),
+            is_cleanup_waived=bool(state.get("cleanupWaived")),
+            protected_revisions=protected[:MAX_PROTECTED_REVISIONS],
+            rollback=_read_rollback(state.get("rollback")),
+            failed_hash=read_text(state.get("failedHash", "")),
+            failure=read_text(shown.get("message", "")),
+            cleared=cleared_breakpoints.decode(state),
+            suspend=_read_suspend(state.get("suspend")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         # Another writer changed the status: the stored target is lost, and the spec is the target.
@@ -80,20 +98,22 @@ def read_text(value: Any) -> str:
     return value
 
 
-def _read_order(said: Mapping[str, Any] | None) -> RollbackRequest | None:
+def _read_rollback(said: Mapping[str, Any] | None) -> RollbackRequest | None:
     """Decode the rollback request. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
     if not said:
         return None
     stated, revision = read_number(said["toRevision"]), read_number(said["revision"])
-    return RollbackRequest(to_revision=stated, spec_hash=read_text(said["besideHash"]), revision=revision)
+    return RollbackRequest(to_revision=stated, spec_hash=read_text(said["specHash"]), revision=revision)
 
 
-def _read_turn(said: Mapping[str, Any] | None) -> SuspendTransition | None:
+def _read_suspend(said: Mapping[str, Any] | None) -> SuspendTransition | None:
     """Decode the suspend transition. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
     if not said:
         return None
     since = times.parse_time(said["since"])
-    return SuspendTransition(is_suspended=bool(said["suspended"]), since=since, is_completed=bool(said.get("reached")))
+    return SuspendTransition(
+        is_suspended=bool(said["suspended"]), since=since, is_completed=bool(said.get("completed"))
+    )
 
 
 def write_completed(completed: CompletedRevisions) -> Object:

@@ -15,7 +15,7 @@ from hearth.settings import Address, Settings
 
 FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "http-address", "log-format", "log-level"]
 FLAGS += [
-    "concurrency",
+    "max-concurrent-writes",
     "max-backoff",
     "leader-election",
     "lease-name",
@@ -54,7 +54,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
     """All at once, each with a value that is not its default."""
     settings = invoke(
         *("--kubeconfig", "some/config", "--context", "other", "--namespace", "shop", "--operator-namespace", "hearth"),
-        *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--concurrency", "5"),
+        *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--max-concurrent-writes", "5"),
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
         *("--renew-deadline", "30s", "--retry-period", "5s", "--shards", "3", "--shard", "1"),
         *("--profile", str(tmp_path / "profile")),
@@ -68,7 +68,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         http_address=Address(host="::1", port=9),
         log_format="json",
         log_level="debug",
-        concurrency=5,
+        max_concurrent_writes=5,
         max_backoff=timedelta(seconds=90),
         leader_election=True,
         lease_name="mine",
@@ -82,12 +82,12 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
 
 def test_a_variable_stands_for_a_flag_and_the_flag_wins() -> None:
     """`HEARTH_` and the flag's name."""
-    environment = {"HEARTH_NAMESPACE": "by-variable", "HEARTH_CONCURRENCY": "4"}
+    environment = {"HEARTH_NAMESPACE": "by-variable", "HEARTH_MAX_CONCURRENT_WRITES": "4"}
 
     settings = invoke("--namespace", "by-flag", **environment)[1]
 
     assert settings is not None
-    assert (settings.namespace, settings.concurrency) == ("by-flag", 4)
+    assert (settings.namespace, settings.max_concurrent_writes) == ("by-flag", 4)
 
 
 def test_a_variable_or_flag_set_to_nothing_is_not_given() -> None:
@@ -118,7 +118,7 @@ def test_every_flag_is_known_to_this_test() -> None:
     [
         pytest.param(("--http-address", "8080"), "'8080' is no address: write host:port", id="no host"),
         pytest.param(("--max-backoff", "5"), "'5' is no duration above zero", id="no unit"),
-        pytest.param(("--concurrency", "0"), "0 is not in the range", id="no writes at all"),
+        pytest.param(("--max-concurrent-writes", "0"), "0 is not in the range", id="no writes at all"),
         pytest.param(("--shards", "257"), "257 is not in the range", id="more shards than buckets"),
         pytest.param(("--profile", "/nowhere/profile"), "cannot write /nowhere/profile: No such", id="no such folder"),
         pytest.param(("--log-format", "xml"), "'xml' is not one of", id="unknown format"),

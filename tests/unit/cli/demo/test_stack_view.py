@@ -109,7 +109,7 @@ def test_what_the_status_says_of_a_resource_counts_most() -> None:
 
 def test_waiting_for_a_kind_is_no_failure() -> None:
     """It may come at any time."""
-    problem = {"resource": "disk", "reason": "KindNotAvailable", "message": "no such kind"}
+    problem = {"resource": "disk", "reason": "KindNotServed", "message": "no such kind"}
 
     assert find_rows(problems=[problem])[0][2] == "waiting"
 

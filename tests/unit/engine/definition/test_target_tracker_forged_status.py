@@ -59,21 +59,24 @@ async def restart_with(world: FakeWorld, status: Object) -> None:
     await world.wait_rest(nothing)
 
 
-ROLLBACK: Object = {"revision": 1, "cause": "AutomaticRollback", "since": "2026-01-01T00:00:00Z", "failure": "forged"}
+ROLLBACK: Object = {"revision": 1, "cause": "AutomaticRollback", "since": "2026-01-01T00:00:00Z", "message": "forged"}
 LATE = "9999-12-31T23:59:59-23:59"
 
 
 @pytest.mark.parametrize(
     "forged",
     [
-        pytest.param({"wish": ROLLBACK}, id="an automatic rollback"),
+        pytest.param({"target": ROLLBACK}, id="an automatic rollback"),
         pytest.param(
-            {"wish": {**ROLLBACK, "cause": "Rollback", "order": {"toRevision": 1, "besideHash": "", "revision": 1}}},
+            {
+                "target": {**ROLLBACK, "cause": "Rollback"},
+                "controllerState": {"rollback": {"toRevision": 1, "specHash": "", "revision": 1}},
+            },
             id="an order to go back",
         ),
-        pytest.param({"wish": {**ROLLBACK, "revision": 0}}, id="a rollback to nothing"),
-        pytest.param({"wish": {**ROLLBACK, "cause": "Spec", "since": LATE}}, id="a time that cannot be written"),
-        pytest.param({"wish": None}, id="no wish"),
+        pytest.param({"target": {**ROLLBACK, "revision": 0}}, id="a rollback to nothing"),
+        pytest.param({"target": {**ROLLBACK, "cause": "Spec", "since": LATE}}, id="a time that cannot be written"),
+        pytest.param({"target": None}, id="no wish"),
         pytest.param({"lastCompletedRevision": 1}, id="another last revision"),
         pytest.param({"signature": None}, id="no signature"),
         pytest.param({"signature": "k12345678:" + "a" * 32}, id="another signature"),
@@ -87,7 +90,7 @@ def test_a_forged_status_decides_nothing(forged: Object) -> None:
         child = await world.user.find(CHILD)
         await restart_with(world, forged)
         status = await read_status(world)
-        assert (await world.user.find(CHILD), status["revision"], status["wish"]["cause"]) == (child, 2, "Spec")
+        assert (await world.user.find(CHILD), status["revision"], status["target"]["cause"]) == (child, 2, "Spec")
         assert (status["lastCompletedRevision"], status["phase"]) == (2, "UpdateComplete")
 
     fake_world.run(play)
@@ -100,7 +103,7 @@ def test_other_fields_of_a_status_may_be_written() -> None:
         before = await begin(world)
         await restart_with(world, {"summary": "forged", "resources": None, "conditions": []})
         after = await read_status(world)
-        assert (after["wish"], after["signature"]) == (before["wish"], before["signature"])
+        assert (after["target"], after["signature"]) == (before["target"], before["signature"])
         assert ("historyUnknown" in after, after["summary"]) == (False, "1/1")
 
     fake_world.run(play)
@@ -122,7 +125,9 @@ def test_the_status_of_another_stack_does_not_count() -> None:
         )
         await world.wait_rest(nothing)
         copied = (await world.user.find(other) or {})["status"]
-        await restart_with(world, {key: copied.get(key) for key in ("wish", "signature", "lastCompletedRevision")})
+        await restart_with(
+            world, {key: copied.get(key) for key in ("target", "controllerState", "signature", "lastCompletedRevision")}
+        )
         status = await read_status(world)
         assert (status["revision"], status["lastCompletedRevision"], await read_data(world)) == (2, 2, {"v": "2"})
 
@@ -157,6 +162,6 @@ def test_a_stack_whose_memory_was_lost_is_never_rolled_back_to_nothing() -> None
         await world.wait_rest(nothing)
         status = await read_status(world)
         assert await read_data(world) == {"v": "2"}
-        assert (status["historyUnknown"], status["wish"]["cause"], status["phase"]) == (True, "Spec", "UpdateFailed")
+        assert (status["historyUnknown"], status["target"]["cause"], status["phase"]) == (True, "Spec", "UpdateFailed")
 
     fake_world.run(play)

@@ -61,7 +61,7 @@ def test_a_mark_whose_stack_goes_is_done_with() -> None:
         assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
         await world.user.delete(Address.of(stack()))
         await world.wait_rest(find_nothing)
-        assert await read(world) == {"ready": "True", "resolved": "True", "reason": "Gone"}
+        assert await read(world) == {"ready": "True", "resolved": "True", "reason": "ObjectDeleted"}
         await world.user.create(stack())
         await world.wait_rest(find_nothing)
         assert world.traffic.count()["mark"] == 1
@@ -166,7 +166,7 @@ def test_a_mark_finds_its_object_as_soon_as_that_comes() -> None:
         await world.wait(3600)
         await world.user.create(stack())
         await world.wait(1)
-        assert (await read(world))["reason"] == "ObjectIsNewer"
+        assert (await read(world))["reason"] == "ObjectTooNew"
         assert (await read(world, "other"))["reason"] == "TargetNotFound"
 
     fake_world.run(story)

@@ -66,7 +66,7 @@ def test_a_mark_whose_stacks_go_with_each_other_is_done_with() -> None:
         assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
         await world.user.delete(Address.of(stack()))
         await world.wait_rest(find_nothing)
-        assert await read(world) == {"ready": "True", "resolved": "True", "reason": "Gone"}
+        assert await read(world) == {"ready": "True", "resolved": "True", "reason": "ObjectDeleted"}
 
     fake_world.run(story)
 
@@ -118,7 +118,7 @@ def test_marks_by_path_and_by_name_on_one_object_know_of_each_other() -> None:
         await world.user.create({**newer, "metadata": {"name": "good", "namespace": "default"}})
         await world.start_controller()
         await world.wait_rest(find_nothing)
-        assert (await read(world))["reason"] == "Overruled"
+        assert (await read(world))["reason"] == "Superseded"
         assert world.traffic.count()["mark"] == 0
 
     fake_world.run(story)

@@ -121,10 +121,10 @@ def test_an_annotation_that_is_taken_away_asks_for_nothing() -> None:
         world.traffic.denied.add(("list", "ConfigMap"))
         await ask(world, "1")
         await world.wait(5.0)
-        refused = expectations.find_condition(await world.user.find(STACK), "Checking")
+        refused = expectations.find_condition(await world.user.find(STACK), "CheckPending")
         await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: None}}})
         await world.wait_rest(find_nothing)
-        told = expectations.find_condition(await world.user.find(STACK), "Checking")
+        told = expectations.find_condition(await world.user.find(STACK), "CheckPending")
         assert (refused["status"], told["status"], await read(world)) == ("True", "False", ("CreateComplete", None))
 
     fake_world.run(story)

@@ -53,7 +53,7 @@ def test_a_contest_costs_few_writes(seconds: int, limit: int) -> None:
         assert spent["status"] <= 3 * limit
         assert spent["get"] == 1
         stack = await world.user.find(Address.of(STACK))
-        contested = expectations.find_condition(stack, "Contested")
+        contested = expectations.find_condition(stack, "DriftConflict")
         assert "spec.value, held by 'kubectl-edit' again and again" in contested["message"]
         assert expectations.find_condition(stack, "Ready")["status"] == "True"
 

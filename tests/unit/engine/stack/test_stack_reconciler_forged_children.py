@@ -202,7 +202,7 @@ def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, 
             assert (result.child.uid, result.child.is_identified) == (live["metadata"]["uid"], True)
         else:
             assert isinstance(result, StepFailure)
-            assert result.reason == "NotOurs"
+            assert result.reason == "NotOwned"
 
     fake_world.run(story)
 
@@ -218,13 +218,13 @@ def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repaired() -
 
         found = await check(world)
         [problem] = found["problems"]
-        assert (found["found"], problem["resource"], problem["reason"]) == (1, "a", "Drifted")
+        assert (found["problemCount"], problem["resource"], problem["reason"]) == (1, "a", "Drifted")
         assert problem["message"] == (
             "data.value, under the operator's own field manager name: changed by somebody else"
         )
         await world.wait_rest(find_nothing)
         assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "one"}
-        assert (await check(world, 2))["found"] == 0
+        assert (await check(world, 2))["problemCount"] == 0
 
     fake_world.run(story)
 
@@ -237,7 +237,7 @@ def test_a_check_tells_such_a_change_and_leaves_it_where_the_policy_says_so() ->
         for name in ("shop-a", "shop-b"):
             apply_as_operator(world, name, data={"value": "evil"})
         found = await check(world)
-        assert [(each["resource"], each["reason"]) for each in found["problems"]] == [("a", "FieldsTaken")]
+        assert [(each["resource"], each["reason"]) for each in found["problems"]] == [("a", "FieldOwnershipLost")]
         await world.wait_rest(find_nothing)
         assert [get(world, CONFIG_MAP, name)["data"]["value"] for name in ("shop-a", "shop-b")] == ["evil", "evil"]
 
@@ -250,7 +250,7 @@ def test_a_secret_changed_under_our_own_name_is_found_without_its_value() -> Non
     async def story(world: FakeWorld) -> None:
         secret = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "swordfish"}}}
         await converge(world, s=secret)
-        assert (await check(world))["found"] == 0
+        assert (await check(world))["problemCount"] == 0
         apply_as_operator(world, "shop-s", kind=SECRET, stringData={"password": "evil"})
         found = await check(world, 2)
         assert [each["message"] for each in found["problems"]] == [

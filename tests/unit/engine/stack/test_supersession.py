@@ -174,7 +174,7 @@ def test_work_goes_on_beside_a_refusal() -> None:
     async def story() -> None:
         held, intake, _ = make(1)
         held.update(dataclasses.replace(SEEN, generation=2))
-        intake.rejection = DefinitionRejection(reason="CannotAccept", message="no")
+        intake.rejection = DefinitionRejection(reason="RevisionStoreFailed", message="no")
         held.update(dataclasses.replace(SEEN, generation=2))
         assert not held.is_active
 

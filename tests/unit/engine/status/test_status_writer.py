@@ -137,7 +137,7 @@ def test_of_a_large_stack_progress_is_told_less_often_and_news_as_soon_as_ever()
         await asyncio.sleep(2)
         assert home.written == ["one", "two"]
 
-        told.message, told.reason = "three", "SourceMissing"
+        told.message, told.reason = "three", "SourceNotFound"
         recorder.request("u")
         await asyncio.sleep(1.5)
         assert home.written == ["one", "two", "three"]

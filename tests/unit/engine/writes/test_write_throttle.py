@@ -156,11 +156,11 @@ def test_what_waits_is_told() -> None:
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         engine = world.controllers[0].engine
-        assert engine.count_writes() == {"allowed": 4, "in_flight": 0, "queued": 0}
+        assert engine.count_writes() == {"limit": 4, "in_flight": 0, "queued": 0}
         world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS["busy"], times=4))
         await world.user.create(make_stack({"ConfigMap": SIZE}))
         await asyncio.sleep(1)
-        assert engine.count_writes() == {"allowed": 2, "in_flight": 0, "queued": SIZE - 4}
+        assert engine.count_writes() == {"limit": 2, "in_flight": 0, "queued": SIZE - 4}
         await wait_complete(world)
         assert engine.count_writes()["queued"] == 0
 

@@ -103,7 +103,7 @@ async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> 
             bench.watches.watch(taken(name))
             await bench.hear()
             bench.watches.retain(())
-    assert [each["kind"] for each in said if each["event"].startswith("may not watch")] == ["ConfigMap"]
+    assert [each["kind"] for each in said if each["event"].startswith("cannot watch retry triggers")] == ["ConfigMap"]
     assert len(bench.connection.asked) == 2
     await elapse(retry_trigger_watches.ASK_AGAIN)
     bench.watches.watch(taken("a"))

@@ -15,14 +15,16 @@ WISH = Target(revision=3, cause=TargetCause.SPEC, since=60.0, cleared=SOME)
 
 def test_a_status_tells_what_was_passed() -> None:
     """Read back it is the same."""
-    assert target_status.encode(WISH)["passed"] == ["web/PreUpdate"]
-    assert target_status.encode(WISH)["parted"] == [{"resource": "db", "requires": ["config"]}]
+    assert target_status.encode(WISH)["controllerState"]["clearedBreakpoints"] == ["web/PreUpdate"]
+    assert target_status.encode(WISH)["controllerState"]["postDelete"] == [{"resource": "db", "requires": ["config"]}]
     assert target_status.decode(target_status.encode(WISH)) == WISH
 
 
 def test_a_status_that_makes_no_sense_tells_nothing() -> None:
     """Somebody has written into it."""
-    assert target_status.decode({**target_status.encode(WISH), "parted": [{"nobody": 1}]}) is None
+    assert (
+        target_status.decode({**target_status.encode(WISH), "controllerState": {"postDelete": [{"nobody": 1}]}}) is None
+    )
 
 
 def test_the_next_wish_begins_with_nothing_passed() -> None:

@@ -59,7 +59,7 @@ def test_what_no_living_stack_has_is_taken_over_if_wanted(metadata: dict[str, An
     assert object_to(metadata, adopts=True) is None
     refused = object_to(metadata, adopts=False)
     assert refused is not None
-    assert (refused.reason, refused.is_final) == ("NotOurs", True)
+    assert (refused.reason, refused.is_final) == ("NotOwned", True)
     assert "adoptionPolicy: Adopt" in refused.message
 
 
@@ -76,7 +76,7 @@ def test_what_a_living_stack_has_is_never_taken_over(metadata: dict[str, Any], *
     """It is named."""
     found = object_to(metadata, adopts=adopts)
     assert found is not None
-    assert (found.reason, found.is_final, "the Stack prod/shop" in found.message) == ("NotOurs", True, True)
+    assert (found.reason, found.is_final, "the Stack prod/shop" in found.message) == ("NotOwned", True, True)
 
 
 @pytest.mark.parametrize("adopts", [True, False])

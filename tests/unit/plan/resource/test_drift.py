@@ -128,7 +128,7 @@ def test_naming_a_field_afterwards_leaves_it_as_it_is() -> None:
     assert world.refresh(board, "a") == []
     board, step = change(world, MANIFEST, ignore_fields=(("data", "a"),))
     assert (texts(step), step.repaired_fields) == (["data.a"], "")
-    assert step.manifest["metadata"]["annotations"]["hearth.dev/stated"]
+    assert step.manifest["metadata"]["annotations"]["hearth.dev/last-applied-fields"]
 
 
 def test_another_key_of_hashes_changes_nothing() -> None:
@@ -136,7 +136,7 @@ def test_another_key_of_hashes_changes_nothing() -> None:
     world, _ = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
     child = tamper(world, "data.a")
     metadata = child.fields["metadata"]
-    annotations = {**metadata["annotations"], "hearth.dev/stated": "k00000000:" + "0" * 32}
+    annotations = {**metadata["annotations"], "hearth.dev/last-applied-fields": "k00000000:" + "0" * 32}
     spoilt = {**child.fields, "metadata": {**metadata, "annotations": annotations}}
     world.children["a"] = [dataclasses.replace(child, hash="k00000000:" + "0" * 32, fields=spoilt)]
     _, step = change(world, MANIFEST, drift_policy=DriftPolicy.IGNORE)
@@ -182,7 +182,7 @@ def test_a_contest_is_waited_out_as_its_object_is() -> None:
     world.memory.drift_conflicts["a"] = DriftConflict(repairs=3, next_repair=4.0, expires_at=604.0, fields="data.a")
     child = tamper(world, "data.a")
     assert (world.refresh(board, "a"), board.requeues, board.is_ready) == ([], {"a": 4.0}, True)
-    assert [remark.type for remark in board.statuses["a"].conditions] == ["Contested"]
+    assert [remark.type for remark in board.statuses["a"].conditions] == ["DriftConflict"]
     assert world.memory.manager_queries["a"].child is child
     world.now = 4.0
     assert (world.refresh(board, "a"), board.statuses["a"].state) == (["a"], ResourceState.READY)

@@ -56,7 +56,7 @@ def settle(
         ),
         pytest.param(settle(ResourceState.RETRYING, ASLEEP), False, id="another try may do"),
         pytest.param(settle(ResourceState.WAITING, ASLEEP, FAILED, GOING), False, id="something is on its way yet"),
-        pytest.param(settle(ResourceState.WAITING, ASLEEP, reason="KindNotAvailable"), False, id="nobody can tell yet"),
+        pytest.param(settle(ResourceState.WAITING, ASLEEP, reason="KindNotServed"), False, id="nobody can tell yet"),
         pytest.param(settle(ResourceState.FAILED, AWAKE), False, id="it runs already"),
         pytest.param(settle(ResourceState.FAILED, make(None)), False, id="it never was suspended"),
         pytest.param(settle(ResourceState.WAITING, None, FAILED), False, id="there is no object"),

@@ -8,7 +8,7 @@ from hearth.plan.retry import backoff
 from hearth.plan.retry.backoff import Attempt, BackoffPolicy, StepFailure
 
 STEADY = BackoffPolicy(max_backoff=300.0, jitter=lambda: 0.0)
-TROUBLE = StepFailure(reason="Refused", message="no")
+TROUBLE = StepFailure(reason="Rejected", message="no")
 
 
 def fail(times: int, *, patience: BackoffPolicy = STEADY, trouble: StepFailure = TROUBLE) -> Attempt:

@@ -153,7 +153,7 @@ def test_a_value_that_is_missing_though_its_resource_is_ready_is_named() -> None
     )
     world.settle(board)
     standing = board.statuses["b"]
-    assert (standing.state, standing.reason) == (ResourceState.WAITING, "ValueMissing")
+    assert (standing.state, standing.reason) == (ResourceState.WAITING, "FieldNotFound")
 
 
 def test_two_resources_that_name_one_object_do_not_fight() -> None:

@@ -9,7 +9,7 @@ from hearth.plan.status import conditions
 
 def remark(message: str, *, type_: str = "Drifted") -> ResourceCondition:
     """One remark."""
-    return ResourceCondition(type=type_, reason="FieldsTaken", message=message)
+    return ResourceCondition(type=type_, reason="FieldOwnershipLost", message=message)
 
 
 def judge(*extras: ExtraCondition, before: list[dict[str, object]] | None = None) -> dict[str, tuple[str, str, str]]:
@@ -32,9 +32,9 @@ def test_nothing_to_say_says_nothing() -> None:
 
 def test_what_is_true_is_said_and_taken_back() -> None:
     """Taken back as False, which `kubectl wait` can wait for."""
-    assert judge(ExtraCondition(type="Drifted", reason="FieldsTaken", message="web"))["Drifted"] == (
+    assert judge(ExtraCondition(type="Drifted", reason="FieldOwnershipLost", message="web"))["Drifted"] == (
         "True",
-        "FieldsTaken",
+        "FieldOwnershipLost",
         "web",
     )
     before = [{"type": "Drifted", "status": "True"}, {"type": "SomethingElse", "status": "True"}]
@@ -47,13 +47,13 @@ def test_remarks_follow_the_resources() -> None:
     """One condition a type, true while any resource has something to say."""
     remarks = ConditionAggregator()
     remarks.replace("a", (), (remark("a: x"),))
-    remarks.replace("b", (), (remark("b: y"), remark("b: z", type_="Contested")))
+    remarks.replace("b", (), (remark("b: y"), remark("b: z", type_="DriftConflict")))
     assert [(each.type, each.message) for each in remarks.conditions()] == [
         ("Drifted", "a: x; b: y"),
-        ("Contested", "b: z"),
+        ("DriftConflict", "b: z"),
     ]
     remarks.replace("a", (remark("a: x"),), ())
-    remarks.replace("b", (remark("b: y"), remark("b: z", type_="Contested")), (remark("b: w"),))
+    remarks.replace("b", (remark("b: y"), remark("b: z", type_="DriftConflict")), (remark("b: w"),))
     assert [(each.type, each.message) for each in remarks.conditions()] == [("Drifted", "b: w")]
 
 

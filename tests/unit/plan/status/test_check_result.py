@@ -54,7 +54,7 @@ def test_where_all_is_ready_nothing_is_found() -> None:
     status = build(board, check=outcome)
     assert (status["phase"], conditions.find(status, "Ready")["status"]) == ("CheckComplete", "True")
     assert "the last check looked at 2 objects and found nothing wrong" in conditions.find(status, "Ready")["message"]
-    assert status["check"] == {"checkedAt": "1970-01-01T00:16:40Z", "objects": 2, "found": 0}
+    assert status["check"] == {"checkedAt": "1970-01-01T00:16:40Z", "objects": 2, "problemCount": 0}
 
 
 def test_what_is_not_there_is_found() -> None:
@@ -100,7 +100,7 @@ def test_an_outcome_is_read_as_it_was_written() -> None:
         )
 
 
-@pytest.mark.parametrize("said", [None, {}, {"objects": 1}, {"checkedAt": "never", "objects": 1, "found": 0}])
+@pytest.mark.parametrize("said", [None, {}, {"objects": 1}, {"checkedAt": "never", "objects": 1, "problemCount": 0}])
 def test_what_makes_no_sense_tells_nothing(said: object) -> None:
     """Somebody has written into the status."""
     assert check_result.decode({"phase": "CheckComplete", "check": said}) is None
@@ -133,7 +133,10 @@ def test_no_word_of_a_check_covers_what_was_not_reached() -> None:
     subjects += [StatusInput(generation=1, target=REACHED, check=CLEAN, is_recorded=False)]
     subjects += [
         StatusInput(
-            generation=1, target=REACHED, check=CLEAN, rejection=DefinitionRejection(reason="SourceMissing", message="")
+            generation=1,
+            target=REACHED,
+            check=CLEAN,
+            rejection=DefinitionRejection(reason="SourceNotFound", message=""),
         )
     ]
     assert [subject.checked for subject in subjects] == [None] * 5
@@ -143,7 +146,7 @@ def test_what_does_not_stand_is_told_beside_the_phase_of_the_action() -> None:
     """The list stays in the status all the same."""
     _, board = make("a")
     status = build(board, check=dataclasses.replace(FOUND, is_current=False))
-    assert (status["phase"], status["check"]["found"]) == ("CreateComplete", 1)
+    assert (status["phase"], status["check"]["problemCount"]) == ("CreateComplete", 1)
 
 
 def test_a_check_is_no_failure_of_the_revision() -> None:
@@ -178,7 +181,7 @@ def test_a_check_that_cannot_be_done_says_why() -> None:
     _, board = make("a")
     status = build(board, check_error="the check '1' cannot list ConfigMap objects: no")
     assert status["phase"] == "CreateComplete"
-    assert conditions.find(status, "Checking")["message"] == "the check '1' cannot list ConfigMap objects: no"
+    assert conditions.find(status, "CheckPending")["message"] == "the check '1' cannot list ConfigMap objects: no"
 
 
 @pytest.mark.parametrize(

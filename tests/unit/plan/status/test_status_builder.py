@@ -114,7 +114,7 @@ def test_a_refusal_is_told_at_once_and_called_failed_later(failures: int, phase:
             "namespace": "default",
             "reason": "Denied",
             "message": "cannot apply configmap/shop-a: no",
-            "nextTry": "1970-01-01T00:17:10Z",
+            "nextRetryTime": "1970-01-01T00:17:10Z",
         }
     ]
 
@@ -232,7 +232,7 @@ AT_WORK: Object = {"phase": "UpdateInProgress", "summary": "2/3", "conditions": 
         pytest.param({"conditions": [CONDITION, {**CONDITION, "type": "Drifted"}]}, False, id="a condition more"),
         pytest.param({"problems": [{"resource": "a"}]}, False, id="a problem"),
         pytest.param({"observedGeneration": 2}, False, id="another spec"),
-        pytest.param({"wish": {"revision": 2}}, False, id="another wish"),
+        pytest.param({"target": {"revision": 2}}, False, id="another wish"),
     ],
 )
 def test_a_setback_is_work_for_the_same_and_nothing_wrong(change: Object, expected: bool) -> None:

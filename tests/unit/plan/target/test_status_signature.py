@@ -12,7 +12,7 @@ from hearth.plan.target import status_signature
 HASHES = KeyedHasher(b"k" * 32)
 WISH = {"revision": 3, "cause": "Spec", "since": "2026-01-01T00:00:00Z"}
 STATUS = status_signature.sign(
-    {"phase": "UpdateComplete", "wish": WISH, "lastCompletedRevision": 3, "handled": {"retry": "1"}},
+    {"phase": "UpdateComplete", "target": WISH, "lastCompletedRevision": 3, "handled": {"retry": "1"}},
     uid="u",
     hashes=HASHES,
 )
@@ -21,7 +21,7 @@ STATUS = status_signature.sign(
 def test_what_was_signed_is_read() -> None:
     """And nothing else of the status."""
     assert status_signature.read_memory(STATUS, uid="u", hashes=HASHES) == {
-        "wish": WISH,
+        "target": WISH,
         "lastCompletedRevision": 3,
         "handled": {"retry": "1"},
     }
@@ -30,8 +30,8 @@ def test_what_was_signed_is_read() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"wish": {**WISH, "revision": 2}}, id="another wish"),
-        pytest.param({"wish": {**WISH, "completed": True}}, id="more in the wish"),
+        pytest.param({"target": {**WISH, "revision": 2}}, id="another wish"),
+        pytest.param({"target": {**WISH, "completed": True}}, id="more in the wish"),
         pytest.param({"lastCompletedRevision": 2}, id="another number"),
         pytest.param({"lastFailedRevision": 2}, id="another field"),
         pytest.param({"handled": {}}, id="less"),
@@ -41,8 +41,8 @@ def test_what_was_signed_is_read() -> None:
         pytest.param({"signature": 7}, id="no text"),
         pytest.param({"signature": HASHES.hash(["u", {}])}, id="a hash"),
         pytest.param({"handled": {1: 2}}, id="no JSON"),
-        pytest.param({"wish": float("nan")}, id="no number"),
-        pytest.param({"wish": 2**70}, id="a huge number"),
+        pytest.param({"target": float("nan")}, id="no number"),
+        pytest.param({"target": 2**70}, id="a huge number"),
     ],
 )
 def test_what_was_changed_is_lost(changes: dict[str, Any]) -> None:

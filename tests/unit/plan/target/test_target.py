@@ -207,11 +207,11 @@ def test_a_status_remembers_a_wish_whole(wish: Target) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [None, {}, {"revision": 1}, {"revision": 1, "cause": "Whim", "since": "2026-01-01T00:00:00Z"}]
+    "shown", [None, {}, {"revision": 1}, {"revision": 1, "cause": "Whim", "since": "2026-01-01T00:00:00Z"}]
 )
-def test_a_spoilt_memory_is_none(said: dict[str, object] | None) -> None:
+def test_a_spoilt_memory_is_none(shown: dict[str, object] | None) -> None:
     """Then the spec counts."""
-    assert target_status.decode(said) is None
+    assert target_status.decode({"target": shown}) is None
 
 
 def test_completed_remembers_two() -> None:
