@@ -203,7 +203,7 @@ class PartialEvaluator:
             if number % MARKS_IN_A_PIECE == 0 or len(mark.parts) > MARKS_IN_A_PIECE:
                 yield
             try:
-                found = self.bind_mark(mark, sounds[mark.keys])
+                found = yield from self.bind_mark(mark, sounds[mark.keys])
                 own = weigh(found, mark)
                 size += own
                 value_sizes.check(size)
@@ -229,14 +229,18 @@ class PartialEvaluator:
 
     def bind_mark(
         self, mark: InterpolatedString, sounds: Sequence[str | ValidExpression]
-    ) -> list[Part] | Constant | None:
-        """Bind the expressions of one string."""
-        bound = [part if isinstance(part, str) else self.bind_part(part, path=mark.path) for part in sounds]
+    ) -> ChunkedWork[list[Part] | Constant | None]:
+        """Bind the expressions of one string. Raises TooLarge."""
+        bound: list[Part | Constant | None] = []
+        for part in sounds:
+            bound.append(part if isinstance(part, str) else self.bind_part(part, path=mark.path))
+            if is_collection(bound[-1]):
+                yield
         if any(part is None for part in bound):
             return None
         if mark.is_whole and isinstance(bound[0], Constant):
             return bound[0]
-        return join([part for part in bound if part is not None])
+        return (yield from join([part for part in bound if part is not None]))
 
 
 def weigh(found: Sequence[Part] | Constant | None, mark: InterpolatedString) -> int:
@@ -250,7 +254,12 @@ def weigh(found: Sequence[Part] | Constant | None, mark: InterpolatedString) -> 
     return size
 
 
-def join(pieces: Sequence[Part | Constant]) -> list[Part] | Constant:
+def is_collection(part: Part | Constant | None) -> bool:
+    """Return whether it is a known map or list, which may be large: it is then a piece of work by itself."""
+    return isinstance(part, Constant) and isinstance(part.value, dict | list)
+
+
+def join(pieces: Sequence[Part | Constant]) -> ChunkedWork[list[Part] | Constant]:
     """Join the pieces of a text, with constants written out; a null piece drops all of it. Raises TooLarge."""
     joined: list[Part] = []
     size = 0
@@ -259,6 +268,8 @@ def join(pieces: Sequence[Part | Constant]) -> list[Part] | Constant:
             if piece.value is None:
                 return Constant(None)
             written = manifest_template.write_piece(piece.value)
+            if is_collection(piece):
+                yield
         elif isinstance(piece, str):
             written = piece
         else:

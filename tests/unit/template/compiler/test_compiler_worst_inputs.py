@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import itertools
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ import pytest
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition
 from hearth.template.blueprint import Definition
+from hearth.template.cel.cost import Cost
+from hearth.template.cel.evaluation import Value
 from hearth.template.compiler import compiler
 from support.units import blueprints
 
@@ -94,6 +98,11 @@ CASES: dict[str, tuple[Any, Any, str]] = {
         {"p": "x" * 100_000},
         "makes the object larger than 2097152 bytes",
     ),
+    "many maps in a text": (
+        {"parameters": PARAMETER, "resources": {"a": make_resource({"x": "${params.p} " * 60})}},
+        {"p": {f"k{n}": [] for n in THOUSAND}},
+        "",
+    ),
     "a long text in every resource": (
         {"parameters": PARAMETER, "resources": make_many(500, {"x": "${params.p}"})},
         {"p": "x" * 1_000_000},
@@ -159,6 +168,47 @@ def test_no_definition_takes_more_than_its_share(
     assert expected in str(mistakes[:1])
     assert len(mistakes) <= 2 * limits.MISTAKES
     assert longest < LONGEST
+
+
+class Answering:
+    """Evaluates nothing here, and has every answer: a large list. Counts the questions."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def admits(self, cost: Cost) -> bool:
+        """Never."""
+        return False
+
+    def ask(self, text: str, data: Mapping[str, Any]) -> Value:
+        """The list."""
+        self.asked += 1
+        return Value(packed=b"[" + b"[]," * 230_000 + b"[]]")
+
+
+def test_large_lists_in_one_text_are_pieces_by_themselves() -> None:
+    """Reading one takes some 30 ms, and writing it as text as long again; nobody waits for two of them."""
+    template = {
+        "parameters": PARAMETER,
+        "resources": {"a": make_resource({"x": "${params.p.map(e, e)} ${params.p.filter(e, true)}"})},
+    }
+    evaluator = Answering()
+    pieces = compiler.compile_in_pieces(
+        Definition(template=template, parameters={"p": list(THOUSAND)}),
+        stack=blueprints.STACK,
+        kinds=KINDS,
+        evaluator=evaluator,
+    )
+    asked, rests = [0], 0
+    with contextlib.suppress(StopIteration):
+        while True:
+            next(pieces)
+            asked.append(evaluator.asked)
+            rests += evaluator.asked == 2
+    assert evaluator.asked == 2
+    assert all(after - before <= 1 for before, after in itertools.pairwise(asked))
+    # One after the second answer, one after each list is written, and what follows.
+    assert rests >= 3
 
 
 @pytest.mark.parametrize(
