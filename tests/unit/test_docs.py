@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hearth.engine.writes import step_execution
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
@@ -50,3 +52,10 @@ def test_decisions_are_numbered_once() -> None:
 
     assert [record.name for record in records if not record.read_text().startswith(f"# {int(record.name[:4])}. ")] == []
     assert sorted(set(numbers)) == numbers
+
+
+def test_users_find_every_reason_of_a_failed_write() -> None:
+    """In the table of docs/status.md."""
+    page = (ROOT / "docs" / "status.md").read_text()
+
+    assert [reason for reason in step_execution.REASONS.values() if f"`{reason}`" not in page] == []
