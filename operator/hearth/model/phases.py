@@ -95,9 +95,10 @@ SUSPENSION = (
 )
 """The phases that `spec.suspended` leads to from any phase but those of a deletion. That it was true may be unwritten.
 """
-FIRST = (*CREATION, *SUSPENSION, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS, *CHECK)
+FIRST = (*CREATION, *SUSPENSION, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS, *CHECK)
 """The first phases of a Stack. It is complete or even checked if all was ready before the first status write. It is
-rolled back if that failed as quickly, and deleted if this happens before the operator first sees it."""
+rolled back if that failed as quickly, and deleted if this happens before the operator first sees it. Its update failed
+if the first definition was accepted, and a rejected one replaced it before the first status write."""
 UPDATE = (Phase.UPDATE_IN_PROGRESS, Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, Phase.UPDATE_STOPPED)
 DELETION = (Phase.DELETE_IN_PROGRESS, Phase.DELETE_FAILED, Phase.DELETE_STOPPED)
 """The phases that a deletion leads to from any other phase. The second and third follow directly if the deletion is

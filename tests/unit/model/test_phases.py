@@ -46,6 +46,7 @@ def test_every_stack_can_be_deleted_from_every_phase() -> None:
     [
         pytest.param(None, Phase.CREATE_IN_PROGRESS, True, id="a new stack is created"),
         pytest.param(None, Phase.CREATE_FAILED, True, id="a new stack is refused"),
+        pytest.param(None, Phase.UPDATE_FAILED, True, id="a new stack is edited by mistake before its first status"),
         pytest.param(None, Phase.UPDATE_IN_PROGRESS, False, id="nothing is updated that never was"),
         pytest.param(Phase.CREATE_COMPLETE, Phase.CREATE_COMPLETE, True, id="staying"),
         pytest.param(Phase.CREATE_IN_PROGRESS, Phase.UPDATE_IN_PROGRESS, True, id="a new wish needs no waiting"),
