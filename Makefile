@@ -1,30 +1,30 @@
-# Everything that is done with this repository. Needs Python ≥ 3.11, git and make; the rest is fetched or built.
+# All tasks of this repository. Needs Python ≥ 3.11, git and make; downloads or builds everything else.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EXAMPLE ?= manifests/examples/guestbook.yaml
-# More than there are cores: whoever waits for a real server leaves them to the others.
+# More processes than cores, because tests on a real server mostly wait.
 PYTEST_ARGS ?= --numprocesses 9 --dist worksteal
-# What a busy machine made late is told from what is broken by a second try, which the report shows with its failure;
-# more than a few of them fail all the same.
+# A retry separates a delay on a busy machine from a fault; the report shows the first failure. More than three failed
+# tests fail the run.
 SECOND_TRIES ?= --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 
 CONTROLPLANE := $(BIN)/python tests/control_plane/controlplane.py
 
-# Where it is set, each of some hundred processes would compile all that it imports anew.
+# If it is set, each of some hundred processes compiles all its imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# A cluster counts only when it is named on make's own command line. One that happens to be set in the environment is
-# forgotten here, so that no real cluster is ever touched unasked.
+# Only a cluster on make's own command line counts. One from the environment is ignored, so that no real cluster is used
+# by accident.
 unexport KUBECONFIG
 ifeq ($(origin KUBECONFIG),command line)
 ON_CLUSTER := HEARTH_TEST_KUBECONFIG=$(abspath $(KUBECONFIG))
 ON_CLUSTER_QUIETLY := $(ON_CLUSTER)
 KUBECONFIG_FILE := $(abspath $(KUBECONFIG))
 else
-# Starts the local control plane unless it is up, and ends it afterwards if it was not.
+# Start the local control plane unless it is running; stop it afterwards in that case only.
 ON_CLUSTER := $(CONTROLPLANE) with --
 ON_CLUSTER_QUIETLY := $(CONTROLPLANE) with --quiet --
 KUBECONFIG_FILE = $$($(CONTROLPLANE) kubeconfig)
@@ -43,22 +43,22 @@ help: ## Show this list
 run: $(INSTALLED) ## Watch the example converge on a local control plane, or on KUBECONFIG=file
 	@$(ON_CLUSTER) $(BIN)/python -m hearth demo --kubeconfig "$(KUBECONFIG_FILE)" --example $(EXAMPLE) $(KUBECTL)
 
-kind: $(INSTALLED) ## The same on a kind cluster, where Docker is
+kind: $(INSTALLED) ## The same on a kind cluster (needs Docker)
 	@$(BIN)/python tests/control_plane/kind_cluster.py -- \
 		sh -c 'exec $(BIN)/python -m hearth demo --kubeconfig "$$KUBECONFIG" --example $(EXAMPLE)'
 
 ## ---- know that it works
 
-test: check ## All checks, then all tests, those on the local control plane included
+test: check ## All checks, then all tests, including those on the local control plane
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest $(PYTEST_ARGS) $(SECOND_TRIES)
 
 test-fast: check ## All checks, then the tests that need no control plane
 	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster"
 
-soak: $(INSTALLED) ## The tests that take minutes: long faults on a real API server
+soak: $(INSTALLED) ## Tests that take minutes: long faults on a real API server
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m soak
 
-mutants: $(INSTALLED) ## Break rules on purpose, one at a time, in a copy: does a story notice?
+mutants: $(INSTALLED) ## Break rules on purpose, one at a time, in a copy: which story notices?
 	@$(BIN)/python tests/mutants/run.py $(RULES)
 
 check: $(INSTALLED) ## Lint, formatting, architecture and types
@@ -67,7 +67,7 @@ check: $(INSTALLED) ## Lint, formatting, architecture and types
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy
 
-format: $(INSTALLED) ## Bring the source into shape
+format: $(INSTALLED) ## Format the source
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
@@ -75,25 +75,25 @@ test-import: $(INSTALLED) ## Import plain manifests and run them as Stacks: make
 	@test -n "$(FILES)" || { echo 'which files? make test-import FILES="a.yaml b.yaml"'; exit 2; }
 	@$(ON_CLUSTER) $(BIN)/python tests/control_plane/import_files.py $(FILES)
 
-bench: $(INSTALLED) ## Measure the speed, beside a bare loop over the same objects: make bench BENCH="B1 --profile"
+bench: $(INSTALLED) ## Measure the speed against a bare loop over the same objects: make bench BENCH="B1 --profile"
 	@$(ON_CLUSTER) env PYTHONPATH=tests $(BIN)/python tests/bench/run.py $(BENCH)
 
 simulate: $(INSTALLED) ## Where very large trees break: make simulate SIMULATE="--resources 10000 --shards 1 10"
 	@PYTHONPATH=tests $(BIN)/python tests/bench/simulate.py $(SIMULATE)
 
-## ---- tend it
+## ---- maintain it
 
-cluster: $(INSTALLED) ## Start the local control plane, and leave it up
+cluster: $(INSTALLED) ## Start the local control plane, and leave it running
 	@$(CONTROLPLANE) up
 
-cluster-down: $(INSTALLED) ## End the local control plane
+cluster-down: $(INSTALLED) ## Stop the local control plane
 	@$(CONTROLPLANE) down
 
 crds: $(INSTALLED) ## Write crds/ from the models
 	@mkdir -p crds
 	@$(BIN)/python -m hearth crds --directory crds
 
-clean: ## Remove what was made in this folder; programs, cached outside of it, and a control plane stay
+clean: ## Remove all generated files of this folder; cached programs and a running control plane stay
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/bench/results
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
