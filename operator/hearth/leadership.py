@@ -115,7 +115,7 @@ class LeaseLeadership:
 
     def find_not_ready(self) -> Sequence[str]:
         """Why it cannot be said whose the lease is."""
-        trouble = self._election.error if self._election is not None else "has not asked for its lease yet"
+        trouble = self._election.error if self._election is not None else "has not requested its lease yet"
         return [trouble] if trouble else []
 
     def _run(self) -> None:
@@ -127,7 +127,7 @@ class LeaseLeadership:
             self._lose(str(error))
         except Exception as error:  # noqa: BLE001 -- a thread ends here; it is reported
             supervision.report("election", error)
-            self._lose(f"the election ended by an error of the operator: {supervision.name_type(error)}")
+            self._lose(f"leader election ended with an internal error: {supervision.name_type(error)}")
 
     def _lose(self, reason: str) -> None:
         """Have the work ended, if need be by force: somebody else may begin it soon."""

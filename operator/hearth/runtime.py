@@ -91,7 +91,7 @@ class KubeRuntime:
         self._evaluations = Pool(tell=lambda uid: self._inbox.enqueue(uid, EVALUATED), on_limit=observer.on_limit)
         self._engine: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
-        self._unready = "has not begun"
+        self._unready = "has not started"
         self._refreshing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -177,7 +177,7 @@ class KubeRuntime:
     async def _start_up(self) -> None:
         hasher = await self._prepare()
         self._cluster.trust(hasher)
-        self._unready = "waits for a first look at all Stacks"
+        self._unready = "waits for the first list of all Stacks"
         self._stacks.start()
         self._revisions.start()
         self._marks.start()
@@ -197,7 +197,7 @@ class KubeRuntime:
                 await self._cluster.open()
                 return KeyedHasher(await self._home.get_hash_key(self._settings.operator_namespace))
             except errors.HearthError as error:
-                self._unready = f"cannot begin: {error}"
+                self._unready = f"startup failed: {error}"
                 logger.warning("startup failed; retrying", error=str(error))
                 await asyncio.sleep(START_RETRY)
 

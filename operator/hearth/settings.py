@@ -49,12 +49,12 @@ class Settings:
     namespace: str | None = None
     """Whose Stacks are served; None: those of all namespaces."""
     operator_namespace: str = DEFAULT_OPERATOR_NAMESPACE
-    """Where the operator keeps what belongs to itself."""
+    """Namespace of the operator's own objects."""
     http_address: Address = Address(host="127.0.0.1", port=8080)
     log_format: LogFormat = "text"
     log_level: LogLevel = "info"
     max_concurrent_writes: int = 32
-    """The most writes that may be on their way to the API server at once; its answers decide how many are."""
+    """Upper limit of concurrent writes; Hearth adapts their number to the API server's responses."""
     max_backoff: timedelta = timedelta(minutes=5)
     """The longest wait between two attempts at one resource."""
     leader_election: bool = False
@@ -87,7 +87,7 @@ class Settings:
         if not self.leader_election or self.retry_period < self.renew_deadline < self.lease_duration:
             return ""
         return (
-            "--retry-period must be shorter than --renew-deadline, and that shorter than --lease-duration; "
+            "--retry-period must be shorter than --renew-deadline, which must be shorter than --lease-duration; "
             f"found {self.retry_period.total_seconds():g} s, {self.renew_deadline.total_seconds():g} s "
             f"and {self.lease_duration.total_seconds():g} s"
         )
@@ -97,11 +97,11 @@ def parse_address(text: str) -> Address:
     """The address that `text` states, as in `127.0.0.1:8080`, `[::1]:8080` or `:8080`. Raises ValueError."""
     host, separator, port = text.rpartition(":")
     if not separator or not port.isascii() or not port.isdigit() or int(port) > HIGHEST_PORT:
-        raise ValueError(f"{text!r} is no address: write host:port, as in 127.0.0.1:8080")
+        raise ValueError(f"{text!r} is not an address: write host:port, e.g. 127.0.0.1:8080")
     if host.startswith("[") and host.endswith("]"):
         return Address(host=host[1:-1], port=int(port))
     if ":" in host:
-        raise ValueError(f"{text!r} is no address: write an IPv6 host in brackets, as in [::1]:8080")
+        raise ValueError(f"{text!r} is not an address: write an IPv6 host in brackets, e.g. [::1]:8080")
     return Address(host=host or "0.0.0.0", port=int(port))  # noqa: S104 -- asked for by leaving the host out
 
 
@@ -110,7 +110,7 @@ def parse_duration(text: str) -> timedelta:
     found = DURATION.fullmatch(text)
     parts = {unit: int(value) for unit, value in found.groupdict().items() if value} if found else {}
     if not any(parts.values()):
-        raise ValueError(f"{text!r} is no duration above zero: write it as in 90s, 5m or 1h30m")
+        raise ValueError(f"{text!r} is not a positive duration: write e.g. 90s, 5m or 1h30m")
     return timedelta(**parts)
 
 
@@ -136,8 +136,8 @@ def find_share(shards: int, shard: int | None, *, host: str) -> Share:
         return WHOLE
     ordinal = ORDINAL.search(host)
     if shard is None and ordinal is None:
-        raise ValueError(f"which of the {shards} shards is this? {host!r} ends in no ordinal; state --shard")
+        raise ValueError(f"--shards is {shards}, but the host name {host!r} does not end in an ordinal; set --shard")
     index = shard if shard is not None else int(ordinal[1]) if ordinal is not None else 0
     if index >= shards:
-        raise ValueError(f"there is no shard {index} of {shards}: they count from 0 to {shards - 1}")
+        raise ValueError(f"there is no shard {index} of {shards}: valid numbers are 0 to {shards - 1}")
     return Share(index=index, count=shards)

@@ -98,4 +98,4 @@ def test_credentials_that_cannot_be_read_are_told_in_a_sentence(tmp_path: Path) 
     (line,) = [json.loads(line) for line in done.stderr.splitlines()]
     assert done.returncode == 1
     assert line["event"] == "cannot start"
-    assert f"no kubeconfig at {tmp_path}/missing; name one with --kubeconfig" in line["reason"]
+    assert f"no kubeconfig at {tmp_path}/missing; pass one with --kubeconfig" in line["reason"]

@@ -46,7 +46,7 @@ async def test_a_candidate_that_reaches_nobody_says_so_and_ends_when_told() -> N
     leader = leadership.make_leadership(Settings(leader_election=True), Source(), Metrics(), grace=GRACE)
     leader.start()
     async with asyncio.timeout(10):
-        while not any("cannot look at lease/hearth" in each for each in leader.find_not_ready()):  # noqa: ASYNC110 -- it runs in another thread
+        while not any("cannot read lease/hearth" in each for each in leader.find_not_ready()):  # noqa: ASYNC110 -- it runs in another thread
             await asyncio.sleep(0.01)
     assert not leader.acquired.is_set()
     await leader.stop()

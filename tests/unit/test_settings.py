@@ -29,7 +29,7 @@ def test_an_address_is_read(text: str, expected: Address) -> None:
 @pytest.mark.parametrize("text", ["8080", "localhost", "localhost:", "localhost:http", "::1:80", "a:65536", "a:-1", ""])
 def test_what_is_no_address_is_refused(text: str) -> None:
     """With what was found, and an example."""
-    with pytest.raises(ValueError, match=r"is no address: write .*, as in "):
+    with pytest.raises(ValueError, match=r"is not an address: write .*, e.g. "):
         settings.parse_address(text)
 
 
@@ -55,7 +55,7 @@ def test_a_duration_is_read(text: str, expected: timedelta) -> None:
 @pytest.mark.parametrize("text", ["", "5", "0s", "5 m", "m", "-5m", "30m1h"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     """A back-off of zero would be a hot loop."""
-    with pytest.raises(ValueError, match="is no duration above zero"):
+    with pytest.raises(ValueError, match="is not a positive duration"):
         settings.parse_duration(text)
 
 
@@ -114,7 +114,7 @@ def test_a_share_is_stated_or_told_by_the_name_of_the_pod(
     ("shard", "host", "words"),
     [
         pytest.param(
-            None, "hearth-6c9f7d5b8-x2x4q", "'hearth-6c9f7d5b8-x2x4q' ends in no ordinal", id="of a Deployment"
+            None, "hearth-6c9f7d5b8-x2x4q", "'hearth-6c9f7d5b8-x2x4q' does not end in an ordinal", id="of a Deployment"
         ),
         pytest.param(None, "hearth-2", "there is no shard 2 of 2", id="a pod too many"),
     ],

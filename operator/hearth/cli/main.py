@@ -42,9 +42,9 @@ class Entry:
 COMMANDS: Mapping[str, Entry] = {
     "run": Entry(module="hearth.cli.commands.run", attribute="run", summary="Run the operator."),
     "crds": Entry(module="hearth.cli.commands.crds", attribute="crds", summary="Print the CustomResourceDefinitions."),
-    "demo": Entry(module="hearth.cli.commands.demo", attribute="demo", summary="Show a Stack converging, live."),
+    "demo": Entry(module="hearth.cli.commands.demo", attribute="demo", summary="Show live how a Stack converges."),
     "import": Entry(
-        module="hearth.cli.commands.import_", attribute="import_", summary="Turn plain manifests into one Stack."
+        module="hearth.cli.commands.import_", attribute="import_", summary="Convert plain manifests to one Stack."
     ),
     "version": Entry(module="hearth.cli.commands.version", attribute="version", summary="Print the version."),
 }

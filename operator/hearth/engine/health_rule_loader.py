@@ -105,7 +105,7 @@ class HealthRuleLoader:
         return f"{self._ref.namespace}/{self._ref.name}"
 
     def _on_error(self, _name: str, _error: BaseException) -> None:
-        self._retry_later("an error of the operator, see its log")
+        self._retry_later("an internal error of the operator, see its log")
 
 
 def describe(mistakes: tuple[Mistake, ...]) -> str:
@@ -113,4 +113,4 @@ def describe(mistakes: tuple[Mistake, ...]) -> str:
     lines = [f"- {mistake}" for mistake in mistakes[:MAX_REPORTED]]
     if len(mistakes) > MAX_REPORTED:
         lines.append(f"and {len(mistakes) - MAX_REPORTED} more")
-    return "\n".join(["rules with mistakes are left out, the others hold:", *lines])
+    return "\n".join(["invalid rules are ignored, the others apply:", *lines])

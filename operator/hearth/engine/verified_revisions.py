@@ -104,8 +104,8 @@ def explain(revision: Revision) -> str:
     """Explain why an unverified revision does not count and what to do."""
     name = f"controllerrevision.apps/{revision.name}"
     return (
-        f"{name} (revision {revision.number}) is not as this operator stored it: its signature, owner or content is not "
-        f"valid. It is not used. Delete it, and put the definition that you want into the spec"
+        f"{name} (revision {revision.number}) was modified after this operator stored it: its signature, owner or "
+        f"content is invalid. It is not used. Delete it, and set the definition that you want in the spec"
     )
 
 
@@ -116,7 +116,7 @@ def explain_all(revisions: Collection[Revision]) -> str:
     named = ", ".join(f"{each.name} (revision {each.number})" for each in list(revisions)[:NAMED])
     more = f" and {len(revisions) - NAMED} more" if len(revisions) > NAMED else ""
     return (
-        f"{len(revisions)} ControllerRevisions are not as this operator stored them, and are not used: {named}{more}. "
+        f"{len(revisions)} ControllerRevisions were modified after this operator stored them, and are not used: {named}{more}. "
         f"Delete them"
         if revisions
         else ""

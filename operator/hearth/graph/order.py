@@ -107,7 +107,7 @@ def find_cycle_through(start: str, edges: Edges, knot: Mapping[str, None]) -> tu
             if required in knot and required not in came_from:
                 came_from[required] = name
                 queue.append(required)
-    raise ValueError(f"{start!r} is on no cycle of its knot")
+    raise ValueError(f"{start!r} is not on a cycle of its component")
 
 
 def trace(last: str, start: str, came_from: Mapping[str, str]) -> tuple[str, ...]:

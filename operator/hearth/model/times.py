@@ -16,7 +16,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 def parse_duration(text: str) -> float:
     """Parse a text of the pattern `DURATION` into seconds; raise ValueError for any other."""
     if re.fullmatch(DURATION, text) is None:
-        raise ValueError(f"{text!r} is no duration such as 90s, 5m or 1h30m")
+        raise ValueError(f"{text!r} is not a duration, e.g. 90s, 5m or 1h30m")
     return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
 
 
@@ -38,7 +38,7 @@ def parse_time(text: str) -> float:
     """Parse into seconds since the epoch; raise ValueError if `format_time` could not write it in RFC 3339."""
     seconds = _read_time(text)
     if not 0 <= seconds < _TOO_LATE:
-        raise ValueError(f"{text!r} lies outside the years 1970 to 9999")
+        raise ValueError(f"{text!r} is outside the years 1970 to 9999")
     return seconds
 
 
@@ -46,7 +46,7 @@ def _read_time(text: str) -> float:
     try:
         found = datetime.fromisoformat(text)
         if found.tzinfo is None:
-            raise ValueError(f"{text!r} names no time zone")
+            raise ValueError(f"{text!r} has no time zone")
         return found.timestamp()
     except OverflowError as error:
-        raise ValueError(f"{text!r} is no moment that any calendar has") from error
+        raise ValueError(f"{text!r} is not a valid date and time") from error

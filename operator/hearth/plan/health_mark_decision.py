@@ -36,7 +36,7 @@ class ParsedHealthMark:
     @property
     def reason_text(self) -> str:
         """Return the reason to write onto the object."""
-        return self.reason.strip() or f"HealthMark {self.name} says so"
+        return self.reason.strip() or f"requested by HealthMark {self.name}"
 
     @property
     def is_observed(self) -> bool:
@@ -110,9 +110,7 @@ def decide(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkD
     if view.bound is None:
         return _resolve(said, view, now=now)
     if not said.is_observed:
-        return MarkDecision(
-            status=build_status(said, view, pending("Pending", "the mark is understood"), uid=uid, now=now)
-        )
+        return MarkDecision(status=build_status(said, view, pending("Pending", "the mark is valid"), uid=uid, now=now))
     return _carry(said, view, view.bound, now=now)
 
 
@@ -127,14 +125,14 @@ def _bind(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDe
     made_at = str(child.fields["metadata"].get("creationTimestamp") or "")
     if said.written_at and made_at > said.written_at:
         message = (
-            f"{child.ref} was made at {made_at}, after this mark was written ({said.written_at}), which therefore cannot "
-            f"mean it; write the mark anew where it does"
+            f"{child.ref} was created at {made_at}, after this mark ({said.written_at}), so the mark does not "
+            f"apply to it; to mark it, create a new HealthMark"
         )
         return MarkDecision(status=build_status(said, view, pending("ObjectTooNew", message), uid=None, now=now))
     if not said.is_unhealthy and child.unhealthy_reason is None:
         return MarkDecision(status=build_status(said, view, healthy(child), uid=child.uid, now=now))
     return MarkDecision(
-        status=build_status(said, view, pending("Pending", "the mark is understood"), uid=child.uid, now=now)
+        status=build_status(said, view, pending("Pending", "the mark is valid"), uid=child.uid, now=now)
     )
 
 
@@ -142,11 +140,11 @@ def _resolve(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> Mar
     """Resolve a mark whose object is deleted, once a successor exists or the Stack has no such resource."""
     uid = said.status["observedUID"]
     if view.current is not None:
-        message = f"the object that was meant is gone; {view.current.ref} stands for {describe(view)} now"
+        message = f"the marked object is deleted; {view.current.ref} is now the object of {describe(view)}"
         answer = MarkConditions(reason="Replaced", message=message, resolved="True")
         return MarkDecision(status=build_status(said, view, answer, uid=uid, successor=view.current, now=now))
     if not view.is_wanted:
-        message = f"the object that was meant is gone, and nothing wants another one as {describe(view)}"
+        message = f"the marked object is deleted, and no other object is needed for {describe(view)}"
         return MarkDecision(
             status=build_status(
                 said, view, MarkConditions(reason="ObjectDeleted", message=message, resolved="True"), uid=uid, now=now
@@ -163,7 +161,7 @@ def _carry(said: ParsedHealthMark, view: MarkedResource, child: Child, *, now: f
         return MarkDecision(status=build_status(said, view, taken_back(child), uid=child.uid, now=now))
     if view.newer:
         word = "healthy" if said.is_unhealthy else "unhealthy"
-        message = f"HealthMark {view.newer}, which is newer, says that {child.ref} is {word}"
+        message = f"the newer HealthMark {view.newer} marks {child.ref} as {word}"
         answer = MarkConditions(reason="Superseded", message=message, resolved="True")
         return MarkDecision(status=build_status(said, view, answer, uid=child.uid, now=now))
     wanted = said.reason_text if said.is_unhealthy else None
@@ -188,13 +186,13 @@ def marked(child: Child) -> MarkConditions:
 
 
 def healthy(child: Child) -> MarkConditions:
-    """Make the conditions once the object carries no mark, as requested."""
-    return MarkConditions(reason="Healthy", message=f"{child.ref} carries no mark", resolved="True")
+    """Make the conditions once the object has no mark, as requested."""
+    return MarkConditions(reason="Healthy", message=f"{child.ref} has no mark", resolved="True")
 
 
 def taken_back(child: Child) -> MarkConditions:
     """Make the conditions after another client removed the mark from the object."""
-    message = f"the mark was taken off {child.ref} again; to mark it once more, write another HealthMark"
+    message = f"the mark was removed from {child.ref}; to mark it again, create another HealthMark"
     return MarkConditions(reason="MarkRemoved", message=message, resolved="True")
 
 

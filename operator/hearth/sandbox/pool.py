@@ -126,7 +126,7 @@ class Pool:
         try:
             packed = orjson.dumps(data)
         except TypeError:
-            return Unwritable("reads a value that JSON has no form for")
+            return Unwritable("reads a value that JSON cannot represent")
         self._bytes_left -= len(packed)
         if len(packed) > limits.EVALUATOR_INPUT_BYTES:
             return Excess(f"reads more than {limits.EVALUATOR_INPUT_BYTES // 2**20} MiB")

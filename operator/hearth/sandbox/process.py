@@ -60,7 +60,7 @@ class Process:
                 await self._requests.drain()
                 letter, content = await self._read()
         except TimeoutError:
-            raise Lost(f"gave no answer within {limits.EVALUATOR_WALL:g} s") from None
+            raise Lost(f"returned no result within {limits.EVALUATOR_WALL:g} s") from None
         except (asyncio.IncompleteReadError, ConnectionError):
             return await self._explain_end()
         answer = interpret(letter, content)
@@ -71,7 +71,7 @@ class Process:
     async def _read(self) -> tuple[bytes, bytes]:
         letter, length = frames.REPLY_HEADER.unpack(await self._replies.readexactly(frames.REPLY_HEADER.size))
         if length > limits.OBJECT_BYTES:
-            raise Lost("gave an answer that cannot be read")
+            raise Lost("returned a result that cannot be parsed")
         return letter, await self._replies.readexactly(length)
 
     async def _explain_end(self) -> Answer:
@@ -83,7 +83,7 @@ class Process:
             code = await self.end()
         if code in (-signal.SIGPROF, -signal.SIGXCPU):
             return CPU
-        raise Lost("ended the process that evaluated it")
+        raise Lost("crashed the process that evaluated it")
 
     async def wait_ready(self) -> None:
         """Returns once it takes requests. Raises Lost."""
@@ -91,9 +91,9 @@ class Process:
             async with asyncio.timeout(START_SECONDS):
                 letter, _ = await self._read()
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
-            raise Lost("cannot be evaluated, since the process for it does not start") from None
+            raise Lost("cannot be evaluated because its sandbox process does not start") from None
         if letter != frames.READY:
-            raise Lost("cannot be evaluated, since the process for it does not start")
+            raise Lost("cannot be evaluated because its sandbox process does not start")
 
     async def end(self) -> int:
         """Kill it, unless it has ended; its return code."""
@@ -117,7 +117,7 @@ def interpret(letter: bytes, content: bytes) -> Answer:
             return TOO_LARGE
         case frames.NO_MEMORY:
             return MEMORY
-    raise Lost("gave an answer that cannot be read")
+    raise Lost("returned a result that cannot be parsed")
 
 
 async def start(command: Sequence[str] = COMMAND) -> Process:
@@ -134,7 +134,7 @@ async def start(command: Sequence[str] = COMMAND) -> Process:
             close_fds=True,
         )
     except OSError as error:
-        raise Lost(f"cannot be evaluated, since no process can be started ({error.strerror})") from None
+        raise Lost(f"cannot be evaluated because no sandbox process can be started ({error.strerror})") from None
     assert inner.stdin is not None and inner.stdout is not None  # noqa: S101, PT018 -- tells the type checker
     made = Process(inner, inner.stdin, inner.stdout)
     try:

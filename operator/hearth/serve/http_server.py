@@ -68,7 +68,7 @@ class HttpServer:
             )
         except OSError as error:
             raise CannotListen(
-                f"cannot listen on {address}: {error.strerror or error}; name another address with --http-address"
+                f"cannot listen on {address}: {error.strerror or error}; set another address with --http-address"
             ) from error
         return Address(host=address.host, port=self._server.sockets[0].getsockname()[1])
 

@@ -48,15 +48,17 @@ class Metrics:
 
     def _make_of_reconciles(self) -> None:
         """How long reconciles and their writes take."""
-        self._passes = self._count("hearth_reconcile", "Passes of the engine over a Stack.", "result")
-        self._pass_seconds = self._measure("hearth_reconcile_duration_seconds", "How long a pass took.", PASS_BUCKETS)
+        self._passes = self._count("hearth_reconcile", "Reconciles of Stacks.", "result")
+        self._pass_seconds = self._measure(
+            "hearth_reconcile_duration_seconds", "Duration of a reconcile of one Stack.", PASS_BUCKETS
+        )
         self._reaction_seconds = self._measure(
             "hearth_event_to_write_seconds",
-            "From when an event, a timer or an answer was heard until a write of a child that it led to was sent.",
+            "Time from an event, a timer or a response to the write of a child that it causes.",
             REACTION_BUCKETS,
         )
         self._queue_seconds = self._measure(
-            "hearth_write_queue_duration_seconds", "How long a write of a child waited in the queue.", QUEUE_BUCKETS
+            "hearth_write_queue_duration_seconds", "Time that a write of a child waited in the queue.", QUEUE_BUCKETS
         )
         # The library looks a child up by making text of each label, which costs more than to count.
         self._find_passes = functools.cache(self._passes.labels)
@@ -65,18 +67,18 @@ class Metrics:
         """What the API server answers, and how fast."""
         self._requests = self._count(
             "hearth_api_requests",
-            "Requests to the API server; the code is 0 where no answer came.",
+            "Requests to the API server; code is 0 if there was no response.",
             "verb",
             "kind",
             "code",
         )
         self._request_seconds = self._measure(
             "hearth_api_request_duration_seconds",
-            "From the sending of a request, or its waiting for a free connection, to its answer.",
+            "Time from a request, including the wait for a free connection, to its response.",
             REQUEST_BUCKETS,
             "verb",
         )
-        self._watch_restarts = self._count("hearth_watch_restarts", "Watches that had to begin anew.", "kind", "reason")
+        self._watch_restarts = self._count("hearth_watch_restarts", "Restarts of watches.", "kind", "reason")
         # As above.
         self._find_requests = functools.cache(self._requests.labels)
 
@@ -84,29 +86,31 @@ class Metrics:
         """What went wrong or beyond a limit."""
         self._internal_errors = self._count(
             "hearth_internal_errors",
-            "Exceptions that no code expects, by the part of the operator that they occurred in; each is a bug.",
+            "Unexpected exceptions, by the part of the operator in which they occurred; each is a bug.",
             "where",
         )
         self._skipped_objects = self._count(
             "hearth_skipped_objects",
-            "Objects that the API server sent and that were not taken in, since they cannot be read.",
+            "Objects that the API server sent and the operator cannot parse.",
             "kind",
             "reason",
         )
-        self._limits = self._count("hearth_limit_reached", "How often a limit was reached.", "limit")
-        self._frame_restarts = self._count("hearth_kopf_restarts", "Ends of the frame (kopf) that nobody asked for.")
+        self._limits = self._count("hearth_limit_reached", "Times that a limit was reached.", "limit")
+        self._frame_restarts = self._count("hearth_kopf_restarts", "Unexpected exits of kopf.")
 
     def _make_of_process(self) -> None:
         """What runs, whether it works, and whether it keeps up."""
         self._lag = self._measure(
             "hearth_event_loop_lag_seconds",
-            "How much later than asked for the event loop came back.",
+            "Delay of the event loop behind its timer.",
             LAG_BUCKETS,
         )
         self._leader = prometheus_client.Gauge(
-            "hearth_leader", "1 while this process works, 0 while it stands by.", registry=self.registry
+            "hearth_leader",
+            "1 while this process is the leader or the only one, 0 while it is on standby.",
+            registry=self.registry,
         )
-        prometheus_client.Info("hearth_build", "What is running.", registry=self.registry).info(
+        prometheus_client.Info("hearth_build", "Version of the operator.", registry=self.registry).info(
             {"version": hearth.__version__}
         )
 

@@ -328,7 +328,7 @@ def test_get_shows_a_stack_in_one_line(with_status: dict[str, Any], kubectl: Kub
 
 
 def test_a_wide_get_shows_the_message(with_status: dict[str, Any], kubectl: Kubectl, namespace: str) -> None:
-    """What is waited for, or what is wrong."""
+    """The first problem, or what the Stack waits for."""
     header, line = kubectl("get", "stacks", "--namespace", namespace, "--output", "wide").splitlines()
 
     assert header.endswith("MESSAGE")

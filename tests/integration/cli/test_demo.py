@@ -106,7 +106,7 @@ def test_on_a_terminal_it_stays_until_it_is_told_to_end(
 ) -> None:
     """With a tree and with things to try; the operator ends with it."""
     with on_a_terminal(command(kubeconfig, namespace)) as (demo, terminal):
-        shown = read_until(terminal, b"Ctrl-C ends it.")
+        shown = read_until(terminal, b"Ctrl-C stops it.")
         served = find_operators(namespace)
         demo.send_signal(number)
         read_until(terminal, b"left in the cluster")
@@ -123,11 +123,11 @@ def test_on_a_terminal_it_stays_until_it_is_told_to_end(
 def test_that_the_operator_ended_by_itself_is_told(kubeconfig: Path, namespace: str) -> None:
     """Else somebody would go on waiting for what never comes."""
     with on_a_terminal(command(kubeconfig, namespace)) as (demo, terminal):
-        read_until(terminal, b"Ctrl-C ends it.")
+        read_until(terminal, b"Ctrl-C stops it.")
         (operator,) = find_operators(namespace)
         os.kill(operator, signal.SIGKILL)
         shown = read_until(terminal, b"started")
         code = demo.wait(PATIENCE_SECONDS)
 
     assert code == 1
-    assert b"the operator has ended by itself; its last lines:" in shown
+    assert b"the operator exited unexpectedly; its last lines:" in shown

@@ -114,7 +114,7 @@ async def test_a_leader_whose_lease_was_taken_ends(user: RealUser, workers: Crew
 
     assert code == 1
     log = leader.log_file.read_text() if leader.log_file is not None else ""
-    assert "is held by somebody now" in log
+    assert "is now held by somebody" in log
     workers.members.clear()
 
 

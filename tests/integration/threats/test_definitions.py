@@ -112,7 +112,7 @@ def test_items_are_told_apart_in_linear_time(threats: ThreatWorld) -> None:
     items = [{"name": f"item {number}"} for number in range(3000)]
     stack = make_stack(tenant.namespace, "evil", RESOURCES, parameters={"p": [*items, items[7]]})
     stack["spec"]["template"]["parameters"] = {"p": {"type": "array", "uniqueItems": True}}
-    assert "must have no entry twice, found [3000] equal to [7]" in attack(threats, tenant, stack)
+    assert "must not have duplicate entries, found [3000] equal to [7]" in attack(threats, tenant, stack)
 
 
 def test_a_secret_that_cannot_be_read_as_yaml_is_in_no_log(threats: ThreatWorld) -> None:
@@ -156,5 +156,5 @@ def test_an_output_that_no_status_can_hold_is_told(threats: ThreatWorld) -> None
     assert status["outputs"] == {"good": "x"}
     assert status["warnings"] == [
         "outputs.deep: is nested more than 32 levels deep; flatten it",
-        "outputs.long: is larger than 65536 bytes; shorten or divide it",
+        "outputs.long: is larger than 65536 bytes; shorten or split it",
     ]

@@ -212,7 +212,7 @@ def test_a_write_under_the_operators_own_name_is_found_by_a_check(threats: Threa
     [problem] = status["check"]["problems"]
     assert (problem["resource"], problem["message"]) == (
         "cfg",
-        "data.a, under the operator's own field manager name: changed by somebody else",
+        "data.a, under the operator's own field manager name: changed by another field manager",
     )
     threats.wait_for(
         lambda: get_child(threats.api, tenant.namespace)["data"] == {"a": "1"}, within=20, what="the value as stated"

@@ -139,7 +139,5 @@ async def test_mistakes_are_told_on_the_config_map() -> None:
     await bench.hear({"bad": wrong, "good": RULE})
     assert bench.judge() == "Mine"
     (event,) = bench.shelf.events
-    assert event.startswith(
-        "Warning InvalidHealthRules rules with mistakes are left out, the others hold:\n- bad, line 1: "
-    )
+    assert event.startswith("Warning InvalidHealthRules invalid rules are ignored, the others apply:\n- bad, line 1: ")
     assert event.endswith("- bad, line 10: cases must be a list of cases, each with a state\nand 2 more")

@@ -151,7 +151,7 @@ def test_an_answer_that_is_no_object_is_none(answer: dict[str, Any]) -> None:
 
     async def story() -> None:
         cluster, _, _ = make(PATCH=answer)
-        with pytest.raises(errors.Unreachable, match="the answer is no ConfigMap"):
+        with pytest.raises(errors.Unreachable, match="the response is not a ConfigMap"):
             await apply(cluster)
         assert cluster.children("s") == {}
 

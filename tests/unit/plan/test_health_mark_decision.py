@@ -86,7 +86,7 @@ def test_without_a_reason_it_says_who_marked() -> None:
     """Blanks are no reason."""
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1"), reason="  "), see(child, child), now=NOW)
-    assert verdict.step == WriteHealthMark(child=child, reason="HealthMark m says so")
+    assert verdict.step == WriteHealthMark(child=child, reason="requested by HealthMark m")
 
 
 @pytest.mark.parametrize(

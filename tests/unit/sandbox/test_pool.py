@@ -163,9 +163,9 @@ async def test_a_lost_process_is_replaced_and_its_expression_tried_again_a_few_t
     ask(pool, "shop", "x")
     await turn()
     for _ in range(limits.EVALUATION_TRIES):
-        await desk.answer("x", Lost("ended the process that evaluated it"))
+        await desk.answer("x", Lost("crashed the process that evaluated it"))
 
-    assert ask(pool, "shop", "x") == Excess("ended the process that evaluated it")
+    assert ask(pool, "shop", "x") == Excess("crashed the process that evaluated it")
     assert (desk.asked, desk.started) == (["x"] * limits.EVALUATION_TRIES, limits.EVALUATION_TRIES)
     await pool.close()
 

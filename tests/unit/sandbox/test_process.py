@@ -131,7 +131,7 @@ async def test_a_process_that_hangs_is_lost(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(limits, "EVALUATOR_WALL", 0.2)
     worker = await process.start([sys.executable, "-c", READY + "import time; time.sleep(60)"])
 
-    with pytest.raises(Lost, match=r"gave no answer within 0\.2 s"):
+    with pytest.raises(Lost, match=r"returned no result within 0\.2 s"):
         await worker.ask("1", b"{}")
 
     assert await worker.end() == -signal.SIGKILL

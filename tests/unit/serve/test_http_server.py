@@ -136,7 +136,7 @@ async def test_stopping_does_not_wait_for_idle_peers(process: Process) -> None:
 async def test_an_address_that_is_taken_is_told_with_the_flag(address: Address, process: Process) -> None:
     """The usual mistake of whoever starts a second one."""
     with pytest.raises(
-        http_server.CannotListen, match=rf"cannot listen on {address}: .*; name another .* --http-address"
+        http_server.CannotListen, match=rf"cannot listen on {address}: .*; set another .* --http-address"
     ):
         await HttpServer(process.pages()).start(address)
 

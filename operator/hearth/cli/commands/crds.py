@@ -43,7 +43,7 @@ def write_all() -> str:
 @click.option(
     "--directory",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Write a file for each of them there, and print nothing.",
+    help="Write one file per CRD to this folder, and print nothing.",
 )
 def crds(directory: Path | None) -> None:
     """Print the CustomResourceDefinitions.

@@ -18,16 +18,16 @@ from hearth.template.text import kubectl_yaml
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--kubeconfig", type=click.Path(dir_okay=False), required=True, help="The cluster to show it on.")
-@click.option("--example", type=click.Path(dir_okay=False), required=True, help="The file with the Stack to show.")
-@click.option("--namespace", default="default", help="Where the Stack goes unless its manifest says so.")
-@click.option("--timeout", type=DURATION, default="180s", help="How long it may take until the Stack is ready.")
-@click.option("--kubectl", type=click.Path(), help="A kubectl to recommend where there is none on PATH.")
-@click.option("--namespaced", is_flag=True, help="Let the operator serve the Stack's namespace alone.")
+@click.option("--kubeconfig", type=click.Path(dir_okay=False), required=True, help="The cluster to use.")
+@click.option("--example", type=click.Path(dir_okay=False), required=True, help="The file with the Stack.")
+@click.option("--namespace", default="default", help="The namespace of the Stack if its manifest has none.")
+@click.option("--timeout", type=DURATION, default="180s", help="Time limit until the Stack is ready.")
+@click.option("--kubectl", type=click.Path(), help="The kubectl to suggest if there is none on PATH.")
+@click.option("--namespaced", is_flag=True, help="Let the operator serve only the Stack's namespace.")
 def demo(
     kubeconfig: str, example: str, namespace: str, timeout: timedelta, kubectl: str | None, *, namespaced: bool
 ) -> None:
-    """Show a Stack converging, live.
+    """Show live how a Stack converges.
 
     Installs the CustomResourceDefinitions, starts the operator, applies the example, and shows a tree of its resources until
     it is ready, then what to try next. Ctrl-C ends the operator; what is in the cluster stays. Without a terminal it prints
@@ -55,10 +55,10 @@ def read_stack(file: str, *, namespace: str) -> Object:
     except OSError as error:
         raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise click.ClickException(f"{file} is no YAML: {kubectl_yaml.describe(error)}") from error
+        raise click.ClickException(f"{file} is not valid YAML: {kubectl_yaml.describe(error)}") from error
     stacks = [document.value for document in documents if is_stack(document.value)]
     if len(stacks) != 1:
-        raise click.ClickException(f"{file} must hold one Stack, found {len(stacks)}; name another file by --example")
+        raise click.ClickException(f"{file} must hold one Stack, found {len(stacks)}; set another file with --example")
     return {**stacks[0], "metadata": {"namespace": namespace, **stacks[0]["metadata"]}}
 
 

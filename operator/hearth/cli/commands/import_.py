@@ -21,17 +21,17 @@ LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
     """`value` where it may be a name in Kubernetes."""
     if value is not None and not LABEL.fullmatch(value):
-        raise click.BadParameter(f"{value!r} must be lower-case letters, digits and dashes, 63 at most, as in my-shop")
+        raise click.BadParameter(f"{value!r} must be at most 63 lower-case letters, digits and dashes, e.g. my-shop")
     return value
 
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--name", callback=check_label, help="What the Stack is called. Without it: as the first file.")
+@click.option("--name", callback=check_label, help="Name of the Stack. Default: the name of the first file.")
 @click.option(
     "--namespace",
     callback=check_label,
-    help="Where the Stack is, and with it all that states no namespace. Without it: where it is applied.",
+    help="Namespace of the Stack and of all objects that set none. Default: where it is applied.",
 )
 def import_(files: tuple[str, ...], name: str | None, namespace: str | None) -> None:
     """Turn plain manifests into one Stack, on standard output.
@@ -61,7 +61,7 @@ def read(file: str) -> SourceText:
     try:
         return SourceText(source=quote(file), content=Path(file).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        message = f"{quote(file)} is no text in UTF-8: {error.reason} at byte {error.start}"
+        message = f"{quote(file)} is not valid UTF-8: {error.reason} at byte {error.start}"
         raise click.ClickException(message) from error
     except OSError as error:
         raise click.ClickException(f"cannot read {quote(file)}: {error.strerror}") from error

@@ -44,110 +44,110 @@ PROFILE = TextType("file", profiling.claim)
     "--kubeconfig",
     type=click.Path(dir_okay=False),
     show_envvar=True,
-    help="The kubeconfig file. Without it: the pod's own account where this is a pod, else what kubectl would take.",
+    help="The kubeconfig file. Default: the pod's service account in a pod, else the file that kubectl uses.",
 )
-@click.option("--context", show_envvar=True, help="The context of the kubeconfig. Without it: its current one.")
+@click.option("--context", show_envvar=True, help="The context of the kubeconfig. Default: its current one.")
 @click.option(
     "--namespace",
     show_envvar=True,
-    help="Serve only the Stacks of this namespace. Without it: those of all namespaces.",
+    help="Serve only the Stacks of this namespace. Default: all namespaces.",
 )
 @click.option(
     "--operator-namespace",
     default=settings_module.find_operator_namespace,
-    show_default="the pod's own, else hearth-system",
+    show_default="the namespace of the pod, else hearth-system",
     show_envvar=True,
-    help="Where the operator keeps what belongs to itself.",
+    help="Namespace of the operator's own objects.",
 )
 @click.option(
     "--http-address",
     type=ADDRESS,
     default="127.0.0.1:8080",
     show_envvar=True,
-    help="Where /healthz, /readyz and /metrics are served; port 0 takes any that is free.",
+    help="Address of /healthz, /readyz and /metrics; port 0 selects any free port.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_envvar=True,
-    help="Lines for people, or one JSON object per line.",
+    help="Plain text, or one JSON object per line.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_envvar=True,
-    help="The least severe messages to be shown.",
+    help="Minimum severity of log messages.",
 )
 @click.option(
     "--max-concurrent-writes",
     type=click.IntRange(min=1),
     default=32,
     show_envvar=True,
-    help="The most writes that may be on their way to the API server at once; its answers decide how many are.",
+    help="Upper limit of concurrent writes; Hearth adapts their number to the API server's responses.",
 )
 @click.option(
     "--max-backoff",
     type=DURATION,
     default="5m",
     show_envvar=True,
-    help="The longest wait between two attempts at one resource, as in 90s, 5m or 1h30m.",
+    help="Maximum delay between two attempts at one resource, e.g. 90s, 5m or 1h30m.",
 )
 @click.option(
     "--leader-election/--no-leader-election",
     default=settings_module.is_pod,
     show_default="on in a pod, else off",
     show_envvar=True,
-    help="Several processes take turns: one works, the others stand by until its Lease is free.",
+    help="Run several processes: one is active, the others stand by until its Lease is free.",
 )
 @click.option(
     "--lease-name",
-    show_default="hearth, followed by --namespace where that is given",
+    show_default="hearth, followed by --namespace if set",
     show_envvar=True,
-    help="The Lease in --operator-namespace that they take turns by.",
+    help="Name of the leader election Lease in --operator-namespace.",
 )
 @click.option(
     "--lease-duration",
     type=DURATION,
     default="15s",
     show_envvar=True,
-    help="How long others leave a Lease alone that is not renewed.",
+    help="Time after which another process may acquire a Lease that is not renewed.",
 )
 @click.option(
     "--renew-deadline",
     type=DURATION,
     default="10s",
     show_envvar=True,
-    help="A leader that could not renew its Lease for so long ends, so that another can begin.",
+    help="Time after which a leader that cannot renew its Lease exits, so that another can start.",
 )
 @click.option(
     "--retry-period",
     type=DURATION,
     default="2s",
     show_envvar=True,
-    help="The time between two renewals, and between two attempts at one.",
+    help="Time between two renewals, and between two attempts at one.",
 )
 @click.option(
     "--shards",
     type=click.IntRange(min=1, max=settings_module.MAX_SHARDS),
     default=1,
     show_envvar=True,
-    help="Among how many processes the Stacks are divided; each states the same number.",
+    help="Number of shards. Every process must use the same value.",
 )
 @click.option(
     "--shard",
     type=click.IntRange(min=0),
     show_default="the ordinal of the StatefulSet's pod",
     show_envvar=True,
-    help="Which of the --shards this one is, from 0 on.",
+    help="Index of the shard of this process, starting at 0.",
 )
 @click.option(
     "--profile",
     type=PROFILE,
     show_envvar=True,
-    help="Write a profile of the engine's thread to this file at the end, to be read by `python -m pstats` or snakeviz. "
-    "It takes up to half of the speed.",
+    help="Write a profile of the engine's thread to this file at exit, for `python -m pstats` or snakeviz. "
+    "Profiling can halve the speed.",
 )
 @click.pass_obj
 def run(programs: cli.Programs, /, **flags: Any) -> None:

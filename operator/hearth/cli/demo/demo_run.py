@@ -42,7 +42,7 @@ class DemoOptions:
     stack: Object
     timeout: timedelta
     kubectl: str | None
-    """A kubectl to recommend where there is none on PATH."""
+    """The kubectl to suggest if there is none on PATH."""
 
     is_namespaced: bool
     """Whether the operator is to serve the Stack's namespace alone."""
@@ -75,9 +75,9 @@ async def run_demo(plan: DemoOptions, screen: DemoOutput) -> int:
             screen.say([f"starting the operator; its log: {operator.log}"])
             watch = StackWatcher(cluster=cluster, screen=screen, operator=operator, stopping=stopping, plan=plan)
             code = await play(watch)
-            screen.say(["ending the operator"])
+            screen.say(["stopping the operator"])
         if await cluster.find_stack(plan.namespace, plan.name) is not None:
-            screen.say([f"stack/{plan.name} and its objects are left in the cluster; the next run on it takes them up"])
+            screen.say([f"stack/{plan.name} and its objects stay in the cluster; the next run on it uses them"])
     return code
 
 
@@ -157,7 +157,7 @@ class StackWatcher:
     async def explain(self) -> str:
         """Why the Stack was not ready in time."""
         limit, seen = self.plan.timeout.total_seconds(), await self.look()
-        reason = seen.message if seen.exists else "it is gone"
+        reason = seen.message if seen.exists else "it is deleted"
         return f"stack/{seen.name} is not Ready after {limit:.0f} s: {reason}; the operator's log: {self.operator.log}"
 
     def _count(self, seen: StackView) -> float:
@@ -169,7 +169,7 @@ class StackWatcher:
 
     def _check_operator(self) -> None:
         if self.operator.has_ended:
-            lines = ["the operator has ended by itself; its last lines:", *self.operator.read_end_of_log()]
+            lines = ["the operator exited unexpectedly; its last lines:", *self.operator.read_end_of_log()]
             raise DemoFailed("\n".join(lines))
 
     async def _pause(self) -> bool:
@@ -192,7 +192,7 @@ async def stay(watch: StackWatcher, reached: StackView) -> None:
     plan = watch.plan
     kubectl = plan.kubectl if shutil.which("kubectl") is None else None
     where = ShellEnvironment(kubeconfig=plan.kubeconfig, kubectl=kubectl)
-    watch.screen.say(["", *suggestions.advise(plan.stack, reached, where), "", "Ctrl-C ends it.", ""])
+    watch.screen.say(["", *suggestions.advise(plan.stack, reached, where), "", "Ctrl-C stops it.", ""])
     await watch.until(lambda _: False)
 
 

@@ -44,7 +44,7 @@ class ResourceRow:
     """`deployment/web`; the kind alone while there is no such object."""
     state: RowState
     note: str = ""
-    """What is waited for, or what is wrong."""
+    """The first problem, or what the Stack waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def describe(sight: ClusterSnapshot) -> StackView:
         revision=status.get("revision"),
         is_ready=is_current and ready.get("status") == "True",
         is_stalled=is_current and (conditions.get("Stalled") or {}).get("status") == "True",
-        message=ready.get("message") or "the operator has not looked at it yet",
+        message=ready.get("message") or "the operator has not processed it yet",
         rows=tuple(describe_rows(sight, status)),
         outputs=tuple((name, str(value)) for name, value in sorted((status.get("outputs") or {}).items())),
     )
@@ -154,7 +154,7 @@ def describe_resource(
     elif found is None:
         state, note = RowState.PROGRESSING, "is being applied"
     elif "deletionTimestamp" in found[1]["metadata"]:
-        state, note = RowState.PROGRESSING, "is being deleted, and comes back"
+        state, note = RowState.PROGRESSING, "is being deleted, and is created again"
     elif resource.ready_when:
         state, note = judge_by_rules(resource, values)
     else:
@@ -183,7 +183,7 @@ def judge_by_rules(resource: ResourceBlueprint, values: Mapping[str, Object | No
             case Pending(missing=missing):
                 return RowState.PROGRESSING, f"waits for {enumerate_names(missing)}"
             case _:
-                return RowState.PROGRESSING, "its readyWhen rule does not hold yet"
+                return RowState.PROGRESSING, "its readyWhen rule is not met yet"
     return RowState.READY, ""
 
 

@@ -39,7 +39,7 @@ def advise(stack: Object, view: StackView, where: ShellEnvironment) -> list[str]
     kubectl = f"kubectl -n {shlex.quote(view.namespace)}"
     tries = list(find_tries(stack, view, kubectl))
     width = max(len(title) for title, _ in tries)
-    lines = ["What to try next, in another terminal:", "", f"  {prepare(where)}", ""]
+    lines = ["Next steps, in another terminal:", "", f"  {prepare(where)}", ""]
     return [*lines, *(f"  {title.ljust(width)}   {command}" for title, command in tries)]
 
 
@@ -61,12 +61,12 @@ def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[s
     scaled = next((row.object for row in reversed(view.rows) if row.object.startswith(SCALED)), None)
     child = scaled or next((row.object for row in reversed(view.rows) if "/" in row.object), None)
     if child is not None:
-        yield "delete a child, see it come back", f"{kubectl} delete {child}"
+        yield "delete a child: Hearth recreates it", f"{kubectl} delete {child}"
     if scaled is not None:
-        yield "scale it by hand, see it put back", f"{kubectl} scale {scaled} --replicas=0"
+        yield "scale it by hand: Hearth reverts it", f"{kubectl} scale {scaled} --replicas=0"
     wrong = find_wrong(stack)
     if wrong is not None:
-        yield "give a bad parameter, see what it says", patch(kubectl, name, {wrong[0]: wrong[1]})
+        yield "set an invalid parameter: the status reports it", patch(kubectl, name, {wrong[0]: wrong[1]})
     yield "delete the stack", f"{kubectl} delete stack {name}"
 
 

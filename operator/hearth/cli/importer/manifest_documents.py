@@ -20,7 +20,7 @@ from hearth.model.mistakes import Mistake
 from hearth.template.text import kubectl_yaml
 
 BOUNDS = kubectl_yaml.Bounds(nodes=limits.IMPORT_NODES, size=limits.IMPORT_BYTES)
-NEXT_STEP = "; every manifest begins with apiVersion and kind"
+NEXT_STEP = "; every manifest starts with apiVersion and kind"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def read_all(texts: Sequence[SourceText], *, default_namespace: str) -> list[Man
                 documents.append(found)
     mistakes += find_duplicates(documents, default_namespace=default_namespace)
     if not documents and not mistakes:
-        mistakes = [Mistake(path=text.source, message="holds no manifest") for text in texts]
+        mistakes = [Mistake(path=text.source, message="contains no manifest") for text in texts]
     if mistakes:
         raise InvalidDefinition(mistakes)
     return documents
@@ -103,7 +103,7 @@ def read(text: SourceText) -> Iterator[ManifestDocument | Mistake]:
             place = f"{text.source}, document {document.number} (line {document.line})"
             yield from take_apart(document.value, place=place, inherited={})
     except yaml.YAMLError as error:
-        yield Mistake(path=text.source, message=f"is no YAML: {kubectl_yaml.describe(error)}")
+        yield Mistake(path=text.source, message=f"is not valid YAML: {kubectl_yaml.describe(error)}")
 
 
 def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Iterator[ManifestDocument | Mistake]:
@@ -134,7 +134,7 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
         value = manifest.get(key)
         if not isinstance(value, str) or not value:
             found = f"found {describe_type(value)}" if key in manifest else "there is none"
-            return Mistake(path=place, message=f"{key} must be a text, {found}{NEXT_STEP}")
+            return Mistake(path=place, message=f"{key} must be text, {found}{NEXT_STEP}")
     metadata = manifest.get("metadata")
     if metadata is None:
         return None
@@ -143,7 +143,7 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
     for key in ("name", "namespace"):
         if not isinstance(metadata.get(key) or "", str):
             found = describe_type(metadata[key])
-            return Mistake(path=place, message=f"metadata.{key} must be a text, found {found}; put it in quotes")
+            return Mistake(path=place, message=f"metadata.{key} must be text, found {found}; put it in quotes")
     return None
 
 
@@ -157,7 +157,7 @@ def find_duplicates(documents: Sequence[ManifestDocument], *, default_namespace:
         other = first.setdefault(reference, document)
         if other is not document:
             where = f" in namespace {reference.namespace}" if reference.namespace else ""
-            message = f"{reference}{where} stands already in {other.place}; leave one of the two out"
+            message = f"{reference}{where} is already in {other.place}; remove one of the two"
             yield Mistake(path=document.place, message=message)
 
 

@@ -45,7 +45,7 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None) -
     default_namespace = namespace or USUAL_NAMESPACE
     documents = documents_module.read_all(texts, default_namespace=default_namespace)
     if len(documents) > stack.RESOURCES_LIMIT:
-        message = f"{len(documents)} manifests are too many for one Stack, which holds {stack.RESOURCES_LIMIT}"
+        message = f"{len(documents)} manifests are too many for one Stack, which can hold {stack.RESOURCES_LIMIT}"
         raise InvalidDefinition([Mistake(path=texts[0].source, message=f"{message}; import fewer files at once")])
     resource_names = resource_naming.name_all(documents)
     positions = dependencies.find_dependencies(documents, default_namespace=default_namespace)
@@ -116,7 +116,7 @@ def open_cycles(depends_on: dict[str, list[str]]) -> Iterator[str]:
     while cycles := order.find_cycles(depends_on):
         first, second = cycles[0][0], cycles[0][1 % len(cycles[0])]
         depends_on[first] = [name for name in depends_on[first] if name != second]
-        yield f"{order.describe(cycles[0])} wait for each other; {first} now does not wait for {second}"
+        yield f"{order.describe(cycles[0])} wait for each other; {first} no longer waits for {second}"
 
 
 def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterator[str]:
@@ -124,10 +124,10 @@ def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterato
     called = f"{document.place}: {document.kind} {document.name}".rstrip()
     metadata = document.metadata
     if not document.name:
-        yield f"{called} has no name; its object will be called after the Stack and the resource"
+        yield f"{called} has no name; its object is named after the Stack and the resource"
     if any(owner.get("controller") is True for owner in safe_access.mappings(metadata, "ownerReferences")):
-        yield f"{called} belongs to another object, which made it; leave it out"
+        yield f"{called} is owned by another object, which creates it; remove it"
     if "helm.sh/hook" in safe_access.mapping(metadata, "annotations"):
-        yield f"{called} is a hook of Helm; here it is a resource like any other"
+        yield f"{called} is a Helm hook; Hearth treats it as an ordinary resource"
     if namespace is not None and document.group == "" and document.kind == "Namespace" and document.name == namespace:
-        yield f"{called} is the namespace of the Stack itself, which would be deleted with it; leave it out"
+        yield f"{called} is the namespace of the Stack itself, which would be deleted with it; remove it"

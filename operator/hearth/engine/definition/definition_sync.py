@@ -173,7 +173,7 @@ class DefinitionSync:
             logger.warning("cannot store the revision; retrying", stack=self.uid, error=str(error))
             self.resync_requested = True
             self.rejection = DefinitionRejection(
-                reason="RevisionStoreFailed", message=f"cannot store the definition: {error}; it is tried again"
+                reason="RevisionStoreFailed", message=f"cannot store the definition: {error}; the operator retries"
             )
             self._put_off_until(max(RETRY, error.retry_after or 0.0))
         self._is_sound = True
@@ -250,7 +250,7 @@ class DefinitionSync:
     async def _read(self, stack: StackObject, spec: Object) -> Definition | DefinitionRejection:
         """Read the definition in the spec, or return why it is unavailable."""
         if stack.defect:
-            message = f"the spec cannot be read: {stack.defect}; what runs is left as it is"
+            message = f"the spec cannot be read: {stack.defect}; the active revision is unchanged"
             return DefinitionRejection(reason="SpecUnreadable", message=message)
         try:
             return await self.acceptor.read_spec(stack.namespace, spec)
@@ -296,10 +296,10 @@ class DefinitionSync:
         try:
             stored = await self._compile_stored(stack, number)
         except InvalidDefinition as error:
-            message = f"cannot go back to revision {number}: {describe_mistakes(error)}"
+            message = f"cannot roll back to revision {number}: {describe_mistakes(error)}"
             await self._reject(stack, DefinitionRejection(reason="RevisionUnavailable", message=message))
         except (SourceNotFound, TamperedRevision) as error:
-            message = f"cannot go back to revision {number}: {error}"
+            message = f"cannot roll back to revision {number}: {error}"
             reason = TAMPERED if isinstance(error, TamperedRevision) else "RevisionUnavailable"
             await self._reject(stack, DefinitionRejection(reason=reason, message=message))
         else:
@@ -315,7 +315,7 @@ class DefinitionSync:
         if (unverified := revisions.find_unverified(number)) is not None:
             raise TamperedRevision(verified_revisions.explain(unverified))
         if revision is None:
-            raise SourceNotFound("it is not kept any more; name another one, or change the spec")
+            raise SourceNotFound("it is no longer stored; name another one, or change the spec")
         definition = await self.acceptor.read_revision(stack, revision)
         blueprint = await self.acceptor.compile(definition, stack)
         return StoredRevision(blueprint=blueprint, revision=revision, renewed=definition.refreshed)
@@ -421,7 +421,7 @@ def refuse_order(error: RollbackRevisionNotFound, unverified: Revision | None) -
 def describe_mistakes(error: InvalidDefinition) -> str:
     """Describe all errors in one message, one line each."""
     count = len(error.mistakes)
-    head = "the definition has a mistake" if count == 1 else f"the definition has {count} mistakes"
+    head = "the definition has an error" if count == 1 else f"the definition has {count} errors"
     shown = [f"- {str(mistake)[: limits.MISTAKE_LENGTH]}" for mistake in error.mistakes[: limits.MISTAKES]]
     rest = [f"- and {count - limits.MISTAKES} more, at least"] if count > limits.MISTAKES else []
-    return "\n".join([f"{head}; what runs is left as it is:", *shown, *rest])
+    return "\n".join([f"{head}; the active revision is unchanged:", *shown, *rest])

@@ -29,7 +29,7 @@ KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
 """Kind by its field name in `spec.parametersFrom`."""
 UNREADABLE: Mapping[int, str] = {
     404: "does not exist in namespace {namespace}; create it",
-    403: "may not be read in namespace {namespace}; let the operator get, list and watch it",
+    403: "cannot be read in namespace {namespace}; allow the operator to get, list and watch it",
 }
 """Message by HTTP code of an unreadable source. Any other code leads to a retry."""
 
@@ -88,7 +88,7 @@ async def read(home: ManagementCluster, references: Sequence[SourceRef]) -> dict
             if not (reference.is_optional and error.code == 404):
                 said = UNREADABLE[error.code].format(namespace=reference.ref.namespace)
                 can_be_optional = error.code == 404 and not reference.is_recorded
-                other_way = ", or say optional: true" if can_be_optional else ""
+                other_way = ", or set optional: true" if can_be_optional else ""
                 missing.append(f"{reference.place}: {reference.ref} {said}{other_way}")
             continue
         found.update(parse_source(reference, data))
@@ -132,7 +132,7 @@ def apply_sources(
         return Definition(template=template, parameters=given, template_path=template_path)
     taken = {name: found[name] for name in stated if name in found and name not in given}
     wrong = [
-        Mistake(path=each.origin.place, message="is no text in UTF-8; only text can be a parameter")
+        Mistake(path=each.origin.place, message="is not UTF-8 text; only text can be a parameter")
         for each in taken.values()
         if each.text is None
     ]
@@ -152,7 +152,7 @@ def check_size(taken: Mapping[str, SourceValue]) -> None:
     """Check the total size of all values. Raises InvalidDefinition if it is too large."""
     size = sum(len(each.text or "") for each in taken.values())
     if size > limits.PARAMETER_BYTES:
-        message = f"gives {size} characters, and at most {limits.PARAMETER_BYTES} are taken; take values out"
+        message = f"gives {size} characters, but at most {limits.PARAMETER_BYTES} are allowed; remove values"
         raise InvalidDefinition([Mistake(path="spec.parametersFrom", message=message)])
 
 
@@ -183,7 +183,7 @@ def require_parameters(definition: Definition, references: Iterable[SourceRef]) 
     if missing:
         lines = [
             f"spec.parameters.{name}: is missing, and no source has the key {name}: {listed}; "
-            f"add it to one of them, or give it here"
+            f"add it to one of them, or set it here"
             for name in missing
         ]
         raise SourceNotFound("\n".join(lines))

@@ -77,7 +77,7 @@ async def from_stored(
     definition = await cooperative_work.share(parameter_sources.apply_sources(recorded["template"], given, found))
     missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
     if missing:
-        lines = [f"{place}: {source} has no key {name} any more; add it" for name, source in missing.items()]
+        lines = [f"{place}: {source} no longer has the key {name}; add it" for name, source in missing.items()]
         raise SourceNotFound("\n".join(lines))
     return dataclasses.replace(definition, refreshed=find_refreshed(definition, kept, hashes))
 
@@ -103,7 +103,7 @@ def read_spec(kept: Mapping[str, Any], stack: StackObject, *, place: str) -> Obj
     names = [name for name, entry in kept.items() if entry["from"] == SPEC]
     missing = [name for name in names if name not in live]
     if missing:
-        lines = [f"{place}: the sensitive parameter {name} was not kept; give it in {SPEC}" for name in missing]
+        lines = [f"{place}: the sensitive parameter {name} was not stored; set it in {SPEC}" for name in missing]
         raise SourceNotFound("\n".join(lines))
     return {name: live[name] for name in names}
 

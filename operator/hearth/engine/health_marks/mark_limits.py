@@ -51,9 +51,9 @@ class Admission:
     def explain(self, namespace: str) -> MarkProblem:
         """Explain why a mark is not admitted."""
         message = (
-            f"namespace {namespace} or the cluster has as many HealthMarks that are not resolved as are looked after "
-            f"({limits.HEALTH_MARKS_PER_NAMESPACE}, and {limits.HEALTH_MARKS} in all); this one is looked at when there is room: "
-            f"delete those that are not needed"
+            f"namespace {namespace} or the cluster has reached the limit of unresolved HealthMarks "
+            f"({limits.HEALTH_MARKS_PER_NAMESPACE} per namespace, {limits.HEALTH_MARKS} in total); this one is processed "
+            f"when there is room: delete unneeded ones"
         )
         return MarkProblem(reason="TooManyMarks", message=message)
 

@@ -87,21 +87,21 @@ def _find_problem(view: MarkedResource, mark: HealthMarkObject, places: Resource
     where, child = f"resource {view.resource} of Stack {view.stack}", view.current
     if child is None:
         return view.problem or MarkProblem(
-            reason="ObjectNotFound", message=f"{where}, which the path leads over, has no object yet"
+            reason="ObjectNotFound", message=f"{where}, which is part of the path, has no object yet"
         )
     if _is_other(child):
         message = (
-            f"{where} is {child.ref}, which is no Stack, so the path {mark.spec['resource']} ends there; "
+            f"{where} is {child.ref}, which is not a Stack, so the path {mark.spec['resource']} ends there; "
             f"to mark that object itself, write resource: {view.resource}"
         )
         return MarkProblem(reason="NotNested", message=message)
     if places.is_other_shard(child.uid):
-        message = f"{child.ref} is another process's (see --shards); write a mark with stackName: {child.name}"
+        message = f"{child.ref} belongs to another shard (see --shards); create a mark with stackName: {child.name}"
         return MarkProblem(reason="OtherShard", message=message)
     if child.namespace != mark.namespace:
         message = (
-            f"{child.ref} lies in namespace {child.namespace}, and a mark speaks of its own namespace alone; "
-            f"write it there, with stackName: {child.name}"
+            f"{child.ref} is in namespace {child.namespace}, but a mark applies only to its own "
+            f"namespace; create it there, with stackName: {child.name}"
         )
         return MarkProblem(reason="OtherNamespace", message=message)
     return None

@@ -71,8 +71,8 @@ class ResourceLocator:
         if owner is not None:
             return ResourceKey(namespace=mark.namespace, stack=owner.stack.name, resource=owner.resource)
         others = self.targets.list_names(mark.namespace, key[0], self._stacks_of(mark.namespace))
-        there = f"objects of that kind that are: {enumerate_names(others)}" if others else "no object of that kind is"
-        message = f"{key[0][1]} {key[1]} is no child of a Stack of namespace {mark.namespace}; {there}"
+        there = f"children of that kind: {enumerate_names(others)}" if others else "there are no children of that kind"
+        message = f"{key[0][1]} {key[1]} is not a child of a Stack in namespace {mark.namespace}; {there}"
         return MarkProblem(reason="TargetNotFound", message=message)
 
     def observe(self, mark: HealthMarkObject, place: ResourceKey) -> MarkedResource | None:
@@ -165,7 +165,7 @@ def describe_rejection(runner: StackReconciler, place: ResourceKey) -> MarkedRes
     if runner.definition.rejection is None:
         return None
     problem = MarkProblem(
-        reason="ObjectNotFound", message=f"Stack {place.stack} has no objects: its definition is refused"
+        reason="ObjectNotFound", message=f"Stack {place.stack} has no objects: its definition is rejected"
     )
     return MarkedResource(stack=place.stack, resource=place.resource, problem=problem)
 
@@ -187,7 +187,7 @@ def find_write_block(runner: StackReconciler, place: ResourceKey) -> MarkProblem
         return MarkProblem(reason="StackDeleting", message=f"Stack {place.stack} is being deleted")
     if runner.definition.options.is_paused:
         return MarkProblem(
-            reason="Paused", message=f"spec.paused of Stack {place.stack} is true; the mark waits for its end"
+            reason="Paused", message=f"spec.paused of Stack {place.stack} is true; the mark waits until it is false"
         )
     return None
 

@@ -159,8 +159,8 @@ class CheckControl:
         if asked != self._asked:
             return
         self.error = (
-            f"the check {asked[: check_result.TOKEN_LENGTH]!r} cannot list {kind.key} objects: {error}; it is tried again, and "
-            f"nothing was concluded yet"
+            f"the check {asked[: check_result.TOKEN_LENGTH]!r} cannot list {kind.key} objects: {error}; the operator "
+            f"retries, and there is no result yet"
         )
         delay = min(FIRST_RETRY * 2**self._failures, LAST_RETRY)
         self._failures += 1

@@ -42,12 +42,12 @@ def answer(order: str, board: StackPlanner) -> ContinueResult:
         )
         return ContinueResult(message=message)
     if found is not None:
-        message = f"{resource} goes on past {found.hook}, as hearth.dev/continue says"
+        message = f"{resource} continues past {found.hook}, as hearth.dev/continue requests"
         return ContinueResult(message=message, passed=(resource, found.hook))
     keys = [cleared_breakpoints.breakpoint_key(wait.resource, wait.hook) for wait in waiting[:5]]
-    there = f"what waits now: {', '.join(keys)}" if keys else "nothing waits at a breakpoint now"
+    there = f"waiting breakpoints: {', '.join(keys)}" if keys else "no resource waits at a breakpoint"
     return ContinueResult(
-        message=f"hearth.dev/continue: {order[:MAX_ECHO]}: nobody waits there; {there}{_advise(resource, board)}"
+        message=f"hearth.dev/continue: {order[:MAX_ECHO]}: no resource waits there; {there}{_advise(resource, board)}"
     )
 
 

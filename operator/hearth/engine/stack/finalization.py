@@ -48,7 +48,7 @@ async def finalize(uid: str, services: Services, *, needed: Collection[int] = ()
             # The Stack changed, perhaps by a status of the operator. Reporting this would change it again.
             services.enqueue_after(SOON, uid, STACK_SELF)
             return ""
-        blocked = f"cannot make sure that nothing is left: {error}; it is tried again"
+        blocked = f"cannot verify that no child is left: {error}; the operator retries"
         logger.warning("finalization failed; retrying", stack=f"{stack.namespace}/{stack.name}", error=str(error))
     services.enqueue_after(RETRY, uid, ALL_RESOURCES)
     return blocked

@@ -50,7 +50,7 @@ class Nesting:
             self.on_limit("nested-depth")
             message = (
                 f"cannot apply {step.ref}: it would be nested more than {limits.NESTED_DEPTH} deep "
-                f"({describe(way)} > {step.ref.namespace}/{step.ref.name}); let the recursion end earlier, or flatten the template"
+                f"({describe(way)} > {step.ref.namespace}/{step.ref.name}); end the recursion earlier, or flatten the template"
             )
             return StepFailure(reason="NestedTooDeep", message=message, is_final=True)
         return self._refuse_repetition(step, way) or self._refuse_number(step, way)
@@ -67,9 +67,9 @@ class Nesting:
             if find_definition(node.namespace, stack.spec) == wanted:
                 source = revision_builder.locate_source(step.ref.namespace, step.manifest["spec"]["templateRef"])
                 message = (
-                    f"cannot apply {step.ref}: its template, {source}, with the same parameters is that of Stack {node}, "
-                    f"in which it is nested ({describe(way)}), so nesting would never end; "
-                    f"give the nested Stack another parameter, and test that by `when`"
+                    f"cannot apply {step.ref}: its template, {source}, with the same parameters is that of Stack "
+                    f"{node}, in which it is nested ({describe(way)}), so nesting would never end; "
+                    f"pass a different parameter to the nested Stack, and test it in `when`"
                 )
                 return StepFailure(reason="NestedInItself", message=message, is_final=True)
         return None
@@ -86,8 +86,8 @@ class Nesting:
         if len(present) + len(reserved) >= limits.NESTED_STACKS:
             self.on_limit("nested-stacks")
             message = (
-                f"cannot apply {step.ref}: {limits.NESTED_STACKS} Stacks are nested in Stack {root} already, directly or "
-                f"in one another, which is the limit; take some out, or divide it into several Stacks"
+                f"cannot apply {step.ref}: {limits.NESTED_STACKS} Stacks are already nested in Stack {root}, "
+                f"directly or in one another, which is the limit; remove some, or split it into several Stacks"
             )
             return StepFailure(reason="TooManyNested", message=message)
         reserved[key] = now + RESERVED_FOR

@@ -58,6 +58,6 @@ def describe(children: Sequence[Child]) -> str:
     )
     return (
         f"without a valid {names.ANNOTATION_SIGNATURE}: {named}. Their label {names.LABEL_STACK_UID} names this Stack, but it "
-        f"did not sign them, so they are not its children and are left alone. Delete them if they are of no use, or take "
-        f"the label off"
+        f"did not sign them, so they are not its children and are not touched. Delete them if they are not needed, "
+        f"or remove the label"
     )

@@ -263,7 +263,7 @@ class StatusWriter:
                 self.request(stack.uid, delay=known.due - now)
             return
         self._blockages[stack.uid] = DeletionBlock(message=message, due=float("inf"))
-        text = f"the deletion of Stack {stack.namespace}/{stack.name} is held up: {message}"
+        text = f"the deletion of Stack {stack.namespace}/{stack.name} is blocked: {message}"
         await self._home.emit_event(stack, type_="Warning", reason=deletion_blockers.TYPE, message=text)
 
     async def _tell(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

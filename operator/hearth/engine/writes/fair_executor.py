@@ -108,7 +108,9 @@ class FairExecutor:
         limit = STEP_HANGS_AFTER if self.in_flight else STARTS_WITHIN
         if not self._queues or seconds <= limit or (not self.in_flight and self._find_room() <= 0):
             return ""
-        return f"{self.count_queued()} {self._where} tasks wait, and none has started or ended for {seconds:.0f} s"
+        return (
+            f"{self.count_queued()} {self._where} tasks are queued, and none has started or ended for {seconds:.0f} s"
+        )
 
     def wake(self) -> None:
         """Wake one worker, because the limit or the queue may have grown."""

@@ -79,7 +79,7 @@ async def execute_step(
             case _:
                 assert_never(step)
     except Unreachable as error:
-        message = f"cannot reach the API server: {error}; it is tried again"
+        message = f"cannot reach the API server: {error}; the operator retries"
         return StepFailure(
             reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
         )
@@ -163,7 +163,7 @@ async def _explain(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
         elif isinstance(reaction, api_errors.KindNotServed):
             await cluster.refresh_kinds()
     except (ApiStatusError, Unreachable) as unanswered:
-        message = f"cannot {verb} {ref}: {reaction.message}; nor ask why: {unanswered}"
+        message = f"cannot {verb} {ref}: {reaction.message}; the query for the cause also failed: {unanswered}"
         after, server = unanswered.retry_after or 0.0, _judge_server(unanswered)
         return StepFailure(
             reason="Unreachable", message=message, retry_after=after, causes=(retry_triggers.SERVER,), server=server

@@ -106,7 +106,7 @@ class ServiceAccountSource:
         except OSError as error:
             raise NoCredentials(
                 f"cannot read the pod's service account: {error}; "
-                "mount its token (automountServiceAccountToken), or name a kubeconfig with --kubeconfig"
+                "mount its token (automountServiceAccountToken), or pass a kubeconfig with --kubeconfig"
             ) from error
         return with_proxy(credentials, self.environ)
 
@@ -123,7 +123,7 @@ class KubeconfigSource:
         """Return the context's credentials; run its exec plugin, if any."""
         paths = [str(Path(path).expanduser()) for path in self.paths]
         if not any(Path(path).is_file() for path in paths):
-            raise NoCredentials(f"no kubeconfig at {', '.join(paths)}; name one with --kubeconfig")
+            raise NoCredentials(f"no kubeconfig at {', '.join(paths)}; pass one with --kubeconfig")
         try:
             credentials = load_context(paths, context=self.context, environ=self.environ)
             check_types(credentials)
@@ -166,15 +166,15 @@ def check_types(credentials: Credentials) -> None:
     authorization = credentials.authorization or ""
     if not authorization.isprintable() or not authorization.isascii():
         raise kubeconfig.InvalidKubeconfig(
-            "the token, or the password, holds characters that no header can; write it on one line"
+            "the token or the password contains characters that a header cannot hold; write it on one line"
         )
     for url in filter(None, (credentials.server, credentials.proxy)):
         try:
             parts = yarl.URL(url)
         except (ValueError, TypeError) as error:
-            raise kubeconfig.InvalidKubeconfig("a server or proxy-url is no URL; write https://host:port") from error
+            raise kubeconfig.InvalidKubeconfig("a server or proxy-url is not a URL; write https://host:port") from error
         if not parts.host:
-            raise kubeconfig.InvalidKubeconfig("a server or proxy-url names no host; write https://host:port")
+            raise kubeconfig.InvalidKubeconfig("a server or proxy-url has no host; write https://host:port")
 
 
 def log_in(context: KubeconfigContext, paths: Sequence[str], environ: Mapping[str, str]) -> LoginResult:
@@ -210,7 +210,9 @@ def with_proxy(credentials: Credentials, environ: Mapping[str, str]) -> Credenti
     if credentials.proxy is None and is_direct(host, variables.get("no_proxy", "")):
         proxy = None
     if proxy and not proxy.startswith(("http://", "https://")):
-        raise NoCredentials(f"proxy {proxy!r} cannot be used: only http:// and https:// are known; name such a one")
+        raise NoCredentials(
+            f"proxy {proxy!r} cannot be used: only http:// and https:// are supported; set one of these"
+        )
     return replace(credentials, proxy=proxy)
 
 

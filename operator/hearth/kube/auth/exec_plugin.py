@@ -51,11 +51,11 @@ def log_in(stated: Mapping[str, Any], context: KubeconfigContext, *, environ: Ma
     except program_module.Stopped as error:
         raise InvalidKubeconfig(f"its exec plugin {command!r} {error}") from error
     except OSError as error:
-        hint = stated.get("installHint") or "install it, or state where it is"
+        hint = stated.get("installHint") or "install it, or set its full path"
         raise InvalidKubeconfig(f"its exec plugin {command!r} cannot be run: {error}; {hint}") from error
     if done.code:
         raise InvalidKubeconfig(
-            f"its exec plugin {command!r} ended with {done.code}: {program_module.describe(done.complaint)}"
+            f"its exec plugin {command!r} exited with code {done.code}: {program_module.describe(done.complaint)}"
         )
     return read_answer(done.answer, command=command, api_version=stated.get("apiVersion"))
 
@@ -88,11 +88,11 @@ def read_answer(answer: bytes, *, command: str, api_version: str | None) -> Logi
     except (ValueError, AttributeError) as error:
         # The message does not repeat the response, which may be half a token.
         raise InvalidKubeconfig(
-            f"its exec plugin {command!r} gave {len(answer)} bytes that are no ExecCredential"
+            f"its exec plugin {command!r} gave {len(answer)} bytes that are not an ExecCredential"
         ) from error
     if found.get("apiVersion") != api_version:
         raise InvalidKubeconfig(
-            f"its exec plugin {command!r} answers in {found.get('apiVersion')}, and the kubeconfig states {api_version}"
+            f"its exec plugin {command!r} answers in {found.get('apiVersion')}, but the kubeconfig requires {api_version}"
         )
     certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
     if not status.get("token") and not (certificate and key):

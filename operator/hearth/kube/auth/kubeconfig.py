@@ -17,7 +17,7 @@ Documents: TypeAlias = Sequence[tuple[Path, Mapping[str, Any]]]
 """The folder and the content of each file."""
 
 
-SHAPE = "no YAML of the shape of a kubeconfig; clusters, contexts and users are lists of maps with a name each"
+SHAPE = "not a valid kubeconfig; clusters, contexts and users must be lists of maps with a name"
 
 
 class InvalidKubeconfig(ValueError):
@@ -82,14 +82,14 @@ def search_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
     documents = [(Path(path).parent, read_file(Path(path))) for path in paths]
     wanted = name or next(filter(None, (content.get("current-context") for _, content in documents)), None)
     if wanted is None:
-        raise InvalidKubeconfig("it names no current context; state --context")
+        raise InvalidKubeconfig("it has no current context; set --context")
     context = find_entry(documents, "context", wanted)
     if context is None:
         raise InvalidKubeconfig(f"there is no context {wanted!r}; there are {list_names(documents, 'context')}")
     cluster = find_entry(documents, "cluster", context.content.get("cluster"))
     if cluster is None or not cluster.content.get("server"):
         raise InvalidKubeconfig(
-            f"the cluster {context.content.get('cluster')!r} of the context {wanted!r} states no server"
+            f"the cluster {context.content.get('cluster')!r} of the context {wanted!r} has no server"
         )
     user = find_entry(documents, "user", context.content.get("user"))
     return KubeconfigContext(
@@ -101,7 +101,7 @@ def read_file(file: Path) -> Mapping[str, Any]:
     """Return the content of one file."""
     content = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)
     if not isinstance(content, dict):
-        raise InvalidKubeconfig(f"{file} holds no mapping, as a kubeconfig does")
+        raise InvalidKubeconfig(f"{file} is not a mapping, as a kubeconfig must be")
     return content
 
 

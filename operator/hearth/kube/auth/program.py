@@ -115,7 +115,7 @@ def describe(complaint: bytes) -> str:
     """Return the last line of a program's error output, without possible secrets."""
     lines = complaint[-PIECE:].decode(errors="replace").strip().splitlines()
     if not lines:
-        return "it said nothing"
+        return "it wrote no output"
     said = "".join(character if character.isprintable() else " " for character in lines[-1].strip())
     shown = SECRETS.sub("(hidden)", said)
     return shown if len(shown) <= COMPLAINT_LENGTH else f"{shown[: COMPLAINT_LENGTH - 1]}…"

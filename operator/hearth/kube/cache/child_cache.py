@@ -104,7 +104,7 @@ class ChildCache:
         Raises `Unreachable` if the response has no object identity; no real API server sends that.
         """
         if not salvage.has_identity(raw) or not salvage.is_version(raw["metadata"].get("resourceVersion")):
-            raise errors.Unreachable(f"the answer is no {kind.name}: it has no name, UID or resourceVersion")
+            raise errors.Unreachable(f"the response is not a {kind.name}: it has no name, UID or resourceVersion")
         cache = self._get_cache(kind)
         if not cache.is_started:
             # The cache must not contain an object without a watch for it.

@@ -127,7 +127,7 @@ class SharedSources:
         if self._observer is not None:
             self._observer.on_watch_restart(kind=kind, reason=reason)
         if reason == WatchEndReason.FORBIDDEN and not self.is_polling:
-            log.warning("sources are polled, since their kind may not be watched as a whole", kind=kind)
+            log.warning("sources are polled: the operator is not allowed to watch their kind", kind=kind)
             self.is_polling = True
             self._poll_later()
             # The Stacks that read these sources report the polling.

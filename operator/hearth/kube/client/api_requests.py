@@ -49,7 +49,7 @@ def quote(segment: object) -> str:
     if isinstance(segment, str) and segment not in RELATIVE and PLAIN.fullmatch(segment):
         return segment
     if not isinstance(segment, str) or segment in RELATIVE or not SEGMENT.fullmatch(segment):
-        message = f"{segment!r:.100} is no name of an object: it must be text without /, % and control characters"
+        message = f"{segment!r:.100} is not a valid object name: it must be text without /, % and control characters"
         status = {"kind": "Status", "code": INVALID, "reason": "Invalid", "message": message}
         raise errors.ApiStatusError(code=INVALID, status=status)
     return parse.quote(segment, safe="")

@@ -186,7 +186,7 @@ class ConnectionPool:
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         if lines.count("\r") + lines.count("\n") != 2 * len(headers) or not target.isprintable() or " " in target:
             # A line break in a request would allow the injection of another request.
-            raise ValueError("a header or the path holds the end of a line")
+            raise ValueError("a header or the path contains a line break")
         length = f"Content-Length: {len(body)}\r\n" if body is not None else ""
         head = f"{method} {self._path}{target} HTTP/1.1\r\n{self._common}{lines}{length}\r\n"
         return head.encode() + (body or b"")

@@ -82,7 +82,7 @@ class HttpResponseParser:
         """
         if self._head is None or self._is_chunked or self._length is not None:
             raise MalformedResponse(
-                "the connection was closed in the middle of the answer" if self.has_begun else "no answer"
+                "the connection was closed in the middle of the response" if self.has_begun else "no answer"
             )
         return self._end(bytes(self._rest))
 
@@ -91,7 +91,7 @@ class HttpResponseParser:
         version, _, rest = first.partition(" ")
         code = rest[:3]
         if version not in ("HTTP/1.1", "HTTP/1.0") or not (code.isascii() and code.isdigit() and len(code) == 3):
-            raise MalformedResponse(f"the answer is not HTTP: {first[:50]!r}")
+            raise MalformedResponse(f"the response is not HTTP: {first[:50]!r}")
         if code[0] == "1":
             # An interim response; the final one is still to come.
             return
@@ -149,26 +149,26 @@ class HttpResponseParser:
 def check_head(length: int) -> None:
     """Raise `MalformedResponse` if a head, or the trailer after the last chunk, is too long."""
     if length > limits.HEADER_BYTES:
-        raise MalformedResponse(f"the head of the answer has more than {limits.HEADER_BYTES} bytes")
+        raise MalformedResponse(f"the response headers have more than {limits.HEADER_BYTES} bytes")
 
 
 def check_line(length: int) -> None:
     """Raise `MalformedResponse` if the line before a chunk is too long."""
     if length > limits.CHUNK_LINE_BYTES:
-        raise MalformedResponse(f"the line before a chunk has more than {limits.CHUNK_LINE_BYTES} bytes")
+        raise MalformedResponse(f"the chunk header has more than {limits.CHUNK_LINE_BYTES} bytes")
 
 
 def check_body(length: int) -> None:
     """Raise `TooLong` if a body is too long."""
     if length > limits.BODY_BYTES:
-        raise TooLong(f"the answer has more than {limits.BODY_BYTES} bytes")
+        raise TooLong(f"the response has more than {limits.BODY_BYTES} bytes")
 
 
 def parse_length(text: str) -> int:
     """Return the length of a body. Raises `MalformedResponse`."""
     # Python does not convert thousands of digits.
     if not (text.isascii() and text.isdigit() and len(text) <= limits.INTEGER_DIGITS):
-        raise MalformedResponse(f"the answer has a length of {text[:50]!r}")
+        raise MalformedResponse(f"the response has a length of {text[:50]!r}")
     return int(text)
 
 
@@ -179,7 +179,7 @@ def parse_size(line: bytes) -> int:
         # Python would also accept a sign and a prefix.
         return int(digits, 16) if digits.isalnum() and b"x" not in digits.lower() else int("")
     except ValueError as error:
-        raise MalformedResponse(f"the answer has a chunk of the size {line[:50]!r}") from error
+        raise MalformedResponse(f"the response has a chunk of the size {line[:50]!r}") from error
 
 
 def decode(body: bytes, encoding: str) -> bytes:
@@ -187,13 +187,13 @@ def decode(body: bytes, encoding: str) -> bytes:
     if encoding.lower() in ("", "identity") or not body:
         return body
     if encoding.lower() != "gzip":
-        raise MalformedResponse(f"the answer is encoded as {encoding[:50]!r}, which was not asked for")
+        raise MalformedResponse(f"the response is encoded as {encoding[:50]!r}, which was not requested")
     inflater = zlib.decompressobj(GZIP)
     try:
         inflated = inflater.decompress(body, limits.BODY_BYTES + 1)
     except zlib.error as error:
-        raise MalformedResponse(f"the answer is no gzip: {error}") from error
+        raise MalformedResponse(f"the response is not valid gzip: {error}") from error
     check_body(len(inflated))
     if not inflater.eof:
-        raise MalformedResponse("the answer is no gzip: it ends too early")
+        raise MalformedResponse("the response is not valid gzip: it ends too early")
     return inflated

@@ -216,9 +216,9 @@ async def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
     except orjson.JSONDecodeError as error:
         answer = await salvage_answer(raw)
         if answer is None:
-            raise errors.Unreachable(f"{method} {target}: the answer is not JSON: {excerpt(raw)}") from error
+            raise errors.Unreachable(f"{method} {target}: the response is not JSON: {excerpt(raw)}") from error
     if not isinstance(answer, dict):
-        raise errors.Unreachable(f"{method} {target}: the answer is not an object: {excerpt(raw)}")
+        raise errors.Unreachable(f"{method} {target}: the response is not an object: {excerpt(raw)}")
     return answer
 
 
@@ -255,7 +255,7 @@ def unreachable(method: str, target: str, error: Exception) -> errors.Unreachabl
     """Create the error for a missing response."""
     path = target.partition("?")[0]
     made = errors.AnswerTooLarge if isinstance(error, http_response.TooLong) else errors.Unreachable
-    return made(f"no answer to {method} {path}: {str(error) or type(error).__name__}")
+    return made(f"no response to {method} {path}: {str(error) or type(error).__name__}")
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:

@@ -55,13 +55,13 @@ class Part:
         name = self.path[:NAME_LENGTH] or "the object"
         match self.reason:
             case "depth":
-                return f"{name} is nested too deeply to be read; nest it {limits.JSON_DEPTH} levels deep at most"
+                return f"{name} is nested too deeply; the limit is {limits.JSON_DEPTH} levels"
             case "values":
                 return f"{name} has more than {limits.WIRE_VALUES} commas and brackets; make it smaller"
             case "size":
                 return f"{name} is larger than {limits.LINE_BYTES} bytes; make the object smaller"
             case _:
-                return f"{name} holds what cannot be read; write it again"
+                return f"{name} contains data that cannot be parsed; write it again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

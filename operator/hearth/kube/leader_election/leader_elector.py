@@ -77,7 +77,7 @@ class LeaderElector:
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         """Create the candidate. now: seconds since the epoch, only for display."""
-        self.error = "has not looked at its lease yet"
+        self.error = "has not read its lease yet"
         """Why the holder of the lease is unknown; empty if it is known."""
         self._terms = terms
         self._now = now
@@ -133,7 +133,7 @@ class LeaderElector:
         try:
             is_ours = await self._take()
         except (errors.ApiStatusError, errors.Unreachable) as error:
-            self.error = f"cannot look at lease/{self._terms.name} in namespace {self._terms.namespace}: {error}"
+            self.error = f"cannot read lease/{self._terms.name} in namespace {self._terms.namespace}: {error}"
             log.warning("cannot acquire lease; retrying", reason=self.error)
             self._is_stale = True
             await asyncio.sleep(self._terms.retry)
@@ -243,7 +243,7 @@ class LeaderElector:
         """Renew with repeated attempts within the deadline, which counts from the last successful renewal."""
         loop = asyncio.get_running_loop()
         assert self._held_at is not None  # noqa: S101 -- only the holder renews
-        reason = "the process was held up"
+        reason = "the process was suspended or overloaded"
         try:
             async with asyncio.timeout_at(self._held_at + self._terms.deadline):
                 while True:
@@ -285,7 +285,7 @@ class LeaderElector:
             found = await self._make() or await self._client.find()
         if found is None or found.holder != self._terms.identity:
             holder = found.holder if found is not None else ""
-            raise LeadershipLost(f"lease/{self._terms.name} is held by {holder or 'nobody'} now")
+            raise LeadershipLost(f"lease/{self._terms.name} is now held by {holder or 'no process'}")
         self._lease = found
 
     def _stamp(self) -> str:

@@ -87,8 +87,8 @@ def parse_definition(raw: Mapping[str, Any]) -> Object:
     except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
         name = raw["metadata"]["name"]
         raise errors.TamperedRevision(
-            f"controllerrevision.apps/{name} holds no definition ({error}). It is not as this operator stored it, and is "
-            f"not used. Delete it, and put the definition that you want into the spec"
+            f"controllerrevision.apps/{name} contains no definition ({error}). It was modified after this operator "
+            f"stored it, and is not used. Delete it, and set the definition that you want in the spec"
         ) from error
 
 
@@ -97,7 +97,7 @@ def inflate(compressed: bytes) -> bytes:
     stream = zlib.decompressobj(wbits=GZIP)
     text = stream.decompress(compressed, limits.REVISION_BYTES)
     if not stream.eof or stream.unused_data:
-        raise ValueError(f"it is cut off, or inflates to more than {limits.REVISION_BYTES} bytes")
+        raise ValueError(f"it is truncated, or inflates to more than {limits.REVISION_BYTES} bytes")
     if sum(map(text.count, b",[{")) > limits.REVISION_VALUES:
         raise ValueError(f"it holds more than {limits.REVISION_VALUES} values")
     return text

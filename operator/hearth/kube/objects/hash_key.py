@@ -41,7 +41,7 @@ async def get_hash_key(sender: ApiClient, namespace: str, *, entropy: Callable[[
     # Another process stored a key first. That key is valid, because objects may already have its hashes.
     key = await find_hash_key(sender, namespace)
     if key is None:
-        raise errors.Unreachable(f"secret/{NAME} in namespace {namespace} comes and goes; try again")
+        raise errors.Unreachable(f"secret/{NAME} in namespace {namespace} is created and deleted repeatedly; try again")
     return key
 
 
@@ -66,8 +66,8 @@ def parse_key(secret: Object, namespace: str) -> bytes:
         key = b""
     if len(key) != LENGTH:
         raise InvalidHashKey(
-            f"secret/{NAME} in namespace {namespace}: data.{FIELD} must be {LENGTH} bytes in base 64, "
-            f"found {len(key)}; restore it, or delete the Secret and a new key is made"
+            f"secret/{NAME} in namespace {namespace}: data.{FIELD} must be {LENGTH} bytes in base64, "
+            f"found {len(key)}; restore it, or delete the Secret to create a new key"
         )
     return key
 

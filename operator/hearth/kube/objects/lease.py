@@ -128,4 +128,4 @@ class LeaseClient:
             async with asyncio.timeout(self._patience):
                 return await sending
         except TimeoutError as error:
-            raise errors.Unreachable(f"no answer about {self._path} within {self._patience:g} s") from error
+            raise errors.Unreachable(f"no response for {self._path} within {self._patience:g} s") from error

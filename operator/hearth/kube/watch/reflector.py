@@ -367,7 +367,7 @@ class Reflector:
         )
         write = log.debug if is_ordinary else log.warning
         write(
-            "watch begins again",
+            "watch restarted",
             kind=self.name,
             reason=reason.value,
             detail=interruption.detail,

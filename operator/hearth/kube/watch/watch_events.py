@@ -110,7 +110,7 @@ def check(frame: Any, line: bytes) -> WatchEvent:
 def not_an_event(line: bytes) -> watch_errors.WatchInterrupted:
     """Create the exception for a stream that violates the watch protocol."""
     # The message does not repeat the line, which may be half a Secret.
-    return watch_errors.interrupt(WatchEndReason.BROKEN, f"a line of {len(line)} bytes that is no event")
+    return watch_errors.interrupt(WatchEndReason.BROKEN, f"a line of {len(line)} bytes that is not an event")
 
 
 def is_list_end(raw: Object) -> bool:

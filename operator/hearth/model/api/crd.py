@@ -25,14 +25,19 @@ READING_ORDER = ("description", "type", "format", "enum", "default")
 PRINTER_COLUMNS = (
     {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
-    {"name": "Resources", "type": "string", "jsonPath": ".status.summary", "description": "Ready of all wanted."},
+    {
+        "name": "Resources",
+        "type": "string",
+        "jsonPath": ".status.summary",
+        "description": "Ready resources of all resources.",
+    },
     {"name": "Revision", "type": "integer", "jsonPath": ".status.revision"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     {
         "name": "Message",
         "type": "string",
         "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
-        "description": "What is waited for, or what is wrong.",
+        "description": "The first problem, or what the Stack waits for.",
         "priority": 1,
     },
 )
@@ -51,7 +56,7 @@ MARK_COLUMNS = (
         "name": "Message",
         "type": "string",
         "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
-        "description": "What is wrong with the mark, or what became of it.",
+        "description": "Error or result of the mark.",
         "priority": 1,
     },
 )

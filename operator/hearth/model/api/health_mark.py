@@ -26,7 +26,7 @@ SAME_TARGET: JsonDict = {
     " && (has(self.target) ? self.target == oldSelf.target"
     " : has(self.stackName) && has(oldSelf.stackName) && self.stackName == oldSelf.stackName"
     " && has(self.resource) && has(oldSelf.resource) && self.resource == oldSelf.resource)",
-    "message": "a mark speaks of one thing for good; make another HealthMark for another one",
+    "message": "the target of a mark is immutable; create another HealthMark for another target",
 }
 
 

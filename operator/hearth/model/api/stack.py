@@ -44,8 +44,8 @@ def named_map(what: str, *, limit: int, reserved: tuple[str, ...] = ()) -> dict[
     rules = [
         {
             "rule": f"self.all(name, name.matches('{NAME_RULE}'))",
-            "message": f"the name of {what} must start with a lower-case letter and go on with letters and digits, "
-            f"40 characters at most, as in redisMaster",
+            "message": f"the name of {what} must start with a lower-case letter, followed by letters and "
+            f"digits, at most 40 characters, e.g. redisMaster",
         }
     ]
     if reserved:
@@ -54,7 +54,7 @@ def named_map(what: str, *, limit: int, reserved: tuple[str, ...] = ()) -> dict[
             {
                 # Looked up word by word: the other way round it cost the API server more than all the rest of a write.
                 "rule": f"[{listed}].all(word, !(word in self))",
-                "message": f"{what} must not be called by a word that expressions know already: {', '.join(reserved)}",
+                "message": f"{what} must not be a reserved word of expressions: {', '.join(reserved)}",
             }
         )
     return {"maxProperties": limit, "x-kubernetes-validations": rules}
@@ -62,7 +62,7 @@ def named_map(what: str, *, limit: int, reserved: tuple[str, ...] = ()) -> dict[
 
 STACK_NAME_RULE: JsonDict = {
     "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-    "message": "a Stack's name becomes part of its children's names, so it begins with a letter and holds no dots",
+    "message": "a Stack's name is part of its children's names, so it must start with a letter and contain no dots",
 }
 
 

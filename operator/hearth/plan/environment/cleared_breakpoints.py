@@ -80,5 +80,5 @@ def decode(said: Mapping[str, Any]) -> ClearedBreakpoints:
 def read_names(said: Any) -> tuple[str, ...]:
     """Decode a list of strings. Raises ValueError if it is none."""
     if not isinstance(said or [], list) or not all(isinstance(each, str) for each in said or ()):
-        raise ValueError("is no list of names")
+        raise ValueError("is not a list of names")
     return tuple(said or ())

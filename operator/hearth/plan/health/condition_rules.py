@@ -57,7 +57,9 @@ def find_decision(conditions: Mapping[str, ObjectCondition]) -> HealthResult | N
         return None
     condition = conditions[name]
     if condition.is_outdated:
-        return progressing("NotObserved", f"its controller has not said whether it is {name.lower()} since it changed")
+        return progressing(
+            "NotObserved", f"its controller has not reported whether it is {name.lower()} since the last change"
+        )
     if condition.is_true:
         return ready(condition.reason or name, condition.message)
     if condition.is_false:
@@ -102,10 +104,10 @@ def judge_claim(fields: Fields) -> HealthResult:
         return ready("Bound")
     if phase == "Lost":
         # Not terminal: another claim would be empty, and restoring the volume repairs this one.
-        return failed("Lost", "its volume is gone")
+        return failed("Lost", "its volume is lost")
     where = read_text(fields, "spec.storageClassName")
     of_class = f" of class {where}" if where else ""
-    hint = 'if that binds on first use, do not wait for it: readyWhen: ["true"]'
+    hint = 'if that class binds on first use, skip the wait with readyWhen: ["true"]'
     return progressing("NotBound", f"it is waiting for a volume{of_class}; {hint}")
 
 
@@ -116,11 +118,11 @@ def judge_volume(fields: Fields) -> HealthResult:
         case "Available" | "Bound":
             return ready(phase)
         case "Released":
-            return ready(phase, "its claim is gone; nobody else can claim it before it is released by hand")
+            return ready(phase, "its claim is deleted; no other claim can bind it until it is released by hand")
         case "Failed":
             # The volume still holds its data, so another one would not help.
             return failed(read_text(fields, "status.reason") or phase, message or "it could not be reclaimed")
-    return progressing("NotAvailable", message or "it has not been looked at")
+    return progressing("NotAvailable", message or "its controller has not processed it yet")
 
 
 def judge_budget(fields: Fields) -> HealthResult:
@@ -158,7 +160,7 @@ def judge_definition(fields: Fields) -> HealthResult:
         # Not terminal: the definition is accepted as soon as the conflicting one releases the names.
         return failed(names.reason or "NamesNotAccepted", names.message)
     if established is None:
-        return progressing("NotEstablished", "its names have not been looked at")
+        return progressing("NotEstablished", "its names are not checked yet")
     if established.is_true:
         return ready(established.reason or "Established", established.message)
     if established.is_false and established.reason not in ("", "Installing"):
@@ -169,7 +171,7 @@ def judge_definition(fields: Fields) -> HealthResult:
 def judge_namespace(fields: Fields) -> HealthResult:
     """Return ready while the namespace is active."""
     if read_text(fields, "status.phase") == "Terminating":
-        return progressing("Terminating", "it is on its way out")
+        return progressing("Terminating", "it is terminating")
     return ready("Active")
 
 

@@ -171,8 +171,8 @@ def find_unobserved(fields: Fields, *, is_always_told: bool = False) -> HealthRe
     if observed >= generation:
         return None
     if not observed:
-        return progressing("NotObserved", "its controller has not looked at it")
-    return progressing("NotObserved", f"its controller has seen generation {observed} of {generation}")
+        return progressing("NotObserved", "its controller has not processed it yet")
+    return progressing("NotObserved", f"its controller has observed generation {observed} of {generation}")
 
 
 def is_outdated(condition: Fields, fields: Fields) -> bool:

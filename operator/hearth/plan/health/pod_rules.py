@@ -98,7 +98,7 @@ def tell_last_end(container: Fields) -> str:
         return ""
     ended = "lastState.terminated"
     why = read_text(container, f"{ended}.message") or read_text(container, f"{ended}.reason")
-    return f"it ended last with code {code}" + (f": {why.strip()}" if why else "")
+    return f"its last exit code is {code}" + (f": {why.strip()}" if why else "")
 
 
 def judge_start(fields: Fields, phase: str) -> HealthResult:
@@ -107,7 +107,7 @@ def judge_start(fields: Fields, phase: str) -> HealthResult:
     scheduled, standing = conditions.get("PodScheduled"), conditions.get("Ready")
     if scheduled is not None and scheduled.is_false:
         # Not failed: a node may appear or gain capacity at any time, and the object does not show how long that takes.
-        return progressing(scheduled.reason or "NotScheduled", scheduled.message or "no node was found for it")
+        return progressing(scheduled.reason or "NotScheduled", scheduled.message or "it is not scheduled to a node")
     for container in containers(fields):
         words = read_text(container, "state.waiting.message")
         if words:
@@ -115,7 +115,7 @@ def judge_start(fields: Fields, phase: str) -> HealthResult:
             return progressing(reason or "NotReady", f"container {read_text(container, 'name')}: {words}")
     if standing is not None and standing.message:
         return progressing(standing.reason or "NotReady", standing.message)
-    return progressing("NotReady", f"it is {phase.lower()}" if phase else "it has not been seen by a node")
+    return progressing("NotReady", f"it is {phase.lower()}" if phase else "no node has reported on it yet")
 
 
 def tell_exit(fields: Fields) -> str:
@@ -124,8 +124,8 @@ def tell_exit(fields: Fields) -> str:
         code = read_count(container, "state.terminated.exitCode")
         if code:
             why = read_text(container, "state.terminated.message") or read_text(container, "state.terminated.reason")
-            return f"container {read_text(container, 'name')} ended with code {code}" + (f": {why}" if why else "")
-    return "it failed without saying why"
+            return f"container {read_text(container, 'name')} exited with code {code}" + (f": {why}" if why else "")
+    return "it failed without a message"
 
 
 def containers(fields: Fields) -> list[Fields]:

@@ -92,5 +92,5 @@ def describe_unknown_name(name: str, source: str) -> str:
     """Explain why an expression may not use a name."""
     where = error_hints.quote_expression(source)
     if name == CONDITION:
-        return f"{where} uses {CONDITION}, and its case asks about none; add e.g. condition: Ready=False"
-    return f"nothing is called '{name}' in {where}; the object is {SELF}, and the condition that a case asks about {CONDITION}"
+        return f"{where} uses {CONDITION}, but its case matches no condition; add e.g. condition: Ready=False"
+    return f"the name '{name}' is not defined in {where}; the object is {SELF}, the condition that the case matches is {CONDITION}"

@@ -128,7 +128,7 @@ class _RuleParser:
         try:
             root = kubectl_yaml.compose(content, BOUNDS)
         except yaml.YAMLError as error:
-            self.examiner.note(name, f"is no YAML: {kubectl_yaml.describe(error)}")
+            self.examiner.note(name, f"is not valid YAML: {kubectl_yaml.describe(error)}")
             return
         if root is None:
             return
@@ -155,7 +155,7 @@ class _RuleParser:
         if SECRET_FIELDS & {path[0] for path in read} and any(fnmatch.fnmatchcase("Secret", kind) for kind in kinds):
             self.note(
                 node,
-                "a rule for Secrets must not read their data, which would show in statuses; read its type or metadata",
+                "a rule for Secrets must not read their data, which would appear in statuses; read its type or metadata",
             )
         if len(self.examiner.mistakes) > before:
             return
@@ -181,23 +181,23 @@ class _RuleParser:
                 hint = error_hints.did_you_mean(word, known) or f"; it has {error_hints.list_words(tuple(known))}"
                 self.note(key, f"{what} has no '{word}'{hint}")
             elif word in words:
-                self.note(key, f"'{word}' stands here a second time")
+                self.note(key, f"'{word}' is a duplicate key")
             words[word] = value
         return words
 
     def read_kinds(self, node: yaml.Node | None, rule: yaml.Node, seen: dict[str, str]) -> Iterator[str]:
         """Parse the kinds of a rule. seen: kinds that already have a rule, with its location."""
         if not isinstance(node, yaml.SequenceNode) or not node.value:
-            self.note(node or rule, "kinds must be a list such as [cert-manager.io/Certificate]")
+            self.note(node or rule, "kinds must be a list, e.g. [cert-manager.io/Certificate]")
             return
         for each in node.value:
             written = each.value if isinstance(each, yaml.ScalarNode) else ""
             if not KIND.fullmatch(written):
                 self.note(
-                    each, f"'{written}' is no kind; write group/Kind without a version, or Kind in the core group"
+                    each, f"'{written}' is not a kind; write group/Kind without a version, or Kind in the core group"
                 )
             elif written in seen:
-                self.note(each, f"{written} has a rule already ({seen[written]}); take one of them out")
+                self.note(each, f"{written} already has a rule ({seen[written]}); remove one of them")
             else:
                 seen[written] = self.place(node)
                 yield written
@@ -225,7 +225,7 @@ class _RuleParser:
         when = self.read_test(words.get("when"), place)
         reason, message = (self.read_text(words.get(word), place) for word in ("reason", "message"))
         if terminal and state is not HealthState.FAILED:
-            self.note(words["terminal"], "only what is failed can be terminal; take it out, or say state: failed")
+            self.note(words["terminal"], "terminal requires state: failed; remove terminal, or set state: failed")
         if state is None or len(self.examiner.mistakes) > before:
             return None
         return RuleCase(asked=asked, when=when, state=state, terminal=terminal, reason=reason, message=message)
@@ -248,7 +248,7 @@ class _RuleParser:
             parts = CONDITION_ASKED.fullmatch(written)
             if parts is None:
                 self.note(
-                    each, f"'{written}' is no condition; write Type=Status as in Ready=False or Ready=False|Unknown"
+                    each, f"'{written}' is not a condition; write Type=Status, e.g. Ready=False or Ready=False|Unknown"
                 )
                 continue
             yield ConditionMatch(parts["type"], tuple(parts["statuses"].split("|")))

@@ -116,7 +116,7 @@ def find_overlap(paths: Collection[Path]) -> tuple[str, str] | None:
 def read_sets(node: yaml.Node | None, rule: yaml.Node, reader: RuleReader) -> Iterator[tuple[Path, Any]]:
     """Parse the fields to set, without those that have errors."""
     if not isinstance(node, yaml.MappingNode) or not node.value:
-        reader.note(node or rule, "suspend needs set, a map of fields and their values such as {spec.suspend: true}")
+        reader.note(node or rule, "suspend needs set, a map of fields to values, e.g. {spec.suspend: true}")
         return
     for key, value in node.value:
         path = parse_path(key.value) if isinstance(key, yaml.ScalarNode) else None
@@ -127,7 +127,7 @@ def read_sets(node: yaml.Node | None, rule: yaml.Node, reader: RuleReader) -> It
                 "metadata.annotations[crossplane.io/paused]",
             )
         elif not isinstance(value, yaml.ScalarNode):
-            reader.note(value, "must be a text, a number, true or false")
+            reader.note(value, "must be a string, a number, true or false")
         else:
             yield path, read_scalar(value)
 

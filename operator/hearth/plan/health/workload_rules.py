@@ -93,7 +93,7 @@ def find_surplus(existing: int, wanted: int) -> HealthResult | None:
     """Return progressing while surplus pods remain."""
     if existing <= wanted:
         return None
-    return progressing("PodsTerminating", f"{existing - wanted} pods are still to go")
+    return progressing("PodsTerminating", f"{existing - wanted} surplus pods are not deleted yet")
 
 
 def judge_replica_set(fields: Fields) -> HealthResult:
@@ -149,7 +149,7 @@ def find_stateful_rollout(fields: Fields, wanted: int) -> HealthResult | None:
     if read_text(fields, "status.currentRevision") == read_text(fields, "status.updateRevision"):
         # The rollout is over. Only now does the controller rename the revision.
         return None
-    return find_missing("updated", updated, wanted) or progressing("RollingUpdate", "its rollout is being concluded")
+    return find_missing("updated", updated, wanted) or progressing("RollingUpdate", "its rollout is finishing")
 
 
 def judge_daemon_set(fields: Fields) -> HealthResult:

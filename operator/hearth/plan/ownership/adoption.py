@@ -41,20 +41,22 @@ def find_adoption_denial(
     owner = object_owner.describe_owner(live)
     if stack is not None and may_exist(stack, object_owner.find_stack_namespace(live)):
         message = (
-            f"belongs to {owner}, which still wants it; it was left as it is: give the resource another name, or take the "
-            f"object out of that Stack with deletionPolicy: Retain"
+            f"belongs to {owner}, which still needs it; it was not changed: give the resource another name, or "
+            f"remove the object from that Stack with deletionPolicy: Retain"
         )
         return AdoptionDenial(reason="NotOwned", message=message, is_final=True)
     if "deletionTimestamp" in live["metadata"]:
         held = ", ".join(live["metadata"].get("finalizers") or ())
-        message = f"is being deleted{f' (held by {held})' if held else ''}; it is made anew once that one is gone"
+        message = (
+            f"is being deleted{f' (held by {held})' if held else ''}; it is created again when that object is gone"
+        )
         return AdoptionDenial(reason="Terminating", message=message, is_final=False)
     if adopts:
         return None
     gone = ", which is gone" if stack is not None else ""
     message = (
-        f"belongs to {owner}{gone}; it was left as it is: "
-        f"delete it, give the resource another name, or take it over by adoptionPolicy: Adopt"
+        f"belongs to {owner}{gone}; it was not changed: "
+        f"delete it, give the resource another name, or adopt it with adoptionPolicy: Adopt"
     )
     return AdoptionDenial(reason="NotOwned", message=message, is_final=True)
 

@@ -53,7 +53,9 @@ class KeyedHasher:
 
     def __init__(self, key: bytes) -> None:
         if len(key) < MINIMAL_KEY:
-            raise ValueError(f"the key for hashes needs at least {MINIMAL_KEY} bytes, found {len(key)}; make a new one")
+            raise ValueError(
+                f"the key for hashes needs at least {MINIMAL_KEY} bytes, found {len(key)}; create a new one"
+            )
         self._hashing = make_keyed(key)
         self._prefix = f"k{digest(self._hashing, ALGORITHM)[:ID_LENGTH]}:"
         # Signatures have a separate key: users choose hashed values, and no such hash may pass for a signature.
@@ -138,4 +140,4 @@ def as_json(value: object) -> str:
     """Encode bytes in Base64, as Kubernetes does in JSON."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    raise TypeError(f"cannot hash a {type(value).__name__}: it is no JSON value")
+    raise TypeError(f"cannot hash a {type(value).__name__}: it is not a JSON value")

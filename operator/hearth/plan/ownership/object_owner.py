@@ -25,9 +25,9 @@ def describe_owner(raw: Mapping[str, Any]) -> str:
     if LABEL_MANAGED_BY in labels:
         return f"{labels[LABEL_MANAGED_BY]!r} (its label {LABEL_MANAGED_BY})"
     if stack:
-        return f"nobody (the Stack {stack} let go of it)"
+        return f"no owner (released by the Stack {stack})"
     managers = _managers(metadata)
-    return f"{managers[0]!r} (its field manager)" if managers else "nobody who left a name"
+    return f"{managers[0]!r} (its field manager)" if managers else "an unknown owner"
 
 
 def find_stack_namespace(raw: Mapping[str, Any]) -> str:

@@ -120,7 +120,9 @@ def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) ->
             message = f"{field} cannot be changed in place, and {removal.explain_retained(child)}"
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     elif policy is Replacement.DELETE_FIRST:
-        return step_planning.plan_delete(subject, child, f"is replaced, as {field} changed: it goes first")
+        return step_planning.plan_delete(
+            subject, child, f"is replaced because {field} changed: the old object is deleted first"
+        )
     return plan_replacement(subject)
 
 
@@ -131,7 +133,9 @@ def plan_replacement(subject: ResourceContext) -> ResourceStatus:
     """
     for each in subject.children:
         if replacement.is_disposable(each, subject.memory) and not removal.is_retained(each, subject.blueprint):
-            return step_planning.plan_delete(subject, each, "is replaced, and goes first as it never was ready")
+            return step_planning.plan_delete(
+                subject, each, "is replaced: the old object is deleted first because it never became ready"
+            )
     return step_planning.plan_apply(
         subject, subject.desired.at(replacement.find_next_incarnation(subject.children)), None
     )

@@ -32,7 +32,7 @@ SIGNATURE = LostField(
     path=("metadata", "annotations", names.ANNOTATION_SIGNATURE),
     text=f"metadata.annotations[{names.ANNOTATION_SIGNATURE}]",
 )
-UNKNOWN_HOLDER = "taken by somebody"
+UNKNOWN_HOLDER = "taken by another field manager"
 
 
 class AppliedObject(Protocol):
@@ -154,7 +154,7 @@ def describe_drift(
     resource, manifest = subject.resource, desired.manifest
     tolerated = (*finding.tolerated, *finding.altered) if resource.drift_policy is DriftPolicy.REPORT else ()
     reported = tuple(lost for lost in tolerated if not is_ignored(lost.path, resource, child, manifest))
-    outlook = "it is left so, as driftPolicy is Report"
+    outlook = "it is not repaired because driftPolicy is Report"
     is_same = child.is_identified and (child.hash == desired.hash or subject.awaits_repair)
     if subject.is_paused and is_same and finding.to_repair:
         reported, outlook = (*finding.to_repair, *reported), "spec.paused keeps it so"
@@ -185,8 +185,8 @@ def describe_conflict(
     # The managers are resolved while the fields are lost. A moment later the operator owns the fields again.
     holder = describe_manager(name, question, memory) if question.lost else find_manager(question.child, memory)
     message = (
-        f"{name} ({question.child.ref}): {describe(question.lost) or contest.fields}, {holder} again and again; "
-        f"it is taken back more and more slowly: end this, or set ignoreFields"
+        f"{name} ({question.child.ref}): {describe(question.lost) or contest.fields}, {holder}, changed "
+        f"repeatedly; repairs are delayed: stop that writer, or set ignoreFields"
     )
     return (ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message),)
 

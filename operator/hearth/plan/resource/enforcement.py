@@ -102,8 +102,8 @@ def stop_at(standing: ResourceStatus, hook: str) -> ResourceStatus:
 def explain_restriction(rule: EnvironmentRule, action: Action) -> str:
     """Explain why an action is denied, and what would allow it."""
     return (
-        f"{rule.place} denies {action} of {rule.resource!r}, so it is left as it is; "
-        f"take that rule away{rule.where_defined}, or what asks for it back"
+        f"{rule.place} denies {action} of {rule.resource!r}, so it is not changed; "
+        f"remove that rule{rule.where_defined}, or revert the change that requires the action"
     )
 
 

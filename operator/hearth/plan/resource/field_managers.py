@@ -11,7 +11,7 @@ from hearth.plan.ownership import field_ownership
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.state.memory import ManagerQuery
 
-REMOVED = "removed by somebody"
+REMOVED = "removed by another field manager"
 
 
 def describe_managers(raw: Mapping[str, Any], question: ManagerQuery) -> str:
@@ -24,7 +24,7 @@ def describe_managers(raw: Mapping[str, Any], question: ManagerQuery) -> str:
         if entry is not ours and holds_any(entry.get("fieldsV1") or {}, (lost.path for lost in question.lost), question)
     ]
     managers = [repr(manager) for manager in dict.fromkeys(found)]
-    return f"held by {enumerate_names(managers)}" if managers else REMOVED
+    return f"owned by {enumerate_names(managers)}" if managers else REMOVED
 
 
 def holds_any(node: Mapping[str, Any], places: Iterable[ElementPath], question: ManagerQuery) -> bool:

@@ -23,7 +23,10 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
     if child.deleting:
         held = f" (held by {', '.join(child.finalizers)})" if child.finalizers else ""
         return make_status(
-            child, ResourceState.PROGRESSING, "Terminating", f"is being deleted{held}; it comes back when it is gone"
+            child,
+            ResourceState.PROGRESSING,
+            "Terminating",
+            f"is being deleted{held}; it is created again when the deletion completes",
         )
     if child.unhealthy_reason is not None:
         return make_status(child, ResourceState.FAILED, UNHEALTHY, f"is marked unhealthy: {child.unhealthy_reason}")
@@ -33,7 +36,9 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
     for rule in resource.failed_when:
         outcome = rule.evaluate(seen)
         if isinstance(outcome, Known) and outcome.value is True:
-            return make_status(child, ResourceState.FAILED, "FailedWhen", "its failedWhen rule holds", is_terminal=True)
+            return make_status(
+                child, ResourceState.FAILED, "FailedWhen", "its failedWhen rule is met", is_terminal=True
+            )
     if resource.ready_when:
         return _follow(resource.ready_when, seen, child)
     verdict = rules.judge(child.fields, kind=child.kind)
@@ -62,7 +67,7 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
     """Evaluate the resource's own `readyWhen` rules."""
     if is_stale(child):
         return make_status(
-            child, ResourceState.PROGRESSING, "Progressing", "its controller has not seen the latest change yet"
+            child, ResourceState.PROGRESSING, "Progressing", "its controller has not observed the latest change yet"
         )
     for rule in rules:
         outcome = rule.evaluate(values)
@@ -71,7 +76,7 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
                 continue
             case Known():
                 return make_status(
-                    child, ResourceState.PROGRESSING, "ReadyWhenNotMet", "its readyWhen rule does not hold yet"
+                    child, ResourceState.PROGRESSING, "ReadyWhenNotMet", "its readyWhen rule is not met yet"
                 )
             case Pending():
                 return make_status(
@@ -81,7 +86,7 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
                 return make_status(
                     child, ResourceState.FAILED, "ExpressionFailed", f"{outcome.path}: {outcome.message}"
                 )
-    return make_status(child, ResourceState.READY, "Ready", "its readyWhen rules hold")
+    return make_status(child, ResourceState.READY, "Ready", "its readyWhen rules are met")
 
 
 def is_stale(child: Child) -> bool:

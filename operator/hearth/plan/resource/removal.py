@@ -24,5 +24,5 @@ def plan_removal(child: Child, blueprint: Blueprint) -> Delete | Release | None:
 
 def explain_retained(child: Child) -> str:
     """Explain why no other object can take the place of a retained one."""
-    why = "was adopted" if child.is_adopted else "is to be retained"
-    return f"{child.ref} {why}, so it is not deleted to make room for another; delete it yourself"
+    why = "was adopted" if child.is_adopted else "has deletionPolicy: Retain"
+    return f"{child.ref} {why}, so it is not deleted for a replacement; delete it yourself"

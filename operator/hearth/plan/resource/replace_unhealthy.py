@@ -48,7 +48,7 @@ def find_policy(subject: ResourceContext) -> Replacement:
 def find_delay(subject: ResourceContext, child: Child, policy: Replacement) -> HealingDelay | None:
     """Return why the resource is not replaced now, or None if it is."""
     if policy is Replacement.NEVER:
-        message = "updatePolicy.replace: Never keeps it; take that away, or take the mark back"
+        message = "updatePolicy.replace: Never prevents its replacement; remove that setting, or remove the mark"
         return HealingDelay(reason="ReplacementDisabled", message=message)
     if subject.desired.is_name_pinned and removal.is_retained(child, subject.blueprint):
         return HealingDelay(reason="Retained", message=removal.explain_retained(child))
@@ -69,10 +69,10 @@ def _replace(subject: ResourceContext, child: Child, policy: Replacement) -> Res
         and spell.due > subject.now
         and subject.name not in memory.in_flight
     ):
-        message = f"{why}; {spell.count} objects of it were marked one after the other, so the next one has to wait"
+        message = f"{why}; {spell.count} of its objects were marked in a row, so the next replacement is delayed"
         return dataclasses.replace(
             readiness.make_status(child, ResourceState.RETRYING, readiness.UNHEALTHY, message), requeue_at=spell.due
         )
     if policy is Replacement.DELETE_FIRST and not removal.is_retained(child, subject.blueprint):
-        return step_planning.plan_delete(subject, child, f"{why}; it goes first, then it is made anew")
+        return step_planning.plan_delete(subject, child, f"{why}; it is deleted first, then created again")
     return decide.plan_replacement(subject)

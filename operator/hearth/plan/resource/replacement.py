@@ -85,10 +85,16 @@ def find_next_incarnation(children: Iterable[Child]) -> int:
 def explain_not_replaced(policy_kind: Kind, *, field: str, is_pinned: bool) -> str:
     """Explain why a resource is not replaced, and what would allow it."""
     if is_pinned:
-        way = "set updatePolicy.replace: DeleteFirst on the resource, since its name is stated"
+        way = "set updatePolicy.replace: DeleteFirst on the resource, because its name is fixed"
     else:
-        way = "set updatePolicy.replace: CreateFirst (or DeleteFirst) on the resource, or name the field in updatePolicy.replaceOn"
-    return f"{field} cannot be changed in place, and a {policy_kind.name} is not replaced unasked; take the change back, or {way}"
+        way = (
+            "set updatePolicy.replace: CreateFirst (or DeleteFirst) on the resource, "
+            "or name the field in updatePolicy.replaceOn"
+        )
+    return (
+        f"{field} cannot be changed in place, and a {policy_kind.name} is not replaced automatically; "
+        f"revert the change, or {way}"
+    )
 
 
 def was_never_ready(child: Child, memory: InMemoryState) -> bool:

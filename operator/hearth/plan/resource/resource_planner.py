@@ -213,14 +213,14 @@ class ResourcePlanner:
         """Evaluate the desired resource. Return a text if its kind is not served or not watched."""
         kind = self._kinds.find(resource.api_version, resource.kind)
         if kind is None:
-            return f"the cluster serves no kind {resource.kind} in {resource.api_version}; it goes on when that appears"
+            return f"the cluster does not serve kind {resource.kind} in {resource.api_version}; the resource continues when it does"
         if self.denied and kind in self.denied:
             return Denial(
-                f"the operator may not watch {kind.key} objects: {self.denied[kind]}; give its account the right, or remove "
-                f"the resource"
+                f"the operator is not allowed to watch {kind.key} objects: {self.denied[kind]}; grant it that "
+                f"right, or remove the resource"
             )
         if kind in self._unwatched:
-            return f"{kind.key} objects cannot be watched yet; it goes on when they can"
+            return f"{kind.key} objects cannot be watched yet; the resource continues when they can"
         inherited = inherited_rules.find(self.gates.rules, resource.name) if resource.is_stack else None
         signatures = [standings[required].fingerprint for required in resource.requires]
         inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
@@ -252,7 +252,9 @@ class ResourcePlanner:
             ),
         )
         if not resource.is_constant and not self._count(known, wanted):
-            message = f"makes all objects of the Stack larger than {limits.WANTED_BYTES} bytes; divide the Stack"
+            message = (
+                f"makes the objects of the Stack together larger than {limits.WANTED_BYTES} bytes; split the Stack"
+            )
             return EvaluationError(path=f"{resource.path}.manifest", message=message)
         if known is not None:
             self._claims = {ref: name for ref, name in self._claims.items() if name != resource.name}
@@ -328,13 +330,13 @@ class ResourcePlanner:
         """Return the failed status if the object may not be written, regardless of its origin, otherwise None."""
         ref = desired.ref
         if self._only_namespace and ref.namespace not in ("", self._only_namespace):
-            message = f"lies in namespace {ref.namespace}, and this operator serves {self._only_namespace} only"
+            message = f"is in namespace {ref.namespace}, but this operator serves only {self._only_namespace}"
             return ResourceStatus(
                 state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
             )
         other = self._claims.setdefault(ref, name)
         if other != name:
-            message = f"names the object that resource {other!r} stands for; give it another name or namespace"
+            message = f"names the same object as resource {other!r}; give it another name or namespace"
             return ResourceStatus(
                 state=ResourceState.FAILED, reason="DuplicateObject", message=message, planned_ref=ref
             )
@@ -369,7 +371,7 @@ def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting"
 
 def unreadable(child: Child) -> ResourceStatus:
     """Return the status of a resource whose object shows only part of its content."""
-    message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then made again"
+    message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then created again"
     return ResourceStatus(state=ResourceState.FAILED, reason="ObjectUnreadable", message=message, child=child)
 
 
@@ -377,8 +379,8 @@ def too_large(child: Child, path: Path) -> ResourceStatus:
     """Return the status of a resource whose object exceeds the stored size of the fields that are read."""
     message = (
         f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
-        f"kept of what is read of an object, and {limits.STACK_KEPT_BYTES // 2**20} MiB of a Stack's objects together; "
-        f"make it smaller, or read less of it"
+        f"stored of the fields that are read from one object, and {limits.STACK_KEPT_BYTES // 2**20} MiB of a Stack's objects together; "
+        f"make it smaller, or read fewer of its fields"
     )
     return ResourceStatus(state=ResourceState.FAILED, reason="ObjectTooLarge", message=message, child=child)
 
@@ -408,7 +410,7 @@ def _told(outcome: Pending | EvaluationError | Mistake | Denial | str, *, child:
             # The required resource is ready, so the path may never appear. The message names it, and a later value is
             # still used.
             missing = enumerate_names(outcome.missing)
-            message = f"waits for {missing}, which is not there although its resource is ready"
+            message = f"waits for {missing}, which does not exist although its resource is ready"
             return waiting(message, child=child, reason=restore_object.MISSING)
         case Mistake():
             return ResourceStatus(

@@ -65,7 +65,7 @@ def plan_delete(subject: ResourceContext, child: Child, message: str) -> Resourc
 def await_deletion(child: Child) -> ResourceStatus:
     """Return the status of a resource whose object is desired again while its deletion or release is in flight."""
     return readiness.make_status(
-        child, ResourceState.PROGRESSING, "Terminating", "may be gone: its deletion is on its way"
+        child, ResourceState.PROGRESSING, "Terminating", "may be gone: its deletion is in progress"
     )
 
 

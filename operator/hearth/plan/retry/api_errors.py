@@ -177,7 +177,7 @@ def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | N
     match verdict:
         case None if isinstance(refused, NeedsDryRun):
             return Denied(
-                message=f"{refused.message}; a new object would be accepted, so what others added is in the way"
+                message=f"{refused.message}; a new object would be accepted, so fields that others added cause this"
             )
         case InvalidManifest() | Denied():
             return verdict

@@ -61,14 +61,14 @@ def describe(
     if code == 404 and not read_details(status or {}).get("kind"):
         return f"the server does not serve the kind {kind}; is its CustomResourceDefinition installed?"
     if status is None and code == TOO_MANY:
-        return "the API server has too many requests, and turns some away"
+        return "the API server is throttling requests (too many requests)"
     if status is None:
-        return f"the server answered {code} without saying why"
+        return f"the server answered {code} without a message"
     causes = [cause for cause in read_causes(status) if cause.get("message")]
     # The message repeats the causes after the object's name. It says more if a cause names no field.
     texts = [describe_cause(cause) for cause in causes if cause.get("field")] if causes else []
     if len(texts) < len(causes) or not texts:
-        texts = [str(status.get("message") or f"the server answered {code} without saying why")]
+        texts = [str(status.get("message") or f"the server answered {code} without a message")]
     return join([hide(text, hidden=hidden, is_guarded=is_guarded) for text in texts])
 
 
@@ -107,7 +107,7 @@ def hide(text: str, *, hidden: Collection[str], is_guarded: bool) -> str:
         # Only its position identifies a transformed or shortened copy of a value.
         text = GO_VALUE.sub(f"Value:{GAP}", QUOTED.sub(f'"{GAP}"', text))
         if len(text) > LONGEST_GUARDED:
-            return f"the reason has {len(text)} characters and may hold sensitive values, so it is not shown"
+            return f"the reason has {len(text)} characters and may contain sensitive values, so it is not shown"
         text = BARE_VALUE.sub(rf"\g<1>{GAP}", text)
     return text
 

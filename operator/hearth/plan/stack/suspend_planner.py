@@ -27,7 +27,7 @@ from hearth.plan.state.suspend_record import SuspendRecords
 
 REASON = "Suspended"
 ABSENT = ResourceStatus(
-    state=ResourceState.READY, reason=REASON, message="has no object; it is made once the Stack is resumed"
+    state=ResourceState.READY, reason=REASON, message="has no object; it is created when the Stack is resumed"
 )
 
 
@@ -143,17 +143,17 @@ class SuspendPlanner:
         """Assess one object, and add its step to `plans`."""
         rule = self.rules.find_suspension(child.kind)
         if not self.is_running(child) or rule is None:
-            said = "is at nothing" if rule is not None else "is left as it is"
+            said = "runs nothing" if rule is not None else "is not changed"
             return readiness.make_status(child, ResourceState.READY, REASON, said)
         if child.deleting:
             return readiness.make_status(child, ResourceState.PROGRESSING, "Terminating", "is being deleted")
         if rule.is_set(child):
             return readiness.make_status(
-                child, ResourceState.PROGRESSING, "Suspending", "is suspended, and what it runs comes to its end"
+                child, ResourceState.PROGRESSING, "Suspending", "is suspended; what it still runs is finishing"
             )
         if not self.suspend_order.may_suspend(child.resource):
             return readiness.make_status(
-                child, ResourceState.WAITING, "Waiting", "goes down once all that require it are down"
+                child, ResourceState.WAITING, "Waiting", "is suspended after all that require it"
             )
         step = suspend_object.suspend(child, rule, self.records)
         standing = readiness.make_status(child, ResourceState.PROGRESSING, "Suspending", "is being suspended")
@@ -205,8 +205,8 @@ def find_due(
         step.child.resource, ManagerQuery(child=step.child, lost=lost, manifest=step.manifest), memory
     )
     message = (
-        f"{step.child.resource} ({step.child.ref}): {step.repairs}, {holder} again and again while the Stack is suspended; "
-        f"it is suspended again more and more slowly: end this"
+        f"{step.child.resource} ({step.child.ref}): {step.repairs}, {holder}, changed repeatedly while the Stack "
+        f"is suspended; repairs are delayed: stop that writer"
     )
     remark = ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message)
     return contest.next_repair, dataclasses.replace(standing, conditions=(remark,))

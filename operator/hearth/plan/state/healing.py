@@ -105,14 +105,14 @@ class UnhealthyTracker:
         if self.healing.policy is HealingMode.ON_UPDATE and self.is_completed:
             return HealingDelay(
                 reason="WaitingForUpdate",
-                message="it is replaced with the next change of the definition, as healing.policy is OnUpdate",
+                message="it is replaced with the next change of the definition because healing.policy is OnUpdate",
             )
         if self.is_over_limit and (is_marked or self.is_completed):
             allowed = self.healing.max_unhealthy
             share = f"{allowed} of {self.total} resources" if isinstance(allowed, str) else f"{allowed}"
             return HealingDelay(
                 reason="TooManyUnhealthy",
-                message=f"its replacement waits, as more are unhealthy than healing.maxUnhealthy allows ({share})",
+                message=f"its replacement waits because more resources are unhealthy than healing.maxUnhealthy allows ({share})",
             )
         return None
 

@@ -15,7 +15,7 @@ REASON = "InternalError"
 """The reason for a resource and for the Stack's conditions."""
 TYPE = "InternalError"
 """The condition that is present while any work for the Stack fails with an internal error."""
-HINT = "this is an error of the operator, see its log; it is tried again"
+HINT = "this is an internal error of the operator, see its log; the operator retries"
 
 OnError: TypeAlias = Callable[[str, Exception], None]
 """Receives the resource that was being planned and the exception."""

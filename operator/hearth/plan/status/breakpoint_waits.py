@@ -91,8 +91,8 @@ def explain(board: StackPlanner) -> str:
     rules = board.environment.rules.breakpoints
     where = rules[0].where_defined if rules else ""
     return (
-        f"stopped at a breakpoint: {named}{others}; to go on, annotate {stack} with hearth.dev/continue: "
-        f"{waits[0].continue_value}, or take the entry out of spec.environment.breakpoints{where}"
+        f"stopped at a breakpoint: {named}{others}; to continue, annotate {stack} with hearth.dev/continue: "
+        f"{waits[0].continue_value}, or remove the entry from spec.environment.breakpoints{where}"
     )
 
 
@@ -119,7 +119,7 @@ def _entry(wait: BreakpointWait) -> Object:
 def warn(board: StackPlanner) -> list[str]:
     """Describe the rules that match no resource, as many as a status may name."""
     return [
-        f"{rule.place}: there is no {_call(rule)} now, so this entry does nothing"
+        f"{rule.place}: there is no {_call(rule)} now, so this entry has no effect"
         for rule in itertools.islice(board.find_idle_rules(), NAMED_AT_MOST)
     ]
 
@@ -128,8 +128,9 @@ def warn_polled(sources: Sequence[str]) -> Iterator[str]:
     """Describe that the operator polls these sources, so that it notices changes late."""
     if sources:
         yield (
-            f"{readiness.enumerate_names(sources)}: a change is noticed by polling every {limits.SOURCE_POLL:.0f} s, since the operator "
-            f"may not watch all objects of that kind and has {limits.SOURCE_WATCHES} watches of single ones already"
+            f"{readiness.enumerate_names(sources)}: changes are detected by polling every {limits.SOURCE_POLL:.0f} s "
+            f"because the operator is not allowed to watch all objects of that kind "
+            f"and already has {limits.SOURCE_WATCHES} watches of single objects"
         )
 
 

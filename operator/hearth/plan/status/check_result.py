@@ -87,7 +87,7 @@ def find(board: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
     for child in board.cleanup.children.values():
         yield (
             child.resource,
-            readiness.make_status(child, ResourceState.FAILED, "Obsolete", "is still there, and nothing wants it"),
+            readiness.make_status(child, ResourceState.FAILED, "Obsolete", "still exists, but is obsolete"),
         )
 
 
@@ -102,11 +102,11 @@ def _word(standing: ResourceStatus) -> ResourceStatus:
     step = standing.step
     if not isinstance(step, Apply) or standing.reason != "Applying":
         return standing
-    reason, message = "Outdated", "is not as the definition states it"
+    reason, message = "Outdated", "does not match the definition"
     if step.repaired_fields:
-        reason, message = "Drifted", f"{step.repaired_fields}: changed by somebody else"
+        reason, message = "Drifted", f"{step.repaired_fields}: changed by another field manager"
     elif standing.child is None:
-        reason, message = "Missing", "is not there"
+        reason, message = "Missing", "does not exist"
     return ResourceStatus(
         state=standing.state, reason=reason, message=message, planned_ref=standing.planned_ref, child=standing.child
     )
@@ -134,11 +134,11 @@ def describe(outcome: CheckResult) -> str:
     """Describe the result; name the first few problems."""
     objects = f"{outcome.objects} object{'s' if outcome.objects != 1 else ''}"
     if not outcome.problem_count:
-        return f"looked at {objects} and found nothing wrong"
+        return f"examined {objects} and found no problem"
     count = f"{outcome.problem_count} problem{'s' if outcome.problem_count != 1 else ''}"
     named = "; ".join(_call(entry) for entry in outcome.problems[: readiness.NAMED_AT_MOST])
     more = outcome.problem_count - readiness.NAMED_AT_MOST
-    return f"looked at {objects} and found {count}: {named}{f'; and {more} more' if more > 0 else ''}"
+    return f"examined {objects} and found {count}: {named}{f'; and {more} more' if more > 0 else ''}"
 
 
 def _call(entry: Mapping[str, Any]) -> str:

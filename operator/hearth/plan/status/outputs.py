@@ -27,7 +27,7 @@ class Outputs:
         """Add a value. Raises TooLarge."""
         size = value_sizes.measure(value, depth=limits.OUTPUT_DEPTH)
         value_sizes.check(size, limits.OUTPUT_BYTES, what="is")
-        value_sizes.check(self.size + size, limits.OUTPUTS_BYTES, what="and the outputs before it are")
+        value_sizes.check(self.size + size, limits.OUTPUTS_BYTES, what="with the outputs before it is")
         self.size += size
         self.values[name] = value
 

@@ -200,8 +200,8 @@ def _find_trouble(board: StackPlanner, memory: InMemoryState) -> tuple[str, str]
 def _tell_end(subject: StatusInput, board: StackPlanner) -> tuple[str, str]:
     """Return reason and message of a complete target."""
     if subject.is_suspended:
-        refused = f"; the definition in the spec is refused: {subject.rejection.message}" if subject.rejection else ""
-        return "Suspended", f"suspended by spec.suspended; set it to false to have all of it brought back{refused}"
+        refused = f"; the definition in the spec is rejected: {subject.rejection.message}" if subject.rejection else ""
+        return "Suspended", f"suspended by spec.suspended; set it to false to resume it{refused}"
     count = len(board.blueprint.resources)
     ready = f"all {count} resources are ready" if count != 1 else "the resource is ready"
     if subject.check is not None and subject.checked is Phase.CHECK_COMPLETE:
@@ -210,19 +210,21 @@ def _tell_end(subject: StatusInput, board: StackPlanner) -> tuple[str, str]:
     if wish is None or not wish.is_rollback:
         return "Complete", ready
     where = (
-        f"revision {wish.revision}" if wish.revision != EMPTY_REVISION else "nothing, as no revision was ever reached"
+        f"revision {wish.revision}"
+        if wish.revision != EMPTY_REVISION
+        else "the empty revision, because no revision ever completed"
     )
     if subject.refreshed_parameters:
-        where += f" (with {readiness.enumerate_names(subject.refreshed_parameters)} as given now)"
+        where += f" (with the current values of {readiness.enumerate_names(subject.refreshed_parameters)})"
     if wish.cause is TargetCause.ROLLBACK:
-        return "Complete", f"rolled back to {where} as ordered; {ready}"
+        return "Complete", f"rolled back to {where} as requested; {ready}"
     left = ""
     if board.preserved:
         refs = readiness.enumerate_names([str(child.ref) for child in board.preserved.values()])
-        left = f"; left standing, as they hold data: {refs}"
+        left = f"; not deleted, because they hold data: {refs}"
     return "RolledBack", (
-        f"rolled back to {where}, since the definition in the spec failed: {wish.failure}{left}; "
-        f"change the definition, or annotate the Stack with hearth.dev/retry to have it tried once more"
+        f"rolled back to {where} because the definition in the spec failed: {wish.failure}{left}; "
+        f"change the definition, or set annotation hearth.dev/retry to try it again"
     )
 
 
@@ -235,7 +237,7 @@ def _tell_wait(subject: StatusInput, board: StackPlanner) -> str:
     if not kept:
         return waited
     refs = readiness.enumerate_names([str(child.ref) for child in kept])
-    return f"{waited}; held back until all is ready: {refs} (hearth.dev/cleanup lets them go)"
+    return f"{waited}; deleted after all resources are ready: {refs} (annotation hearth.dev/cleanup deletes them now)"
 
 
 def describe_plan(board: StackPlanner) -> str:
@@ -249,7 +251,7 @@ def describe_plan(board: StackPlanner) -> str:
         else:
             done.setdefault("delete", []).append(str(step.child.ref))
     parts = [f"{verb} {readiness.enumerate_names(named)}" for verb, named in sorted(done.items())]
-    return f"spec.paused holds back: {', '.join(parts)}" if parts else "spec.paused is true; nothing would be done"
+    return f"spec.paused prevents: {', '.join(parts)}" if parts else "spec.paused is true; no step is pending"
 
 
 def find_extra_conditions(
@@ -271,7 +273,7 @@ def find_extra_conditions(
     wish = subject.target
     is_done = subject.is_deleting or is_complete(subject, board)
     if wish is not None and wish.is_rollback and not is_done:
-        cause = f"revision {wish.revision} is ordered by spec.rollback.toRevision"
+        cause = f"revision {wish.revision} is requested by spec.rollback.toRevision"
         if subject.is_automatic_rollback:
             cause = f"the definition in the spec failed: {wish.failure}"
         yield ExtraCondition(type="RollingBack", reason=str(wish.cause), message=cause)
@@ -317,5 +319,5 @@ def _waited_for(board: StackPlanner) -> str:
     unwatched = sorted(kind.key for kind in board.unsynced)
     for kind, words in board.denied.items():
         if kind in board.unsynced:
-            return f"may not look at {kind.key} objects, of which some may be there: {words}"
-    return f"waits for a first look at all {unwatched[0]} objects" if unwatched else ""
+            return f"the operator is not allowed to list {kind.key} objects, of which some may exist: {words}"
+    return f"waits for the first list of all {unwatched[0]} objects" if unwatched else ""

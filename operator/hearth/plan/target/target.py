@@ -203,15 +203,15 @@ def _settle(
     if stated:
         if stated not in hashes:
             raise RollbackRevisionNotFound(
-                f"spec.rollback.toRevision: there is no revision {stated}; revisions that are kept: {kept}"
+                f"spec.rollback.toRevision: there is no revision {stated}; stored revisions: {kept}"
             )
         return RollbackRequest(to_revision=stated, spec_hash=asked.hash, revision=stated)
     present = next((number for number, hashed in hashes.items() if hashed == asked.hash), None)
     other = completed.find_other(present)
     if other is None or (other != EMPTY_REVISION and other not in hashes):
         raise RollbackRevisionNotFound(
-            "spec.rollback.toRevision: 0 means the last revision that completed besides the one in the spec, and there "
-            f"is none; name one by its number, or take rollback.toRevision away; revisions that are kept: {kept}"
+            "spec.rollback.toRevision: 0 means the last completed revision other than the one in the spec, "
+            f"and there is none; set a revision number, or remove rollback.toRevision; stored revisions: {kept}"
         )
     return RollbackRequest(to_revision=stated, spec_hash=asked.hash, revision=other)
 

@@ -87,14 +87,14 @@ def decode(status: Mapping[str, Any]) -> Target | None:
 def read_number(value: Any) -> int:
     """Decode a revision number. Raises ValueError if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < TOO_HIGH:
-        raise ValueError("is no number of a revision")
+        raise ValueError("is not a revision number")
     return value
 
 
 def read_text(value: Any) -> str:
     """Decode a string. Raises ValueError if it is not a string."""
     if not isinstance(value, str):
-        raise ValueError("is no text")  # noqa: TRY004 -- one error type for all invalid values
+        raise ValueError("is not a string")  # noqa: TRY004 -- one error type for all invalid values
     return value
 
 

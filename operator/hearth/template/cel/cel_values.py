@@ -42,7 +42,7 @@ def convert(value: Any) -> Any:
         case datetime.timedelta():
             return write_duration(value)
     raise UnrepresentableValue(
-        f"gives {type(value).__name__} {value!s}, which no manifest can hold; convert it, e.g. with string()"
+        f"gives {type(value).__name__} {value!s}, which a manifest cannot contain; convert it, e.g. with string()"
     )
 
 
@@ -52,7 +52,7 @@ def convert_double(value: float) -> int | float:
     JSON treats both alike, but an integer field accepts only the integer.
     """
     if not math.isfinite(value):
-        raise UnrepresentableValue(f"gives {value}, which is no number of JSON; guard the division or conversion")
+        raise UnrepresentableValue(f"gives {value}, which is not a JSON number; guard the division or conversion")
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
 
 

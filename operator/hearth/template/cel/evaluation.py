@@ -67,7 +67,7 @@ class Alone:
 
     def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:  # noqa: ARG002 -- the port requires it
         """Reject the evaluation."""
-        return Excess("may take more time or memory than it is allowed here")
+        return Excess("may take more time or memory than is allowed here")
 
 
 ALONE: Final = Alone()

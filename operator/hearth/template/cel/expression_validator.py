@@ -58,7 +58,7 @@ class ExpressionValidator:
         """Validate an expression; None if it has mistakes. Raises InvalidDefinition if there are too many."""
         self.expressions += 1
         if self.expressions > limits.EXPRESSIONS:
-            message = f"is one of more than {limits.EXPRESSIONS} expressions; divide the template"
+            message = f"exceeds the limit of {limits.EXPRESSIONS} expressions; split the template"
             raise InvalidDefinition([Mistake(path=path, message=message)])
         try:
             parsed = expressions.parse(text)
@@ -103,7 +103,7 @@ class ExpressionValidator:
                 message = audience.rule
             else:
                 hint = self.effort.hint(root, audience.names)
-                message = f"nothing is called '{root}'{hint or '; declare it, or write $${ for a literal ${'}"
+                message = f"the name '{root}' is not defined{hint or '; declare it, or write $${ for a literal ${'}"
             line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
             self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
         return not wrong

@@ -60,10 +60,10 @@ PARSED_BYTES_PER_BYTE, PARSED_BYTES = 42, 1_024
 ESTIMATORS_KEPT = 256
 """Estimators of expressions that only need one if their inputs are large."""
 _UNCHECKED = cel_environment.new_environment()
-_TOO_DEEP = "the expression is nested too deeply; divide it, e.g. by a condition"
+_TOO_DEEP = "the expression is nested too deeply; split it, e.g. with a condition"
 _ERROR = cel.Type.ERROR
 _OPTIONAL = "(\n{text}\n).orValue(null)"
-UNWRITABLE = "it gives a value that no manifest can hold, such as an optional within a list; write [?…] or orValue(…)"
+UNWRITABLE = "it gives a value that a manifest cannot contain, e.g. an optional within a list; write [?…] or orValue(…)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,7 +103,9 @@ def parse_new(text: str) -> tuple[Parsed, int]:
             (cel_environment.CelError(line=1, column=1, message="the expression is empty"),)
         )
     if len(text) > limits.EXPRESSION_LENGTH:
-        message = f"the expression has {len(text)} characters, and {limits.EXPRESSION_LENGTH} are allowed; divide it"
+        message = (
+            f"the expression has {len(text)} characters, but at most {limits.EXPRESSION_LENGTH} are allowed; split it"
+        )
         raise cel_environment.CelCompileError((cel_environment.CelError(line=1, column=1, message=message),))
     program = cel_environment.compile_text(_UNCHECKED, text, is_checked=False)
     try:
@@ -254,7 +256,7 @@ class Expression:
     def refuse(self, complaint: str) -> EvaluationError:
         """Return the error, with details only if it reads nothing sensitive."""
         if self.is_sensitive:
-            complaint = "fails; why is not shown, since it reads something sensitive"
+            complaint = "fails; the cause is not shown because it reads a sensitive value"
         return EvaluationError(path=self.path, message=f"`{self.parsed.text}` {complaint}")
 
     def is_awaited(self, read: FieldRead, data: Mapping[str, Any]) -> bool:

@@ -34,7 +34,7 @@ def parse(text: str) -> Fraction:
     """Parse `text` into a number. Raises ValueError."""
     form = _match(text)
     if form is None or _is_exponent_out_of_range(form[2] or ""):
-        raise ValueError(f"'{text[:LONGEST]}' is no quantity; write a number with a unit, such as 500m or 2Gi")
+        raise ValueError(f"'{text[:LONGEST]}' is not a quantity; write a number with a unit, e.g. 500m or 2Gi")
     number, suffix = Fraction(form[1]), form[2] or ""
     if suffix in _BINARY:
         return number * _BINARY[suffix]
@@ -96,7 +96,7 @@ def is_integer(text: str) -> bool:
 def as_integer(text: str) -> int:
     """Return the integer. Raises ValueError if it is none."""
     if not is_integer(text):
-        raise ValueError(f"'{text}' is no whole number of 64 bits; use asApproximateFloat()")
+        raise ValueError(f"'{text}' is not a 64-bit integer; use asApproximateFloat()")
     return int(parse(text))
 
 

@@ -33,4 +33,4 @@ def measure(value: Any, *, depth: int = limits.JSON_DEPTH) -> int:
 def check(size: int, most: int = limits.OBJECT_BYTES, *, what: str = "makes the object") -> None:
     """Raise TooLarge if `size` is more than `most` bytes."""
     if size > most:
-        raise TooLarge(f"{what} larger than {most} bytes; shorten or divide it")
+        raise TooLarge(f"{what} larger than {most} bytes; shorten or split it")

@@ -28,8 +28,8 @@ from hearth.template.parser import object_metadata
 from hearth.template.schema.shapes import Type
 
 IN_PLAIN_TEXT = (
-    "spec.parameters of a nested Stack is plain text for everyone who may read Stacks; "
-    "put the value into a Secret, and name that in the nested Stack's spec.parametersFrom"
+    "spec.parameters of a nested Stack is readable by everyone who can read Stacks; "
+    "put the value into a Secret, and reference it in the nested Stack's spec.parametersFrom"
 )
 """Why no sensitive value may be there, and the next step."""
 
@@ -113,9 +113,7 @@ def trace(resources: Sequence[AnalyzedResource], binder: PartialEvaluator, order
             if any(binder.is_sensitive(sound) for sound in sounds):
                 binder.secrecy.note_field(name, mark.keys)
                 if sensitivity.is_name(mark.keys):
-                    refuse_place(
-                        mark, sounds, binder, why="names and kinds are shown everywhere; use another parameter"
-                    )
+                    refuse_place(mark, sounds, binder, why="names and kinds are not secret; use another parameter")
                 if draft.is_stack and sensitivity.is_parameter(mark.keys):
                     refuse_place(mark, sounds, binder, why=IN_PLAIN_TEXT)
         if draft.kind == "Secret" and not draft.group:
@@ -257,7 +255,7 @@ def refuse_duplicates(
         owner = owners.setdefault(ref, name)
         if owner != name:
             place = f"{path}.manifest.metadata.name"
-            binder.note(place, f"names {ref}, as the resource '{owner}' does; give one of them another name")
+            binder.note(place, f"names {ref}, which the resource '{owner}' also names; rename one of them")
 
 
 def find_naming(bound: BoundResource) -> sharing_scope.ObjectNaming:

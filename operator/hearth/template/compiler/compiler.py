@@ -49,7 +49,7 @@ def compile_in_pieces(
     try:
         return (yield from compile_definition(definition, stack=stack, kinds=kinds, evaluator=evaluator))
     except RecursionError:
-        message = "is nested too deeply; Kubernetes itself takes no such object"
+        message = "is nested too deeply; Kubernetes rejects such an object"
         raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
 
 
@@ -179,10 +179,10 @@ def find_edges(resources: list[AnalyzedResource], examiner: ExpressionValidator)
         edges[name] = sorted({*draft.find_used(), *draft.find_tested(), *depended} & by_name.keys())
         for other, path in draft.source.depends_on:
             if other not in by_name and len(examiner.mistakes) <= limits.MISTAKES:
-                hint = examiner.effort.hint(other, by_name) or "; name a resource of this template, or take it out"
+                hint = examiner.effort.hint(other, by_name) or "; name a resource of this template, or remove it"
                 examiner.note(path, f"there is no resource '{error_hints.shorten(other)}'{hint}")
     cycles = yield from order.find_cycles_in_pieces(edges, most=limits.MISTAKES)
     for cycle in cycles:
-        message = f"requires itself: {order.describe(cycle)}; take one of these references or dependsOn out"
+        message = f"requires itself: {order.describe(cycle)}; remove one of these references or dependsOn entries"
         examiner.note(by_name[cycle[0]].source.path, message)
     return edges

@@ -65,7 +65,7 @@ class ParsedManifest:
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             self._note(path, "is an integer of more than 64 bits; write it as text")
         elif not isinstance(value, int | float):
-            found = f"is {error_hints.describe(value)}, which JSON cannot hold; write it as text"
+            found = f"is {error_hints.describe(value)}, which JSON cannot represent; write it as text"
             self._note(path, found)
         return value
 
@@ -99,10 +99,10 @@ class ParsedManifest:
 
     def _is_key(self, key: Any, path: str) -> bool:
         if not isinstance(key, str):
-            self._note(path, f"has the key {key!r}, which is no text; put it in quotes")
+            self._note(path, f"has the key {key!r}, which is not text; put it in quotes")
             return False
         if interpolation.has_expressions(key):
-            message = "keys cannot hold expressions, only values can; give the whole map as one expression"
+            message = "keys cannot contain expressions, only values can; write the whole map as one expression"
             self._note(f"{path}{error_hints.write_key(key)}", message)
         return True
 
@@ -110,9 +110,9 @@ class ParsedManifest:
 def explain(error: interpolation.UnterminatedExpression) -> str:
     """Describe what is wrong with a text whose expressions cannot be parsed."""
     if error.is_crowded:
-        return f"holds more than {limits.EXPRESSIONS_IN_TEXT} expressions; divide it"
+        return f"contains more than {limits.EXPRESSIONS_IN_TEXT} expressions; split it"
     if error.is_long:
-        return f"has no closing brace within {limits.EXPRESSION_LENGTH} characters after {error_hints.quote(error.rest)}; divide it"
+        return f"has no closing brace within {limits.EXPRESSION_LENGTH} characters after {error_hints.quote(error.rest)}; split it"
     return f"the closing brace after {error_hints.quote(error.rest)} is missing; write $${{ for a literal ${{"
 
 
@@ -291,7 +291,7 @@ class Constant:
 def settle(document: ManifestTemplate) -> ManifestTemplate:
     """Fill in the slots of a document whose slots need no values."""
     outcome = document.evaluate({})
-    assert isinstance(outcome, Known), "dropping places needs no values"  # noqa: S101 -- for the type checker
+    assert isinstance(outcome, Known), "dropping slots needs no values"  # noqa: S101 -- for the type checker
     return ManifestTemplate(raw=packing.pack([outcome.value]), slots=(), reads={})
 
 

@@ -31,9 +31,7 @@ from hearth.template.compiler.manifest_template import (
 from hearth.template.compiler.sensitivity import SensitivityTracker
 from hearth.template.text import error_hints
 
-TOO_COSTLY = (
-    "may take too long, and is judged at every change; do without nested loops, or what makes values ever larger"
-)
+TOO_COSTLY = "may take too long, and is evaluated at every change; avoid nested loops and growing values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +128,10 @@ class PartialEvaluator:
             return None
         for name in sorted(blocked):
             text = error_hints.quote_expression(expression.parsed.text)
-            next_step = f"read it with `{name}.?…` and orValue(…), or give this a `when` as well"
+            next_step = f"read it with `{name}.?…` and orValue(…), or add a `when` here as well"
             self.note(
-                expression.path, f"'{name}' is not there, since its `when` is false, but {text} needs it; {next_step}"
+                expression.path,
+                f"'{name}' does not exist because its `when` is false, but {text} needs it; {next_step}",
             )
         return None
 
@@ -144,7 +143,7 @@ class PartialEvaluator:
         if self.must_wait(outcome):
             return None
         message = outcome.message if isinstance(outcome, EvaluationError) else "is not known"
-        self.note(expression.path, f"{message}; mend the expression or the parameters that it uses")
+        self.note(expression.path, f"{message}; fix the expression or the parameters that it uses")
         return None
 
     def must_wait(self, outcome: Outcome) -> bool:
@@ -224,7 +223,7 @@ class PartialEvaluator:
         """Add to the size of all documents. Raises InvalidDefinition if it becomes too large."""
         self.size += size
         if self.size > limits.WANTED_BYTES:
-            message = f"and what stands before it have more than {limits.WANTED_BYTES} bytes; divide the template"
+            message = f"and the resources before it have more than {limits.WANTED_BYTES} bytes; split the template"
             raise InvalidDefinition([Mistake(path=path, message=message)])
 
     def bind_mark(

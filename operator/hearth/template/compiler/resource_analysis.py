@@ -25,7 +25,8 @@ from hearth.template.text import interpolation
 
 IDENTITY = (("apiVersion",), ("kind",))
 IDENTITY_AUDIENCE = AllowedNames(
-    names=frozenset({"params"}), rule="apiVersion and kind may use params only, since the kind must be known beforehand"
+    names=frozenset({"params"}),
+    rule="apiVersion and kind may use only params, because the kind must be known before the apply",
 )
 
 
@@ -100,7 +101,7 @@ def examine(draft: AnalyzedResource, examiner: ExpressionValidator, audience: Al
     examiner.mistakes += draft.dissection.mistakes
     examine_literals(draft, examiner, path)
     if draft.kind == REVISION[1] and draft.group == REVISION[0]:
-        examiner.note(f"{path}.kind", "ControllerRevision is how revisions of Stacks are stored; take the resource out")
+        examiner.note(f"{path}.kind", "ControllerRevision stores revisions of Stacks; remove the resource")
     if draft.served is not None and not draft.served.namespaced:
         examine_scope(draft, examiner, path)
     draft.expressions = yield from validate_strings(draft.dissection, draft.shape, examiner, audience)
@@ -128,7 +129,7 @@ def examine_scope(draft: AnalyzedResource, examiner: ExpressionValidator, path: 
     """Check that a cluster-scoped kind has no namespace."""
     metadata = draft.source.manifest.get("metadata")
     if isinstance(metadata, dict) and metadata.get("namespace") is not None:
-        message = f"{draft.kind} is of cluster scope and has no namespace; take it out"
+        message = f"{draft.kind} is cluster-scoped and has no namespace; remove it"
         examiner.note(f"{path}.metadata.namespace", message)
 
 

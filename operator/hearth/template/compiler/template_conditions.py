@@ -21,7 +21,7 @@ from hearth.template.text import error_hints, interpolation
 
 AUDIENCE = AllowedNames(
     names=frozenset({"params", "conditions"}),
-    rule="only params and conditions can be used here, since it is decided beforehand",
+    rule="only params and conditions can be used here, because it is evaluated before any apply",
 )
 ROOT = "conditions"
 
@@ -48,7 +48,7 @@ def read_test(raw: Any, examiner: ExpressionValidator, *, path: str) -> str | No
         )
         return None
     if len(raw) > limits.EXPRESSION_LENGTH:
-        message = f"has {len(raw)} characters, and an expression at most {limits.EXPRESSION_LENGTH}; divide it"
+        message = f"has {len(raw)} characters, but an expression may have at most {limits.EXPRESSION_LENGTH}; split it"
         examiner.note(path, message)
         return None
     if not interpolation.has_expressions(raw):
@@ -58,7 +58,7 @@ def read_test(raw: Any, examiner: ExpressionValidator, *, path: str) -> str | No
     except interpolation.UnterminatedExpression:
         parts = ()
     if len(parts) != 1 or not isinstance(parts[0], interpolation.ExpressionSource):
-        examiner.note(path, f"must be one expression, found {error_hints.quote(raw)}; write it bare, without ${{…}}")
+        examiner.note(path, f"must be one expression, found {error_hints.quote(raw)}; write it without ${{…}}")
         return None
     return parts[0].text
 
@@ -95,7 +95,7 @@ class Conditions:
                 self.decided[name] = found
         cycles = yield from order.find_cycles_in_pieces(self.edges(), most=limits.MISTAKES)
         for cycle in cycles:
-            message = f"depends on itself: {order.describe(cycle)}; take one of them out"
+            message = f"depends on itself: {order.describe(cycle)}; remove one of them"
             examiner.note(f"{self.path}.{cycle[0]}", message)
 
     def edges(self) -> dict[str, list[str]]:

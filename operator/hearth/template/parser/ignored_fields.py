@@ -38,7 +38,7 @@ def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note
         pattern = field_paths.parse(text)
         if pattern is None:
             example = 'spec.replicas or spec.template.spec.containers[name="web"].image'
-            note(path, f"'{error_hints.shorten(text)}' is no path to a field; write it as in {example}")
+            note(path, f"'{error_hints.shorten(text)}' is not a field path; write e.g. {example}")
         elif wrong := find_wrong(pattern, manifest):
             note(path, f"'{text}' {wrong}")
         else:
@@ -49,11 +49,11 @@ def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note
 def find_wrong(pattern: PathPattern, manifest: Any) -> str:
     """Return why a field cannot be left to others, "" if it can."""
     if pattern[0] in IDENTITY or (pattern[0] == "metadata" and len(pattern) > 1 and pattern[1] in OWN_METADATA):
-        return "says which object it is, which nobody else can change; take it out"
+        return "identifies the object and cannot change; remove it"
     if pattern[0] == "metadata" and any(isinstance(key, str) and key.startswith(f"{names.GROUP}/") for key in pattern):
-        return "is written by Hearth, which knows its objects by it; take it out"
+        return "is written by Hearth to identify its objects; remove it"
     if isinstance(manifest, dict) and not is_stated(pattern, manifest):
-        return "is not stated in the manifest, so it is left to others anyhow; take it out, or correct it"
+        return "is not in the manifest, so Hearth never changes it; remove it, or correct it"
     return ""
 
 

@@ -64,12 +64,12 @@ def object_to_name(name: Any) -> str:
             f"must be text, found {error_hints.describe(name)}; put it in quotes, or write string(…) in the expression"
         )
     if not name:
-        return "must not be empty; state a name, or leave it out"
+        return "must not be empty; set a name, or omit it"
     if len(name) > limits.NAME_LENGTH:
         return f"must have {limits.NAME_LENGTH} characters at most, found {len(name)}; shorten it"
     if name in RELATIVE or not SEGMENT.fullmatch(name):
         return (
-            f"must not be . or .., nor hold /, % or control characters, found {error_hints.describe(name)}; rename it"
+            f"must not be . or .., or contain /, % or control characters, found {error_hints.describe(name)}; rename it"
         )
     return ""
 

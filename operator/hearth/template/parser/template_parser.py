@@ -137,7 +137,7 @@ class TemplateParser:
                 break
             yield
         if template.get("resources") is None:
-            self.note(f"{self.path}.resources", "is missing; state the resources by name, or {} for none")
+            self.note(f"{self.path}.resources", "is missing; list the resources by name, or {} for none")
         for name, raw in self.entries(template, "outputs", limit=limits.ENTRIES):
             self.read_output(source, name, raw)
         return source
@@ -152,7 +152,7 @@ class TemplateParser:
             self.note(path, f"must be a map by name, found {error_hints.describe(raw)}")
             return []
         if len(raw) > limit:
-            self.note(path, f"has {len(raw)} entries, and at most {limit} are taken; divide the template")
+            self.note(path, f"has {len(raw)} entries, but at most {limit} are allowed; split the template")
             return []
         reserved = RESERVED_NAMES | cel_environment.LITERALS
         if word == "resources":
@@ -167,10 +167,10 @@ class TemplateParser:
     def check_name(self, name: Any, *, path: str, reserved: Collection[str], what: str) -> None:
         """Return whether the name is valid."""
         if not isinstance(name, str) or not names.RESOURCE_NAME.fullmatch(name):
-            rule = "names begin with a small letter and have at most 40 letters and digits, e.g. redisMaster"
+            rule = "names start with a lower-case letter and have at most 40 letters and digits, e.g. redisMaster"
             self.note(f"{path}{error_hints.write_key(str(name))}", f"cannot be the name of a {what}; {rule}")
         elif name in reserved:
-            self.note(f"{path}.{name}", f"'{name}' is a word of the expression language; call the {what} otherwise")
+            self.note(f"{path}.{name}", f"'{name}' is a reserved word of the expression language; rename the {what}")
 
     def check_words(self, raw: Object, known: Collection[str], path: str, *, what: str) -> None:
         """Return whether all keys of `raw` are known."""
@@ -260,9 +260,7 @@ class TemplateParser:
             and isinstance(metadata, dict)
             and metadata.get("name") is not None
         ):
-            self.note(
-                path, "cannot be CreateFirst where metadata.name is stated; write DeleteFirst, or leave the name out"
-            )
+            self.note(path, "cannot be CreateFirst if metadata.name is set; write DeleteFirst, or omit the name")
         return known[stated]
 
     def read_list(
@@ -276,12 +274,12 @@ class TemplateParser:
             self.note(f"{path}.{word}", f"must be a list of {of}, found {error_hints.describe(stated)}")
             return []
         if len(stated) > limit:
-            self.note(f"{path}.{word}", f"has {len(stated)} entries, and at most {limit} are taken")
+            self.note(f"{path}.{word}", f"has {len(stated)} entries, but at most {limit} are allowed")
             return []
         found: list[tuple[str, str]] = []
         for at, entry in enumerate(stated):
             if isinstance(entry, str) and len(entry) > limits.EXPRESSION_LENGTH:
-                message = f"has {len(entry)} characters, and at most {limits.EXPRESSION_LENGTH} are taken; shorten it"
+                message = f"has {len(entry)} characters, but at most {limits.EXPRESSION_LENGTH} are allowed; shorten it"
                 self.note(f"{path}.{word}[{at}]", message)
             elif isinstance(entry, str):
                 found.append((entry, f"{path}.{word}[{at}]"))
@@ -297,7 +295,7 @@ class TemplateParser:
             return
         self.check_words(raw, OUTPUT_WORDS, path, what="an output")
         if "value" not in raw:
-            self.note(f"{path}.value", "is missing; state what the output gives")
+            self.note(f"{path}.value", "is missing; set the value of the output")
             return
         source.outputs[name] = OutputSource(name=name, path=path, value=raw["value"], when=raw.get("when"))
 
@@ -307,7 +305,9 @@ class TemplateParser:
             missing = manifest is None
             self.note(
                 path,
-                "is missing; state the object" if missing else f"must be a map, found {error_hints.describe(manifest)}",
+                "is missing; set the manifest of the object"
+                if missing
+                else f"must be a map, found {error_hints.describe(manifest)}",
             )
             return
         for word, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
@@ -317,7 +317,7 @@ class TemplateParser:
             elif not isinstance(stated, str):
                 self.note(f"{path}.{word}", f"must be text, found {error_hints.describe(stated)}")
         if manifest.get("status") is not None:
-            self.note(f"{path}.status", "is written by the kind's own controller, never by a template; take it out")
+            self.note(f"{path}.status", "is written by the controller of the kind, not by a template; remove it")
         metadata = manifest.get("metadata")
         if isinstance(metadata, dict):
             self.check_metadata(metadata, f"{path}.metadata")
@@ -327,12 +327,12 @@ class TemplateParser:
     def check_metadata(self, metadata: Object, path: str) -> None:
         """Return whether the metadata sets only fields that a template may set."""
         if metadata.get("generateName") is not None:
-            message = "would give a new object with every apply; state name, or leave it out for a name made by Hearth"
+            message = "would create a new object with every apply; set name, or omit it for a name generated by Hearth"
             self.note(f"{path}.generateName", message)
         for word in SERVER_FIELDS:
             if metadata.get(word) is not None:
-                self.note(f"{path}.{word}", "is written by the API server only; take it out")
+                self.note(f"{path}.{word}", "is written only by the API server; remove it")
         for word in ("labels", "annotations"):
             stated = metadata.get(word)
             for key in TRACKING_METADATA.intersection(stated) if isinstance(stated, dict) else ():
-                self.note(f"{path}.{word}[{key}]", "is written by Hearth itself; take it out")
+                self.note(f"{path}.{word}[{key}]", "is written by Hearth; remove it")

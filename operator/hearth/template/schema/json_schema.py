@@ -183,7 +183,7 @@ class _Check:
                 yield None
             first = seen.setdefault(written, at)
             if first != at:
-                yield Fault(keys, "uniqueItems", f"must have no entry twice, found [{at}] equal to [{first}]")
+                yield Fault(keys, "uniqueItems", f"must not have duplicate entries, found [{at}] equal to [{first}]")
                 return
 
     def find_items(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
@@ -205,7 +205,7 @@ class _Check:
             if name in known:
                 continue
             if rule is False:
-                yield Fault(keys, "additionalProperties", f"{error_hints.quote(name)} is none of the properties")
+                yield Fault(keys, "additionalProperties", f"{error_hints.quote(name)} is not one of the properties")
             else:
                 yield from self.find(rule, inner, (*keys, name))
 

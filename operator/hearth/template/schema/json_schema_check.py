@@ -40,7 +40,7 @@ def find_wrong(rules: Any, effort: Effort, *, path: str = "") -> Wrong:
         if check is None:
             hint = effort.hint(str(word), WORDS if path else WORDS | {SENSITIVE})
             known = "" if hint else f"; known are {_KNOWN}"
-            yield place, f"'{error_hints.shorten(str(word))}' is no rule of a parameter{hint or known}"
+            yield place, f"'{error_hints.shorten(str(word))}' is not a rule of a parameter{hint or known}"
         else:
             yield from ((place + where, message) for where, message in check(value, effort))
         yield from find_wrong_within(word, value, effort, place)
@@ -124,7 +124,7 @@ def _pattern(value: Any, effort: Effort) -> Iterator[Found]:
     try:
         effort.budget.spend(patterns.find_cost_of_making(patterns.compile_pattern(value)))
     except patterns.Unsupported as error:
-        yield "", f"is no regular expression: {error}; found {error_hints.quote(value)}"
+        yield "", f"is not a valid regular expression: {error}; found {error_hints.quote(value)}"
 
 
 _CHECKS: Mapping[str, _Check] = {

@@ -62,7 +62,7 @@ def find_wrong_entries(value: dict[str, Any], shape: Shape, effort: Effort) -> l
                 continue
             found += [(error_hints.write_key(str(key)) + below, message) for below, message in wrong]
         elif inner is not None:
-            hint = effort.hint(str(key), shape.fields) or "; take it out, or see kubectl explain for its fields"
+            hint = effort.hint(str(key), shape.fields) or "; remove it, or see kubectl explain for its fields"
             found.append(
                 (
                     error_hints.write_key(str(key)),
@@ -102,7 +102,7 @@ def suggest(value: Any, shape: Shape) -> str:
     if shape.type is Type.STRING and isinstance(value, bool | int | float):
         return "; put it in quotes"
     if shape.type is not Type.STRING and isinstance(value, str):
-        return "; take the quotes off" if shape.type in (Type.INTEGER, Type.NUMBER, Type.BOOLEAN) else ""
+        return "; remove the quotes" if shape.type in (Type.INTEGER, Type.NUMBER, Type.BOOLEAN) else ""
     return ""
 
 

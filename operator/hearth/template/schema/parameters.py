@@ -35,7 +35,7 @@ _LARGEST = 2**63
 SHAPES_KEPT = 1_024
 SHAPE_LENGTH_KEPT = 16_384
 """Characters of all rules up to which their shape is cached."""
-EXHAUSTED = "takes too long to check together with all other parameters; make rules or values simpler"
+EXHAUSTED = "takes too long to validate together with all other parameters; simplify rules or values"
 
 
 def check_rules(name: str, rules: Any, *, path: str, effort: Effort) -> ChunkedWork[list[Mistake]]:
@@ -114,7 +114,7 @@ def check_sensitive(rules: Rules) -> list[tuple[str, str]]:
     if not isinstance(stated, bool):
         return [(f".{SENSITIVE}", f"must be true or false, found {error_hints.describe(stated)}")]
     if stated and "default" in rules:
-        message = "would be stored and shown with the template; take it out, and give the value by spec.parametersFrom"
+        message = "would be stored and shown with the template; remove it, and set the value with spec.parametersFrom"
         return [(".default", message)]
     return []
 
@@ -173,7 +173,7 @@ def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
         elif "default" in rules:
             found[name] = adapt(rules, rules["default"])
         else:
-            next_step = f"give it, or a default in {template_path}.parameters.{name}.default"
+            next_step = f"set it, or a default in {template_path}.parameters.{name}.default"
             mistakes.append(Mistake(path=f"{path}.{name}", message=f"is missing; {next_step}"))
         if len(mistakes) > limits.MISTAKES:
             return found, mistakes
@@ -188,7 +188,7 @@ def find_undeclared(
     mistakes: list[Mistake] = []
     for name in given:
         if name not in stated:
-            hint = effort.hint(str(name), stated) or "; take it out, or declare it there"
+            hint = effort.hint(str(name), stated) or "; remove it, or declare it there"
             message = f"is not declared in {template_path}.parameters{hint}"
             mistakes.append(Mistake(path=f"{path}{error_hints.write_key(str(name))}", message=message))
             yield
@@ -210,8 +210,8 @@ def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> Chunk
     """Find the mistakes in one value."""
     if bounds.has_large_integer(value):
         is_shown = isinstance(value, int) and not place.is_sensitive
-        found = f", found {error_hints.describe(value)}" if is_shown else ", and so must be those within it"
-        return [Mistake(path=place.path, message=f"must be an integer of 64 bits{found}; write it as text")]
+        found = f", found {error_hints.describe(value)}" if is_shown else ", and so must all integers within it"
+        return [Mistake(path=place.path, message=f"must be a 64-bit integer{found}; write it as text")]
     faults = yield from find_faults(rules, value, budget)
     if not place.is_sensitive:
         return [
@@ -237,10 +237,10 @@ def describe_hidden(fault: Fault, rules: Rules) -> str:
     if fault.word == "type" and not fault.keys:
         stated = rules.get("type")
         wanted = " or ".join(stated) if isinstance(stated, list) else stated
-        return f"must be of type {wanted}, and is not (it is sensitive, so it is not shown)"
+        return f"must be of type {wanted}, but is not (the value is sensitive and not shown)"
     if not fault.word:
         return fault.message
-    return f"breaks the rule '{fault.word}' (it is sensitive, so it is not shown)"
+    return f"breaks the rule '{fault.word}' (the value is sensitive and not shown)"
 
 
 def adapt(rules: Any, value: Any) -> Any:

@@ -25,7 +25,7 @@ def find_excess(value: Any, *, depth: int = limits.JSON_DEPTH, nodes: int = limi
     for _ in range(depth + 1):
         count += len(level)
         if count > nodes:
-            return f"holds more than {nodes} values; divide it"
+            return f"contains more than {nodes} values; split it"
         level = find_inner(level)
         if not level:
             return ""

@@ -57,7 +57,7 @@ class Loader(yaml.CSafeLoader):
         try:
             return read_scalar(kind, node.value, node.start_mark)
         except ValueError:
-            message = f"what stands here is no {kind}; put it in quotes"
+            message = f"this value is not a valid {kind}; put it in quotes"
             raise yaml.constructor.ConstructorError(None, None, message, node.start_mark) from None
 
 
@@ -107,7 +107,7 @@ def read(text: str, bounds: Bounds = BOUNDS) -> Iterator[Document | None]:
         finally:
             loader.dispose()
     except UnicodeError:
-        raise yaml.YAMLError("holds characters that are no text in UTF-8") from None
+        raise yaml.YAMLError("contains characters that are not valid UTF-8") from None
 
 
 def compose(text: str, bounds: Bounds = BOUNDS) -> yaml.Node | None:
@@ -161,7 +161,7 @@ def read_boolean(text: str) -> bool:
 def read_float(text: str, mark: yaml.Mark) -> int | float | str:
     """Parse a number; text if it is too large for one. Raises ValueError."""
     if "inf" in text.lower() or "nan" in text.lower():
-        raise yaml.constructor.ConstructorError(None, None, f"{text[:10]} is no number in JSON", mark)
+        raise yaml.constructor.ConstructorError(None, None, f"{text[:10]} is not a JSON number", mark)
     number = float(text.replace("_", ""))
     if not math.isfinite(number):
         return text
@@ -173,7 +173,7 @@ def read_binary(text: str, mark: yaml.Mark) -> str:
     try:
         return base64.b64decode(text.encode("ascii")).decode()
     except ValueError:
-        raise yaml.constructor.ConstructorError(None, None, "!!binary holds no text", mark) from None
+        raise yaml.constructor.ConstructorError(None, None, "!!binary does not contain text", mark) from None
 
 
 def parse_integer(text: str) -> int | float | str:

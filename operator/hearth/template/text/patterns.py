@@ -10,8 +10,8 @@ import re2
 from hearth.model import limits
 
 _ADVICE = {
-    "invalid escape sequence": "RE2 knows no backreferences, nor \\Z; write \\z for the end, \\x41 for a character",
-    "invalid perl operator": "RE2 knows no lookahead or lookbehind; write what is wanted without them",
+    "invalid escape sequence": "RE2 supports neither backreferences nor \\Z; write \\z for the end, \\x41 for a character",
+    "invalid perl operator": "RE2 does not support lookahead or lookbehind; rewrite the pattern without them",
     "pattern too large": "shorten it, or its repetitions",
 }
 """The next step for each error of RE2."""
@@ -37,7 +37,7 @@ def _options() -> Any:
 def compile_pattern(pattern: str) -> Any:
     """Compile the pattern; RE2 itself caches the last hundred or so. Raises Unsupported."""
     if len(pattern) > limits.PATTERN_LENGTH:
-        raise Unsupported(f"has {len(pattern)} characters, and at most {limits.PATTERN_LENGTH} are read")
+        raise Unsupported(f"has {len(pattern)} characters, but at most {limits.PATTERN_LENGTH} are allowed")
     try:
         return re2.compile(pattern, options=_options())
     except re2.error as error:
@@ -46,7 +46,7 @@ def compile_pattern(pattern: str) -> Any:
         advice = next((f"; {said}" for words, said in _ADVICE.items() if words in reason), "")
         raise Unsupported(f"{reason}{advice}") from None
     except UnicodeError:
-        raise Unsupported("holds characters that are no text in UTF-8") from None
+        raise Unsupported("contains characters that are not valid UTF-8") from None
 
 
 def find_cost_of_making(compiled: Any) -> int:
@@ -59,7 +59,9 @@ def find_cost(compiled: Any, text: str) -> int:
     work = len(text) * compiled.programsize
     if work > limits.PATTERN_WORK:
         longest = limits.PATTERN_WORK // compiled.programsize
-        raise TooLong(f"has {len(text)} characters, and at most {longest} can be compared with so complex a pattern")
+        raise TooLong(
+            f"has {len(text)} characters, but at most {longest} can be matched against such a complex pattern"
+        )
     return int(work // limits.PATTERN_WORK_PER_MICROSECOND)
 
 

@@ -53,8 +53,10 @@ def _parse(text: str, place: str) -> ChunkedWork[Object]:
     except kubectl_yaml.Excess as error:
         raise InvalidDefinition([Mistake(path=place, message=kubectl_yaml.describe(error))]) from None
     except yaml.YAMLError as error:
-        raise InvalidDefinition([Mistake(path=place, message=f"is no YAML: {kubectl_yaml.describe(error)}")]) from error
+        raise InvalidDefinition(
+            [Mistake(path=place, message=f"is not valid YAML: {kubectl_yaml.describe(error)}")]
+        ) from error
     if len(values) != 1 or not isinstance(values[0], dict):
-        message = f"must hold one mapping with `resources`, found {len(values)} documents"
+        message = f"must contain one mapping with `resources`, found {len(values)} documents"
         raise InvalidDefinition([Mistake(path=place, message=message)])
     return values[0]

@@ -148,9 +148,9 @@ class Builder:
         self._nodes += nodes
         self._size += size
         if self._nodes > self._bounds.nodes:
-            raise Excess(f"holds more than {self._bounds.nodes} values, aliases expanded; divide it", mark)
+            raise Excess(f"holds more than {self._bounds.nodes} values, aliases expanded; split it", mark)
         if self._size > self._bounds.size:
-            raise Excess(f"holds more than {self._bounds.size} characters, aliases expanded; divide it", mark)
+            raise Excess(f"holds more than {self._bounds.size} characters, aliases expanded; split it", mark)
 
     def _check_depth(self, height: int, mark: yaml.Mark) -> None:
         if len(self._frames) + height > self._bounds.depth:
@@ -176,7 +176,7 @@ class Builder:
             # As in kubectl, a scalar that only looks like a number is text, as `0x_`.
             if is_implicit:
                 return event.value
-        raise Fail(None, None, f"what stands here is no {tag.removeprefix(TAG)}; take the tag out", event.start_mark)
+        raise Fail(None, None, f"this value is not a valid {tag.removeprefix(TAG)}; remove the tag", event.start_mark)
 
     def _check_tag(self, tag: str, mark: yaml.Mark) -> None:
         if tag not in self._loader.yaml_constructors and tag != MERGE:
@@ -187,7 +187,7 @@ class Builder:
             raise Fail(None, None, f"found undefined alias {event.anchor!r}", event.start_mark)
         found = self._anchors[event.anchor]
         if found is None:
-            message = f"the alias {event.anchor!r} stands within what it names; write that out"
+            message = f"the alias {event.anchor!r} refers to a value that contains it; write the value out"
             raise Fail(None, None, message, event.start_mark)
         self._count(found.nodes, found.size, event.start_mark)
         self._check_depth(found.height, event.start_mark)
@@ -244,7 +244,7 @@ class Builder:
     def _take_key(self, frame: Frame, value: Any, mark: yaml.Mark) -> None:
         key = write_key(value, mark)
         if key in frame.lines:
-            message = f"the key {key!r} stands here a second time, first in line {frame.lines[key]}"
+            message = f"the key {key!r} is a duplicate, first used in line {frame.lines[key]}"
             raise Fail(None, None, message, mark)
         frame.lines[key] = mark.line + 1
         frame.key = key
@@ -271,6 +271,6 @@ def list_merged(value: Any, mark: yaml.Mark) -> list[dict[str, Any]]:
 def check_directives(text: str, bounds: Bounds) -> None:
     """Raise Excess for directives that libyaml would take too long to process."""
     if len(text) > bounds.size:
-        raise Excess(f"has {len(text)} characters, and at most {bounds.size} are read; divide it", None)
+        raise Excess(f"has {len(text)} characters, but at most {bounds.size} are allowed; split it", None)
     if text.count("\n%") > DIRECTIVES:
-        raise Excess(f"has more than {DIRECTIVES} lines that begin with %; indent them, or take them out", None)
+        raise Excess(f"has more than {DIRECTIVES} lines that start with %; indent them, or remove them", None)

@@ -80,7 +80,7 @@ def test_mistakes_are_all_told_and_nothing_is_printed(file: Path) -> None:
     ("name", "content", "message"),
     [
         pytest.param("missing.yaml", None, "No such file or directory", id="not there"),
-        pytest.param("binary.yaml", b"\xff\xfe", "is no text in UTF-8: invalid start byte at byte 0", id="no text"),
+        pytest.param("binary.yaml", b"\xff\xfe", "is not valid UTF-8: invalid start byte at byte 0", id="no text"),
         pytest.param("", None, "Is a directory", id="a folder"),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_name_that_kubernetes_would_refuse_is_refused_at_once(name: str) -> No
     result = run("-", "--name", name, text=CONFIG)
 
     assert result.exit_code == 2
-    assert "must be lower-case letters, digits and dashes, 63 at most, as in my-shop" in result.stderr
+    assert "must be at most 63 lower-case letters, digits and dashes, e.g. my-shop" in result.stderr
 
 
 def test_help_says_how_it_is_used() -> None:

@@ -116,8 +116,8 @@ def test_every_flag_is_known_to_this_test() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(("--http-address", "8080"), "'8080' is no address: write host:port", id="no host"),
-        pytest.param(("--max-backoff", "5"), "'5' is no duration above zero", id="no unit"),
+        pytest.param(("--http-address", "8080"), "'8080' is not an address: write host:port", id="no host"),
+        pytest.param(("--max-backoff", "5"), "'5' is not a positive duration", id="no unit"),
         pytest.param(("--max-concurrent-writes", "0"), "0 is not in the range", id="no writes at all"),
         pytest.param(("--shards", "257"), "257 is not in the range", id="more shards than buckets"),
         pytest.param(("--profile", "/nowhere/profile"), "cannot write /nowhere/profile: No such", id="no such folder"),
@@ -148,7 +148,7 @@ def test_a_shard_that_nobody_can_know_is_asked_for() -> None:
     result, settings = invoke("--shards", "3", "--shard", "3")
 
     assert result.exit_code == 2
-    assert "there is no shard 3 of 3: they count from 0 to 2" in result.output
+    assert "there is no shard 3 of 3: valid numbers are 0 to 2" in result.output
     assert settings is None
 
 

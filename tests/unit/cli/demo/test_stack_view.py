@@ -84,7 +84,7 @@ def test_a_child_is_judged_by_the_rule_of_its_kind() -> None:
     ("fields", "state", "note"),
     [
         pytest.param({"data": {"ready": "yes"}}, "ready", "", id="holds"),
-        pytest.param({"data": {"ready": "no"}}, "progressing", "its readyWhen rule does not hold yet", id="not yet"),
+        pytest.param({"data": {"ready": "no"}}, "progressing", "its readyWhen rule is not met yet", id="not yet"),
         pytest.param({}, "progressing", "waits for late.data.ready", id="value missing"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_child_that_is_being_deleted_comes_back() -> None:
     """As somebody deleted it by hand."""
     rows = find_rows(BOUND, make_child(CONFIG, "web", metadata={"deletionTimestamp": "now"}))
 
-    assert rows[1][2:] == ("progressing", "is being deleted, and comes back")
+    assert rows[1][2:] == ("progressing", "is being deleted, and is created again")
 
 
 def test_objects_that_nobody_wants_are_shown_at_the_end() -> None:
@@ -180,7 +180,7 @@ def test_a_new_stack_has_no_status() -> None:
     """Then it is said who is waited for."""
     seen = stack_view.describe(ClusterSnapshot(stack=make_stack(), blueprint=None, children=()))
 
-    assert (seen.phase, seen.message, seen.rows) == ("New", "the operator has not looked at it yet", ())
+    assert (seen.phase, seen.message, seen.rows) == ("New", "the operator has not processed it yet", ())
 
 
 def test_without_a_template_the_children_are_shown_all_the_same() -> None:

@@ -49,7 +49,7 @@ def test_the_example_gives_all_five() -> None:
 def test_an_example_with_nothing_to_change_gives_what_it_can() -> None:
     """No parameter, nothing to scale."""
     assert find_tries(make_stack(), make_view("configmap/a", "secret")) == {
-        "delete a child, see it come back": "kubectl delete configmap/a",
+        "delete a child: Hearth recreates it": "kubectl delete configmap/a",
         "delete the stack": "kubectl delete stack shop",
     }
 

@@ -63,27 +63,27 @@ def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
     [
         pytest.param(
             f"{CONFIG}---\nkind: Service\n",
-            "1.yaml, document 2 (line 5): apiVersion must be a text, there is none; every manifest begins with apiVersion and kind",
+            "1.yaml, document 2 (line 5): apiVersion must be text, there is none; every manifest starts with apiVersion and kind",
             id="no apiVersion",
         ),
         pytest.param(
             "apiVersion: v1\nkind: 12\n",
-            "1.yaml, document 1 (line 1): kind must be a text, found the number 12; every manifest begins with apiVersion and kind",
+            "1.yaml, document 1 (line 1): kind must be text, found the number 12; every manifest starts with apiVersion and kind",
             id="kind is no text",
         ),
         pytest.param(
             "- a\n",
-            "1.yaml, document 1 (line 1): must be a mapping, found a list; every manifest begins with apiVersion and kind",
+            "1.yaml, document 1 (line 1): must be a mapping, found a list; every manifest starts with apiVersion and kind",
             id="no mapping",
         ),
         pytest.param(
             "apiVersion: v1\nkind: List\nitems: [hello]\n",
-            "1.yaml, document 1 (line 1), item 1: must be a mapping, found a text; every manifest begins with apiVersion and kind",
+            "1.yaml, document 1 (line 1), item 1: must be a mapping, found a text; every manifest starts with apiVersion and kind",
             id="item is no mapping",
         ),
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: 12}\n",
-            "1.yaml, document 1 (line 1): metadata.name must be a text, found the number 12; put it in quotes",
+            "1.yaml, document 1 (line 1): metadata.name must be text, found the number 12; put it in quotes",
             id="name is a number",
         ),
         pytest.param(
@@ -93,10 +93,10 @@ def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
         ),
         pytest.param(
             "a: [1\n",
-            "1.yaml: is no YAML: line 2, column 1: while parsing a flow sequence: did not find expected ',' or ']'",
+            "1.yaml: is not valid YAML: line 2, column 1: while parsing a flow sequence: did not find expected ',' or ']'",
             id="no YAML",
         ),
-        pytest.param("# nothing\n", "1.yaml: holds no manifest", id="empty"),
+        pytest.param("# nothing\n", "1.yaml: contains no manifest", id="empty"),
     ],
 )
 def test_a_mistake_tells_file_document_and_next_step(content: str, message: str) -> None:
@@ -121,8 +121,8 @@ def test_two_manifests_of_one_object_are_refused() -> None:
 
     (mistake,) = find_mistakes(CONFIG, same)
     assert mistake == (
-        "2.yaml, document 1 (line 1): configmap/a in namespace default stands already in 1.yaml, document 1 (line 1); "
-        "leave one of the two out"
+        "2.yaml, document 1 (line 1): configmap/a in namespace default is already in 1.yaml, document 1 (line "
+        "1); remove one of the two"
     )
 
 

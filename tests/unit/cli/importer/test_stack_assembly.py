@@ -79,7 +79,7 @@ def test_a_cycle_is_opened_and_told() -> None:
 
     resources = result.stack["spec"]["template"]["resources"]
     assert ["dependsOn" in resources[name] for name in ("a", "b")] == [False, True]
-    assert result.warnings == ("a → b → a wait for each other; a now does not wait for b",)
+    assert result.warnings == ("a → b → a wait for each other; a no longer waits for b",)
 
 
 @pytest.mark.parametrize(
@@ -87,23 +87,23 @@ def test_a_cycle_is_opened_and_told() -> None:
     [
         pytest.param(
             "{apiVersion: batch/v1, kind: Job, metadata: {generateName: migrate-}}",
-            "a.yaml, document 1 (line 1): Job has no name; its object will be called after the Stack and the resource",
+            "a.yaml, document 1 (line 1): Job has no name; its object is named after the Stack and the resource",
             id="no name",
         ),
         pytest.param(
             "{apiVersion: v1, kind: Pod, metadata: {name: a, ownerReferences: [{controller: true}]}}",
-            "a.yaml, document 1 (line 1): Pod a belongs to another object, which made it; leave it out",
+            "a.yaml, document 1 (line 1): Pod a is owned by another object, which creates it; remove it",
             id="owned",
         ),
         pytest.param(
             "{apiVersion: v1, kind: Pod, metadata: {name: a, annotations: {helm.sh/hook: test}}}",
-            "a.yaml, document 1 (line 1): Pod a is a hook of Helm; here it is a resource like any other",
+            "a.yaml, document 1 (line 1): Pod a is a Helm hook; Hearth treats it as an ordinary resource",
             id="hook",
         ),
         pytest.param(
             "{apiVersion: v1, kind: Namespace, metadata: {name: prod}}",
-            "a.yaml, document 1 (line 1): Namespace prod is the namespace of the Stack itself, which would be deleted "
-            "with it; leave it out",
+            "a.yaml, document 1 (line 1): Namespace prod is the namespace of the Stack itself, which would be "
+            "deleted with it; remove it",
             id="own namespace",
         ),
     ],
@@ -125,5 +125,5 @@ def test_more_manifests_than_a_stack_holds_are_refused() -> None:
 
     assert (
         str(caught.value)
-        == "a.yaml: 5001 manifests are too many for one Stack, which holds 5000; import fewer files at once"
+        == "a.yaml: 5001 manifests are too many for one Stack, which can hold 5000; import fewer files at once"
     )

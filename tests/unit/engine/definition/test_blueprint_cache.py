@@ -122,7 +122,7 @@ def test_two_of_one_name_are_found_in_the_namespace_where_they_meet() -> None:
     office = Office()
     manifests = [named("a"), named("a", namespace="other")]
     kept = office.compile("one", *manifests)
-    with pytest.raises(InvalidDefinition, match="as the resource 'r0' does"):
+    with pytest.raises(InvalidDefinition, match="which the resource 'r0' also names"):
         office.compile("one", *manifests, namespace="other")
     assert len(kept.resources) == 2
 

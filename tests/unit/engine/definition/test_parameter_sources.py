@@ -72,19 +72,19 @@ def test_the_stack_itself_counts_before_all() -> None:
     [
         pytest.param(
             Shelf(b={}),
-            "spec.parametersFrom[0]: configmap/a does not exist in namespace shop; create it, or say optional: true\n"
-            "spec.parametersFrom[2]: configmap/c does not exist in namespace shop; create it, or say optional: true",
+            "spec.parametersFrom[0]: configmap/a does not exist in namespace shop; create it, or set optional: true\n"
+            "spec.parametersFrom[2]: configmap/c does not exist in namespace shop; create it, or set optional: true",
             id="all that are missing at once",
         ),
         pytest.param(
             Shelf(a={}, b=403, c={}),
-            "spec.parametersFrom[1]: secret/b may not be read in namespace shop; let the operator get, list and watch it",
+            "spec.parametersFrom[1]: secret/b cannot be read in namespace shop; allow the operator to get, list and watch it",
             id="no right to read it",
         ),
         pytest.param(
             Shelf(a={}, b={}, c={}),
             "spec.parameters.x: is missing, and no source has the key x: configmap/a, secret/b, configmap/c; "
-            "add it to one of them, or give it here",
+            "add it to one of them, or set it here",
             id="a key that nobody has",
         ),
     ],
@@ -100,7 +100,7 @@ def test_an_optional_source_may_be_missing() -> None:
     """Not one that may not be read: nobody can tell what it holds."""
     optional = {"parametersFrom": [{"secretRef": {"name": "b", "optional": True}}]}
     assert define(Shelf(), {"n": {"default": 1}}, **optional).parameters == {}
-    with pytest.raises(errors.SourceNotFound, match="may not be read"):
+    with pytest.raises(errors.SourceNotFound, match="cannot be read"):
         define(Shelf(b=403), {"n": {"default": 1}}, **optional)
 
 
@@ -116,8 +116,7 @@ def test_what_is_no_text_can_be_no_parameter() -> None:
     with pytest.raises(errors.InvalidDefinition) as caught:
         define(shelf)
     assert (
-        str(caught.value)
-        == "spec.parametersFrom[1] (secret/b key x): is no text in UTF-8; only text can be a parameter"
+        str(caught.value) == "spec.parametersFrom[1] (secret/b key x): is not UTF-8 text; only text can be a parameter"
     )
 
 
@@ -149,7 +148,7 @@ BOMB = "\n".join(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (BOMB, "line 5, column 38: holds more than 100000 values, aliases expanded; divide it"),
+        (BOMB, "line 5, column 38: holds more than 100000 values, aliases expanded; split it"),
         ("[" * 400, "line 1, column 101: is nested more than 100 levels deep; flatten it"),
     ],
     ids=["aliases", "deep"],
@@ -164,7 +163,7 @@ def test_a_text_that_holds_too_much_is_refused_with_its_place(text: str, expecte
 def test_all_sources_together_give_no_more_than_a_definition_may_hold() -> None:
     """Each of a hundred values may be as long as a Secret; all of them are held in memory."""
     names_ = [f"p{number}" for number in range(9)]
-    with pytest.raises(errors.InvalidDefinition, match="gives 4500000 characters, and at most 4194304 are taken"):
+    with pytest.raises(errors.InvalidDefinition, match="gives 4500000 characters, but at most 4194304 are allowed"):
         define(Shelf(a=dict.fromkeys(names_, "x" * 500_000), b={}, c={}), {name: {} for name in names_})
 
 
@@ -261,12 +260,12 @@ def test_going_back_takes_the_secret_as_it_is_now() -> None:
     [
         pytest.param(Shelf(), {"y": 1}, "revision 3: secret/b does not exist in namespace shop; create it", id="gone"),
         pytest.param(
-            Shelf(b={}, c={"x": "1"}), {"y": 1}, "revision 3: Secret/b has no key x any more; add it", id="key gone"
+            Shelf(b={}, c={"x": "1"}), {"y": 1}, "revision 3: Secret/b no longer has the key x; add it", id="key gone"
         ),
         pytest.param(
             Shelf(b={"x": encode("a")}),
             {},
-            "revision 3: the sensitive parameter y was not kept; give it in spec.parameters",
+            "revision 3: the sensitive parameter y was not stored; set it in spec.parameters",
             id="no longer in the Stack",
         ),
     ],

@@ -50,4 +50,4 @@ def test_who_goes_on(order: str, passed: tuple[str, str] | None) -> None:
     assert answer.passed == passed
     assert len(answer.message) < 300
     if passed is None:
-        assert "what waits now: a/PreCreate" in answer.message
+        assert "waiting breakpoints: a/PreCreate" in answer.message

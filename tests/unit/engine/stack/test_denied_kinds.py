@@ -1,4 +1,4 @@
-"""A kind that the operator may not watch: a matter of the Stacks that have it, which say so, and can be deleted."""
+"""A kind that the operator is not allowed to watch: a matter of the Stacks that have it, which say so, and can be deleted."""
 
 from __future__ import annotations
 

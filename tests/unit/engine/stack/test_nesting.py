@@ -76,8 +76,8 @@ def test_a_template_that_nests_itself_is_refused_before_anything_is_written() ->
             "NestedInItself",
             (
                 "cannot apply stack.hearth.dev/r-left: its template, configmap/bomb, with the same parameters is that of Stack "
-                "default/r, in which it is nested (default/r), so nesting would never end; give the nested Stack another parameter, "
-                "and test that by `when`"
+                "default/r, in which it is nested (default/r), so nesting would never end; pass a different parameter to the "
+                "nested Stack, and test it in `when`"
             ),
         )
 

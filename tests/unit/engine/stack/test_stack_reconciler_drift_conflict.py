@@ -54,7 +54,7 @@ def test_a_contest_costs_few_writes(seconds: int, limit: int) -> None:
         assert spent["get"] == 1
         stack = await world.user.find(Address.of(STACK))
         contested = expectations.find_condition(stack, "DriftConflict")
-        assert "spec.value, held by 'kubectl-edit' again and again" in contested["message"]
+        assert "spec.value, owned by 'kubectl-edit', changed repeatedly" in contested["message"]
         assert expectations.find_condition(stack, "Ready")["status"] == "True"
 
     fake_world.run(story)

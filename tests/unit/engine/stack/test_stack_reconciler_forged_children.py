@@ -220,7 +220,7 @@ def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repaired() -
         [problem] = found["problems"]
         assert (found["problemCount"], problem["resource"], problem["reason"]) == (1, "a", "Drifted")
         assert problem["message"] == (
-            "data.value, under the operator's own field manager name: changed by somebody else"
+            "data.value, under the operator's own field manager name: changed by another field manager"
         )
         await world.wait_rest(find_nothing)
         assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "one"}
@@ -254,7 +254,7 @@ def test_a_secret_changed_under_our_own_name_is_found_without_its_value() -> Non
         apply_as_operator(world, "shop-s", kind=SECRET, stringData={"password": "evil"})
         found = await check(world, 2)
         assert [each["message"] for each in found["problems"]] == [
-            "stringData.password, under the operator's own field manager name: changed by somebody else"
+            "stringData.password, under the operator's own field manager name: changed by another field manager"
         ]
 
     fake_world.run(story)

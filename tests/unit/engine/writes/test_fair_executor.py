@@ -212,7 +212,7 @@ async def test_queue_that_nobody_serves_is_a_stall() -> None:
     clock.seconds = 60.0
     assert executor.find_stall() == ""
     clock.seconds = 61.0
-    assert executor.find_stall() == "1 step tasks wait, and none has started or ended for 61 s"
+    assert executor.find_stall() == "1 step tasks are queued, and none has started or ended for 61 s"
     room[0] = 0
     assert executor.find_stall() == ""
 
@@ -227,7 +227,7 @@ async def test_steps_that_hang_are_a_stall_once_each_request_must_have_ended() -
     clock.seconds = 170.0
     assert executor.find_stall() == ""
     clock.seconds = 181.0
-    assert executor.find_stall() == "1 step tasks wait, and none has started or ended for 181 s"
+    assert executor.find_stall() == "1 step tasks are queued, and none has started or ended for 181 s"
     steps.gate.set()
     await turn_over()
     assert executor.find_stall() == ""

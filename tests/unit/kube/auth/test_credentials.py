@@ -222,8 +222,8 @@ def test_an_exec_plugin_is_told_of_the_cluster_where_it_asks(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        pytest.param("echo sorry >&2; exit 3", "ended with 3: sorry", id="fails"),
-        pytest.param("echo nonsense", "9 bytes that are no ExecCredential", id="no JSON"),
+        pytest.param("echo sorry >&2; exit 3", "exited with code 3: sorry", id="fails"),
+        pytest.param("echo nonsense", "9 bytes that are not an ExecCredential", id="no JSON"),
         pytest.param("""echo '{"apiVersion": "other/v1"}'""", "answers in other/v1", id="another version"),
     ],
 )
@@ -290,7 +290,7 @@ def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
 
 def test_a_missing_kubeconfig_is_named() -> None:
     """With what to do about it."""
-    with pytest.raises(NoCredentials, match=r"/nowhere/config; name one with --kubeconfig"):
+    with pytest.raises(NoCredentials, match=r"/nowhere/config; pass one with --kubeconfig"):
         load("/nowhere/config")
 
 
@@ -315,11 +315,11 @@ def test_of_several_kubeconfigs_the_first_that_says_something_counts(tmp_path: P
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("{}", "no current context; state --context", id="nobody says which"),
+        pytest.param("{}", "no current context; set --context", id="nobody says which"),
         pytest.param("current-context: x", "no context 'x'; there are none", id="a context that is not there"),
         pytest.param(
             "{current-context: x, contexts: [{name: x, context: {cluster: y}}]}",
-            "cluster 'y' of the context 'x' states no server",
+            "cluster 'y' of the context 'x' has no server",
             id="a cluster that is not there",
         ),
     ],

@@ -67,7 +67,7 @@ def test_a_program_that_writes_without_end_is_killed(to: str) -> None:
 @pytest.mark.parametrize(
     ("complaint", "shown"),
     [
-        pytest.param(b"", "it said nothing", id="nothing"),
+        pytest.param(b"", "it wrote no output", id="nothing"),
         pytest.param(b"first\nthe session has expired\n", "the session has expired", id="the last line"),
         pytest.param(b"cannot use eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.e30.c2ln", "cannot use (hidden)", id="a token"),
         pytest.param(b"password: hunter2 is wrong", "(hidden) is wrong", id="a password"),

@@ -79,7 +79,7 @@ def test_a_stack_whose_spec_is_too_deep_keeps_the_rest_of_it(levels: int, *, in_
     found = virtual_time.run(lambda: find_stacks(*lines))
     assert found.keys() == {"deep", "z"}
     assert found["deep"].spec == {"paused": True, "template": {"resources": {}}}
-    assert found["deep"].defect.startswith("spec.parameters is nested too deeply to be read; nest it 100 levels")
+    assert found["deep"].defect.startswith("spec.parameters is nested too deeply; the limit is 100 levels")
     assert (found["deep"].generation, found["z"].defect) == (4, "")
 
 
@@ -108,7 +108,7 @@ def test_a_status_that_is_too_deep_is_no_defect_of_the_spec() -> None:
     ("raw", "defect"),
     [
         pytest.param(
-            make("bad", data="the deep part"), "data is nested too deeply to be read; nest it 100", id="what is read"
+            make("bad", data="the deep part"), "data is nested too deeply; the limit is 100", id="what is read"
         ),
         pytest.param(make("bad", other="the deep part"), "other is nested too deeply", id="what nobody reads"),
         pytest.param(
@@ -118,7 +118,7 @@ def test_a_status_that_is_too_deep_is_no_defect_of_the_spec() -> None:
         ),
         pytest.param(
             make("bad", metadata={**make("bad")["metadata"], "annotations": 3}),
-            "the object holds what cannot be read",
+            "the object contains data that cannot be parsed",
             id="annotations that are a number",
         ),
     ],

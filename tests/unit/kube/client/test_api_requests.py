@@ -41,7 +41,7 @@ def test_what_is_no_segment_of_a_path_is_refused_before_anything_is_sent(name: A
     """The API server decodes `%2F`, so that quoting alone would lead to a subresource."""
     with pytest.raises(errors.ApiStatusError) as refused:
         api_requests.object_path(CONFIG_MAP, "a", name)
-    assert (refused.value.code, "is no name of an object" in str(refused.value)) == (422, True)
+    assert (refused.value.code, "is not a valid object name" in str(refused.value)) == (422, True)
 
 
 @pytest.mark.parametrize("namespace", [each for each in NO_NAMES if each])

@@ -132,7 +132,7 @@ def test_a_message_names_what_is_left_out_and_the_limit() -> None:
     """Some of them, if there are many."""
     parts = [Part(path=f"spec.p{number}", reason="depth") for number in range(5)]
     said = str(Omission(parts=tuple(parts)))
-    assert said.startswith(f"spec.p0 is nested too deeply to be read; nest it {limits.JSON_DEPTH} levels deep at most;")
+    assert said.startswith(f"spec.p0 is nested too deeply; the limit is {limits.JSON_DEPTH} levels;")
     assert said.endswith("; and 2 more")
 
 

@@ -149,7 +149,7 @@ def test_a_deleted_lease_stays_with_whoever_is_quicker() -> None:
             await second.won.wait()
             await first.task
             assert first.lost_at - second.won_at < 2.1
-            assert first.reason == "lease/hearth is held by second now"
+            assert first.reason == "lease/hearth is now held by second"
 
     virtual_time.run(story)
 
@@ -255,7 +255,7 @@ def test_a_candidate_that_may_not_look_says_so_and_goes_on_trying() -> None:
         only = Candidate(LeaseServer(), "only")
         only.connection.is_refused = True
         await asyncio.sleep(60)
-        assert only.election.error == "cannot look at lease/hearth in namespace ops: leases is forbidden"
+        assert only.election.error == "cannot read lease/hearth in namespace ops: leases is forbidden"
         only.connection.is_refused = False
         await asyncio.wait_for(only.won.wait(), 3)
         assert only.election.error == ""

@@ -109,10 +109,10 @@ def test_rules_of_users_go_before_and_leave_health_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("{}", ["r, line 1: suspend needs set, a map of fields and their values such as {spec.suspend: true}"], id="nothing to set"),
+        pytest.param("{}", ["r, line 1: suspend needs set, a map of fields to values, e.g. {spec.suspend: true}"], id="nothing to set"),
         pytest.param("{set: {status.x: 1}}", ["r, line 1: must be a field below spec, or an annotation, as in spec.replicas or metadata.annotations[crossplane.io/paused]"], id="no field that can be set"),
         pytest.param("{set: {'spec.items[name=\"a\"].x': 1}}", ["r, line 1: must be a field below spec, or an annotation, as in spec.replicas or metadata.annotations[crossplane.io/paused]"], id="an item of a list"),
-        pytest.param("{set: {spec.x: [1]}}", ["r, line 1: must be a text, a number, true or false"], id="no single value"),
+        pytest.param("{set: {spec.x: [1]}}", ["r, line 1: must be a string, a number, true or false"], id="no single value"),
         pytest.param("{set: {spec.x: 1}, until: 'true'}", ["r, line 1: suspend has no 'until'; it has set, doneWhen and unless"], id="a word that is not there"),
         pytest.param("{set: {spec.x: 1}, doneWhen: self.spec.x + 1}", ["r, line 1: must give true or false"], id="no test"),
     ],

@@ -19,7 +19,7 @@ APPLIED = {"manager": "hearth:prod/shop"}
             {"managedFields": [{"manager": "helm"}, APPLIED], "annotations": {names.ANNOTATION_IDENTITY: "u/"}},
             "the Stack prod/shop",
         ),
-        ({"managedFields": [{"manager": "helm"}, APPLIED]}, "nobody (the Stack prod/shop let go of it)"),
+        ({"managedFields": [{"manager": "helm"}, APPLIED]}, "no owner (released by the Stack prod/shop)"),
         ({"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1"}]}, "replicaset/web-1"),
         ({"annotations": {"meta.helm.sh/release-name": "db"}}, "the Helm release db"),
         (
@@ -27,7 +27,7 @@ APPLIED = {"manager": "hearth:prod/shop"}
             "'argo' (its label app.kubernetes.io/managed-by)",
         ),
         ({"managedFields": [{"manager": "kubectl-create"}]}, "'kubectl-create' (its field manager)"),
-        ({}, "nobody who left a name"),
+        ({}, "an unknown owner"),
     ],
     ids=[
         "another stack",

@@ -205,11 +205,11 @@ def test_the_holder_is_named() -> None:
     bystander = {**THEIRS, "manager": "else", "fieldsV1": {"f:data": {"f:c": {}}}}
     assert (
         field_managers.describe_managers({"metadata": {"managedFields": [ours, bystander, other]}}, question)
-        == "held by 'keda'"
+        == "owned by 'keda'"
     )
     assert (
         field_managers.describe_managers({"metadata": {"managedFields": [ours, bystander]}}, question)
-        == "removed by somebody"
+        == "removed by another field manager"
     )
 
 

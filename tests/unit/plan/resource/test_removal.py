@@ -24,7 +24,7 @@ ABANDONED = dataclasses.replace(EMPTY, abandons=True)
 
 
 def retaining(blueprint: Blueprint, **policy: object) -> Blueprint:
-    """The same, where `a` is to be retained."""
+    """The same, where `a` has deletionPolicy: Retain."""
     changed = dataclasses.replace(blueprint.resources["a"], is_retained=True, **policy)  # type: ignore[arg-type]  # a table
     return dataclasses.replace(
         blueprint, resources={**blueprint.resources, "a": changed}, retained=blueprint.retained | {"a"}
@@ -158,7 +158,7 @@ def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
         None,
         child,
     )
-    assert "is to be retained" in standing.message
+    assert "has deletionPolicy: Retain" in standing.message
 
 
 def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
@@ -181,7 +181,7 @@ def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
     planned = board.refresh({"a"}, children=world, memory=world.memory, now=9.0)
     standing = board.statuses["a"]
     assert (planned, standing.state, standing.step) == ([], ResourceState.FAILED, None)
-    assert "is to be retained" in standing.message
+    assert "has deletionPolicy: Retain" in standing.message
 
 
 def test_a_resource_asks_for_adoption_as_it_or_its_stack_says() -> None:

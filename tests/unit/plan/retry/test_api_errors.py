@@ -217,7 +217,7 @@ def test_a_cause_about_nothing_in_particular_stands_alone() -> None:
 def test_an_unserved_kind_is_told_with_the_next_step() -> None:
     """A plain 404 page says nothing by itself."""
     assert "is its CustomResourceDefinition installed?" in error_message.explain(404, None, ref=WEB)
-    assert error_message.explain(502, None, ref=WEB) == "deployment/web: the server answered 502 without saying why"
+    assert error_message.explain(502, None, ref=WEB) == "deployment/web: the server answered 502 without a message"
 
 
 def test_a_long_echo_loses_its_middle_and_keeps_the_reason() -> None:

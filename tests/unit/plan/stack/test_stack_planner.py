@@ -183,7 +183,7 @@ def test_a_kind_that_is_not_served_is_waited_for_and_named() -> None:
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}), kinds=kinds)
     world.refresh(board)
     assert board.is_waiting_for_kinds
-    assert "serves no kind ConfigMap in v1" in board.statuses["a"].message
+    assert "does not serve kind ConfigMap in v1" in board.statuses["a"].message
     kinds.served[("v1", "ConfigMap")] = blueprints.CONFIG_MAP
     assert world.refresh(board) == ["a"]
 

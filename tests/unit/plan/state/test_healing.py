@@ -165,7 +165,7 @@ def test_the_policy_of_the_resource_holds(policy: dict[str, object], step: type 
     found = board.ready_steps.get("a")
     assert found is None if step is None else isinstance(found, step)
     if step is None:
-        assert "take the mark back" in board.statuses["a"].message
+        assert "remove the mark" in board.statuses["a"].message
 
 
 def test_a_mark_replaces_where_the_kind_is_never_replaced_unasked() -> None:
@@ -210,6 +210,6 @@ def test_who_is_marked_again_waits() -> None:
     uid = world.of("a")[0].uid
     world.memory.mark_backoffs["a"] = MarkBackoff(uid=uid, count=3, due=8.0, forgotten_at=900.0)
     assert (world.refresh(board, "a"), board.requeues["a"]) == ([], 8.0)
-    assert "3 objects of it were marked one after the other" in board.statuses["a"].message
+    assert "3 of its objects were marked in a row" in board.statuses["a"].message
     world.now = 8.0
     assert world.refresh(board, "a") == ["a"]

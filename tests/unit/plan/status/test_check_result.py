@@ -21,7 +21,7 @@ from support.units.blueprints import World
 
 REACHED = Target(revision=1, cause=TargetCause.SPEC, since=0.0, is_first=True, is_completed=True)
 CLEAN = CheckResult(at=1_000.0, objects=2, problem_count=0, is_current=True)
-ENTRY = {"resource": "a", "kind": "ConfigMap", "name": "shop-a", "reason": "Missing", "message": "is not there"}
+ENTRY = {"resource": "a", "kind": "ConfigMap", "name": "shop-a", "reason": "Missing", "message": "does not exist"}
 FOUND = CheckResult(at=1_000.0, objects=2, problem_count=1, problems=(ENTRY,), is_current=True)
 
 
@@ -53,7 +53,7 @@ def test_where_all_is_ready_nothing_is_found() -> None:
     assert outcome == CLEAN
     status = build(board, check=outcome)
     assert (status["phase"], conditions.find(status, "Ready")["status"]) == ("CheckComplete", "True")
-    assert "the last check looked at 2 objects and found nothing wrong" in conditions.find(status, "Ready")["message"]
+    assert "the last check examined 2 objects and found no problem" in conditions.find(status, "Ready")["message"]
     assert status["check"] == {"checkedAt": "1970-01-01T00:16:40Z", "objects": 2, "problemCount": 0}
 
 
@@ -63,7 +63,7 @@ def test_what_is_not_there_is_found() -> None:
     assert isinstance(board.ready_steps["a"], Apply)
     outcome = conclude(board)
     assert [(entry["resource"], entry["reason"], entry["message"]) for entry in outcome.problems] == [
-        ("a", "Missing", "is not there")
+        ("a", "Missing", "does not exist")
     ]
 
 
@@ -78,7 +78,7 @@ def test_a_mark_is_found_also_on_what_waits() -> None:
     del world.children["a"]
     world.refresh(board, "a", "b")
     found = {name: (standing.reason, standing.message) for name, standing in check_result.find(board)}
-    assert found == {"a": ("Missing", "is not there"), "b": ("Unhealthy", "is marked unhealthy: answers 500")}
+    assert found == {"a": ("Missing", "does not exist"), "b": ("Unhealthy", "is marked unhealthy: answers 500")}
 
 
 def test_the_list_is_bounded_and_the_count_is_not() -> None:
@@ -86,7 +86,7 @@ def test_the_list_is_bounded_and_the_count_is_not() -> None:
     _, board = make(*(f"r{number}" for number in range(50)), settled=False)
     outcome = conclude(board)
     assert (outcome.problem_count, len(outcome.problems)) == (50, problems.AT_MOST)
-    assert check_result.describe(outcome).count("is not there") == 5
+    assert check_result.describe(outcome).count("does not exist") == 5
     assert check_result.describe(outcome).endswith("; and 45 more")
 
 
@@ -211,7 +211,7 @@ def test_an_announcement_names_the_action_that_goes_on() -> None:
     said = check_result.make_event({}, after)
     assert said is not None
     assert said[2] == (
-        "the check '1' looked at 2 objects and found 1 problem: a (configmap/shop-a): is not there; meanwhile the Stack is "
+        "the check '1' examined 2 objects and found 1 problem: a (configmap/shop-a): does not exist; meanwhile the Stack is "
         "UpdateInProgress"
     )
 

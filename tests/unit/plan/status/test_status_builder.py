@@ -21,7 +21,7 @@ FIRST = Target(revision=1, cause=TargetCause.SPEC, since=0.0, is_first=True)
 LATER = Target(revision=4, cause=TargetCause.SPEC, since=0.0)
 SUBJECT = StatusInput(generation=3, target=FIRST)
 CONDITION = {"type": "Ready", "status": "False", "reason": "Progressing", "message": "1 of 3"}
-REFUSAL = DefinitionRejection(reason="InvalidTemplate", message="the definition has a mistake")
+REFUSAL = DefinitionRejection(reason="InvalidTemplate", message="the definition has an error")
 
 
 def build(
@@ -249,6 +249,8 @@ def test_sources_that_are_polled_are_named() -> None:
 
     [warning] = build(board, subject=polled)["warnings"]
 
-    assert warning.startswith("secret/db: a change is noticed by polling every 30 s, since the operator may not watch")
+    assert warning.startswith(
+        "secret/db: changes are detected by polling every 30 s because the operator is not allowed to watch"
+    )
     assert "warnings" not in build(board, subject=dataclasses.replace(polled, is_deleting=True))
     assert "warnings" not in build(board)

@@ -96,7 +96,7 @@ def test_another_order_is_a_new_one() -> None:
 @pytest.mark.parametrize(
     ("to_revision", "completed", "part"),
     [
-        (7, COMPLETED, "no revision 7; revisions that are kept: 1, 2, 3"),
+        (7, COMPLETED, "no revision 7; stored revisions: 1, 2, 3"),
         (0, CompletedRevisions(), "there is none"),
         (0, CompletedRevisions(last=9), "there is none"),
     ],

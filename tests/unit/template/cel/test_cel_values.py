@@ -50,7 +50,11 @@ def test_converting(value: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(float("nan"), "no number of JSON"), ({1: "a"}, "keys must be text"), (object(), "which no manifest can hold")],
+    [
+        (float("nan"), "not a JSON number"),
+        ({1: "a"}, "keys must be text"),
+        (object(), "which a manifest cannot contain"),
+    ],
     ids=["not a number", "a key that is no text", "a value of another world"],
 )
 def test_what_json_cannot_hold_is_refused(value: Any, message: str) -> None:

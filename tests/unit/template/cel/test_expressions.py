@@ -102,10 +102,10 @@ def test_a_branch_that_is_not_taken_needs_nothing() -> None:
         ("10 / web.a", {"a": 0}, "`10 / web.a` fails: divide by zero"),
         ("int(web.a)", {"a": "x"}, "`int(web.a)` fails: cannot convert string to int"),
         ("web.a + 1", {"a": "x"}, "`web.a + 1` fails: No matching overloads"),
-        ("quantity(web.a)", {"a": "x"}, "'x' is no quantity"),
+        ("quantity(web.a)", {"a": "x"}, "'x' is not a quantity"),
         ("[web.?a]", {"a": 1}, "optional within a list"),
-        ("1.0 / double(web.a)", {"a": 0}, "no number of JSON"),
-        ("type(web.a)", {"a": 0}, "which no manifest can hold"),
+        ("1.0 / double(web.a)", {"a": 0}, "not a JSON number"),
+        ("type(web.a)", {"a": 0}, "which a manifest cannot contain"),
         ("{web.a: 1}", {"a": 1}, "keys must be text"),
     ],
 )

@@ -43,12 +43,12 @@ from support.units.invalid_templates import RESOURCES, SOUND, SPEC, A, find_mist
         (
             "{replicas: '${wbe.x}'}",
             ".replicas",
-            "nothing is called 'wbe'; declare it, or write $${ for a literal ${ (at column 1 of `wbe.x`)",
+            "the name 'wbe' is not defined; declare it, or write $${ for a literal ${ (at column 1 of `wbe.x`)",
         ),
         (
             "{replicas: '${1 + confg.x}'}",
             ".replicas",
-            "nothing is called 'confg'; did you mean 'config'? (at column 5 of `1 + confg.x`)",
+            "the name 'confg' is not defined; did you mean 'config'? (at column 5 of `1 + confg.x`)",
         ),
         (
             "{replicas: '${config.dta.x}'}",
@@ -79,17 +79,17 @@ from support.units.invalid_templates import RESOURCES, SOUND, SPEC, A, find_mist
         (
             "{selector: {matchLabels: {'${params.name}': x}}}",
             ".selector.matchLabels[${params.name}]",
-            "keys cannot hold expressions, only values can; give the whole map as one expression",
+            "keys cannot contain expressions, only values can; write the whole map as one expression",
         ),
         (
             "{replicas: '${1 / (params.count - 3)}'}",
             ".replicas",
-            "`1 / (params.count - 3)` fails: divide by zero; mend the expression or the parameters that it uses",
+            "`1 / (params.count - 3)` fails: divide by zero; fix the expression or the parameters that it uses",
         ),
         (
             "{template: {spec: {containers: [{image: '${gone.data.k}'}]}}}",
             ".template.spec.containers[0].image",
-            "'gone' is not there, since its `when` is false, but `gone.data.k` needs it; read it with `gone.?…` and orValue(…), or give this a `when` as well",
+            "'gone' does not exist because its `when` is false, but `gone.data.k` needs it; read it with `gone.?…` and orValue(…), or add a `when` here as well",
         ),
     ],
     ids=[
@@ -123,7 +123,7 @@ def test_expressions(spec: str, path: str, message: str) -> None:
         (
             "when: config.data.k == 'v'",
             "when",
-            "only params and conditions can be used here, since it is decided beforehand (at column 1 of `config.data.k == 'v'`)",
+            "only params and conditions can be used here, because it is evaluated before any apply (at column 1 of `config.data.k == 'v'`)",
         ),
         (
             "when: params.count",
@@ -134,12 +134,12 @@ def test_expressions(spec: str, path: str, message: str) -> None:
         (
             "when: 'x ${params.count > 1}'",
             "when",
-            "must be one expression, found 'x ${params.count > 1}'; write it bare, without ${…}",
+            "must be one expression, found 'x ${params.count > 1}'; write it without ${…}",
         ),
         (
             "when: '${true}${true}'",
             "when",
-            "must be one expression, found '${true}${true}'; write it bare, without ${…}",
+            "must be one expression, found '${true}${true}'; write it without ${…}",
         ),
         (
             "readyWhen: [a.data.k]",
@@ -154,13 +154,13 @@ def test_expressions(spec: str, path: str, message: str) -> None:
         (
             "failedWhen: ['true', zz.x]",
             "failedWhen[1]",
-            "nothing is called 'zz'; declare it, or write $${ for a literal ${ (at column 1 of `zz.x`)",
+            "the name 'zz' is not defined; declare it, or write $${ for a literal ${ (at column 1 of `zz.x`)",
         ),
         ("dependsOn: [confg]", "dependsOn[0]", "there is no resource 'confg'; did you mean 'config'?"),
         (
             "dependsOn: [config, zz]",
             "dependsOn[1]",
-            "there is no resource 'zz'; name a resource of this template, or take it out",
+            "there is no resource 'zz'; name a resource of this template, or remove it",
         ),
     ],
 )
@@ -190,7 +190,7 @@ def test_cycles_are_printed(resources: dict[str, str], expected: list[str]) -> N
         }
     }
     assert find_mistakes(template) == [
-        (f"{RESOURCES}.{cycle[0]}", f"requires itself: {cycle}; take one of these references or dependsOn out")
+        (f"{RESOURCES}.{cycle[0]}", f"requires itself: {cycle}; remove one of these references or dependsOn entries")
         for cycle in expected
     ]
 
@@ -199,7 +199,7 @@ def test_a_cycle_by_dependson_and_tests() -> None:
     """A resource is ready only when what its tests read is."""
     template = in_resource(f"{{{SOUND}, readyWhen: [\"b.data.x == '1'\"]}}", f"  b: {{{SOUND}, dependsOn: [a]}}")
     assert [message for _, message in find_mistakes(template)] == [
-        "requires itself: a → b → a; take one of these references or dependsOn out"
+        "requires itself: a → b → a; remove one of these references or dependsOn entries"
     ]
 
 
@@ -208,7 +208,7 @@ def test_a_cycle_of_conditions() -> None:
     template = f"conditions: {{x: conditions.y, y: '!conditions.x', z: conditions.zz}}\nresources: {{a: {{{SOUND}}}}}"
     assert find_mistakes(template) == [
         ("spec.template.conditions.z", "there is no field 'zz' in conditions (at column 12 of `conditions.zz`)"),
-        ("spec.template.conditions.x", "depends on itself: x → y → x; take one of them out"),
+        ("spec.template.conditions.x", "depends on itself: x → y → x; remove one of them"),
     ]
 
 

@@ -121,16 +121,16 @@ CASES: dict[str, tuple[Any, Any, str]] = {
         {},
         "closing brace",
     ),
-    "too many resources": ({"resources": make_many(5_001)}, {}, "has 5001 entries, and at most 5000 are taken"),
+    "too many resources": ({"resources": make_many(5_001)}, {}, "has 5001 entries, but at most 5000 are allowed"),
     "too many parameters": (
         {"parameters": {f"p{n}": {"default": 1} for n in range(1_001)}, "resources": {}},
         {},
-        "has 1001 entries, and at most 1000 are taken",
+        "has 1001 entries, but at most 1000 are allowed",
     ),
     "an expression that is too long": (
         {"resources": {"a": make_resource(readyWhen=["a" * 4_097])}},
         {},
-        "has 4097 characters, and at most 4096 are taken",
+        "has 4097 characters, but at most 4096 are allowed",
     ),
 }
 

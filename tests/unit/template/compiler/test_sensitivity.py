@@ -99,7 +99,7 @@ def test_an_expression_that_fails_later_tells_no_value() -> None:
     output = compile_output("${int(user.spec.taken)}").outputs["out"]
     outcome = output.evaluate({"user": {"spec": {"taken": "sesame"}}})
     assert isinstance(outcome, EvaluationError)
-    assert outcome.message == "`int(user.spec.taken)` fails; why is not shown, since it reads something sensitive"
+    assert outcome.message == "`int(user.spec.taken)` fails; the cause is not shown because it reads a sensitive value"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_an_expression_that_fails_later_tells_no_value() -> None:
         ),
         pytest.param(
             "parameters: {p: {type: object, properties: {a: {sensitive: true}}}}\nresources: {}",
-            "spec.template.parameters.p.properties.a.sensitive: 'sensitive' is no rule",
+            "spec.template.parameters.p.properties.a.sensitive: 'sensitive' is not a rule",
             id="only a parameter as a whole",
         ),
         pytest.param(
@@ -136,8 +136,8 @@ def test_an_expression_that_fails_later_tells_no_value() -> None:
             "resources: {a: {manifest: {apiVersion: hearth.dev/v1alpha1, kind: Stack, "
             "spec: {parameters: {q: 'x ${params.p}'}}}}}",
             "spec.template.resources.a.manifest.spec.parameters.q: uses the sensitive parameter 'p', "
-            "and spec.parameters of a nested Stack is plain text for everyone who may read Stacks; "
-            "put the value into a Secret, and name that in the nested Stack's spec.parametersFrom",
+            "and spec.parameters of a nested Stack is readable by everyone who can read Stacks; "
+            "put the value into a Secret, and reference it in the nested Stack's spec.parametersFrom",
             id="a parameter of a nested Stack",
         ),
         pytest.param(

@@ -34,7 +34,7 @@ IN_QUOTES = "put it in quotes, or write string(…) in the expression"
             "web",
             (
                 f"{META}.name",
-                "must not be . or .., nor hold /, % or control characters, found the text 'web/scale'; rename it",
+                "must not be . or .., or contain /, % or control characters, found the text 'web/scale'; rename it",
             ),
             id="a subresource",
         ),

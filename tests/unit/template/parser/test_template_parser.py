@@ -10,14 +10,14 @@ from hearth.template.parser import template_parser
 from hearth.template.text import error_hints
 from support.units.invalid_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_resource
 
-NAME_RULE = "names begin with a small letter and have at most 40 letters and digits, e.g. redisMaster"
+NAME_RULE = "names start with a lower-case letter and have at most 40 letters and digits, e.g. redisMaster"
 
 
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
         ([], [("spec.template", "must be a map with resources, found a list")]),
-        ("{}", [("spec.template.resources", "is missing; state the resources by name, or {} for none")]),
+        ("{}", [("spec.template.resources", "is missing; list the resources by name, or {} for none")]),
         (
             "resources: []",
             [("spec.template.resources", "must be a map by name, found a list")],
@@ -43,7 +43,7 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
             in_resource(f"{{{SOUND}}}", "outputs: {x: {valeu: 1}, y: 3}"),
             [
                 ("spec.template.outputs.x.valeu", "'valeu' is not known; did you mean 'value'?"),
-                ("spec.template.outputs.x.value", "is missing; state what the output gives"),
+                ("spec.template.outputs.x.value", "is missing; set the value of the output"),
                 ("spec.template.outputs.y", "must be a map with a value, found the number 3; write value: … below it"),
             ],
         ),
@@ -65,12 +65,12 @@ NAME_RULE = "names begin with a small letter and have at most 40 letters and dig
             [
                 (
                     f"{A}.updatePolicy.replace",
-                    "cannot be CreateFirst where metadata.name is stated; write DeleteFirst, or leave the name out",
+                    "cannot be CreateFirst if metadata.name is set; write DeleteFirst, or omit the name",
                 )
             ],
         ),
         (in_resource("3"), [(A, "must be a map with a manifest, found the number 3")]),
-        (in_resource("{}"), [(f"{A}.manifest", "is missing; state the object")]),
+        (in_resource("{}"), [(f"{A}.manifest", "is missing; set the manifest of the object")]),
         (in_resource("{manifest: []}"), [(f"{A}.manifest", "must be a map, found a list")]),
         (
             in_resource("{manifest: {}}"),
@@ -127,24 +127,24 @@ def test_structure(template: Any, expected: list[tuple[str, str]]) -> None:
         (f"resources: {{1: {{{SOUND}}}}}", [(f"{RESOURCES}[1]", f"cannot be the name of a resource; {NAME_RULE}")]),
         (
             f"resources: {{params: {{{SOUND}}}}}",
-            [(f"{RESOURCES}.params", "'params' is a word of the expression language; call the resource otherwise")],
+            [(f"{RESOURCES}.params", "'params' is a reserved word of the expression language; rename the resource")],
         ),
         (
             f"resources: {{namespace: {{{SOUND}}}}}",
             [
                 (
                     f"{RESOURCES}.namespace",
-                    "'namespace' is a word of the expression language; call the resource otherwise",
+                    "'namespace' is a reserved word of the expression language; rename the resource",
                 )
             ],
         ),
         (
             f"resources: {{math: {{{SOUND}}}}}",
-            [(f"{RESOURCES}.math", "'math' is a word of the expression language; call the resource otherwise")],
+            [(f"{RESOURCES}.math", "'math' is a reserved word of the expression language; rename the resource")],
         ),
         (
             in_resource(f"{{{SOUND}}}", "outputs: {in: {value: 1}}"),
-            [("spec.template.outputs.in", "'in' is a word of the expression language; call the output otherwise")],
+            [("spec.template.outputs.in", "'in' is a reserved word of the expression language; rename the output")],
         ),
     ],
     ids=["capital and dash", "too long", "a number", "ours", "CEL's", "a namespace of functions", "after a dot"],
@@ -179,8 +179,8 @@ resources: {{a: {{when: conditions.big, {SOUND[:-1]}, data: {{x: "${{params.name
     ("value", "path", "message"),
     [
         (2**70, "", "is an integer of more than 64 bits; write it as text"),
-        ([{1: "x"}], "[0]", "has the key 1, which is no text; put it in quotes"),
-        ({"a": {1, 2}}, ".a", "is set, which JSON cannot hold; write it as text"),
+        ([{1: "x"}], "[0]", "has the key 1, which is not text; put it in quotes"),
+        ({"a": {1, 2}}, ".a", "is set, which JSON cannot represent; write it as text"),
         (
             "${" + "[" * 50 + "]" * 50 + "}",
             "",
@@ -205,5 +205,5 @@ def test_what_is_nested_without_end_is_refused() -> None:
         deep = [deep, None]
     manifest = {"apiVersion": "some.dev/v1", "kind": "Some", "spec": deep}
     assert find_mistakes({"resources": {"a": {"manifest": manifest}}}) == [
-        ("spec.template", "is nested too deeply; Kubernetes itself takes no such object")
+        ("spec.template", "is nested too deeply; Kubernetes rejects such an object")
     ]

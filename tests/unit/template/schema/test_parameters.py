@@ -83,7 +83,7 @@ def test_wrong_values(rules: dict[str, Any], value: Any, expected: str) -> None:
 def test_an_integer_of_more_than_64_bits_is_refused() -> None:
     """Expressions could not hold it."""
     assert resolve({"x": {}}, {"x": 2**63})[1] == [
-        f"spec.parameters.x: must be an integer of 64 bits, found the number {2**63}; write it as text"
+        f"spec.parameters.x: must be a 64-bit integer, found the number {2**63}; write it as text"
     ]
 
 
@@ -91,13 +91,13 @@ def test_everything_is_named_at_once() -> None:
     """Missing, unknown and wrong ones."""
     rules = {"name": {"type": "string"}, "replicas": {"type": "integer"}}
     assert resolve(rules, {"replicas": "x", "nam": "y", "zz": 1})[1] == [
-        "spec.parameters.name: is missing; give it, or a default in spec.template.parameters.name.default",
+        "spec.parameters.name: is missing; set it, or a default in spec.template.parameters.name.default",
         (
             "spec.parameters.replicas: must be of type integer, found the text 'x'; "
             "change it, or the rule in spec.template.parameters.replicas"
         ),
         "spec.parameters.nam: is not declared in spec.template.parameters; did you mean 'name'?",
-        "spec.parameters.zz: is not declared in spec.template.parameters; take it out, or declare it there",
+        "spec.parameters.zz: is not declared in spec.template.parameters; remove it, or declare it there",
     ]
 
 
@@ -105,11 +105,11 @@ def test_everything_is_named_at_once() -> None:
     ("rules", "expected"),
     [
         ("string", ["p.x: must be a map of rules, found the text 'string'; write e.g. x: {type: string, default: …}"]),
-        ({"tpye": "string"}, ["p.x.tpye: 'tpye' is no rule of a parameter; did you mean 'type'?"]),
+        ({"tpye": "string"}, ["p.x.tpye: 'tpye' is not a rule of a parameter; did you mean 'type'?"]),
         (
             {"deprecated": True},
             [
-                "p.x.deprecated: 'deprecated' is no rule of a parameter; known are type, default, enum, minimum, pattern, items, properties …"
+                "p.x.deprecated: 'deprecated' is not a rule of a parameter; known are type, default, enum, minimum, pattern, items, properties …"
             ],
         ),
         (
@@ -120,14 +120,14 @@ def test_everything_is_named_at_once() -> None:
         ({"minimum": "1"}, ["p.x.minimum: must be of type number, found the text '1'"]),
         (
             {"pattern": "("},
-            ["p.x.pattern: is no regular expression: missing ): (; found '('"],
+            ["p.x.pattern: is not a valid regular expression: missing ): (; found '('"],
         ),
         ({"type": "integer", "default": "x"}, ["p.x.default: must be of type integer, found the text 'x'"]),
         (
             {"properties": {"a": {"typ": 1}}},
-            ["p.x.properties.a.typ: 'typ' is no rule of a parameter; did you mean 'type'?"],
+            ["p.x.properties.a.typ: 'typ' is not a rule of a parameter; did you mean 'type'?"],
         ),
-        ({"items": {"typ": 1}}, ["p.x.items.typ: 'typ' is no rule of a parameter; did you mean 'type'?"]),
+        ({"items": {"typ": 1}}, ["p.x.items.typ: 'typ' is not a rule of a parameter; did you mean 'type'?"]),
     ],
     ids=[
         "no rules",

@@ -24,11 +24,11 @@ def test_a_template_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("resources: {", "is no YAML"),
+        ("resources: {", "is not valid YAML"),
         ("", "found 0 documents"),
         ("a: 1\n---\nb: 2", "found 2 documents"),
-        ("just words", "must hold one mapping"),
-        ("a: 1\na: 2", "is no YAML"),
+        ("just words", "must contain one mapping"),
+        ("a: 1\na: 2", "is not valid YAML"),
     ],
     ids=["unterminated", "nothing", "two documents", "no mapping", "a key twice"],
 )
