@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from support.stateful.random_templates import Draft
 from support.stateful.state_machine import Attacked, Wishes
 
 QUICK = settings(
@@ -34,6 +35,17 @@ def test_whatever_is_wished_comes_true() -> None:
 def test_whatever_is_wished_comes_true_beside_a_hostile_tenant() -> None:
     """Nothing that it does in its own namespace, or writes there about others, is noticed by anybody else."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Attacked), settings=settings(QUICK, max_examples=30))
+
+
+def test_a_mistake_before_the_first_status_is_a_failed_update() -> None:
+    """The first definition was accepted, which no status says yet; random steps come upon this seldom."""
+    machine = Wishes()
+    machine.begin(delay=0.0, first={"a": Draft(ready_after=6)}, on_failure=True, rests=False)
+    machine.wait(seconds=0.004)
+    machine.mistake()
+    machine.rest()
+    machine.always()
+    machine.teardown()
 
 
 @pytest.mark.soak
