@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from support.stateful.random_templates import Draft
+from support.stateful.random_templates import Draft, Edit
 from support.stateful.state_machine import Attacked, Wishes
 
 QUICK = settings(
@@ -43,6 +43,18 @@ def test_a_mistake_before_the_first_status_is_a_failed_update() -> None:
     machine.begin(delay=0.0, first={"a": Draft(ready_after=6)}, on_failure=True, rests=False)
     machine.wait(seconds=0.004)
     machine.mistake()
+    machine.rest()
+    machine.always()
+    machine.teardown()
+
+
+def test_what_an_interrupted_target_made_stays_after_a_restart() -> None:
+    """Whether that target was reached is not known any more, so that nothing of it is deleted beside a failure."""
+    machine = Wishes()
+    machine.begin(delay=None, first={"f": Draft(ready_after=9)}, on_failure=False, rests=False)
+    machine.wait(seconds=1.2)
+    machine.edit([Edit(what="rename"), Edit(what="fails", number=1)])
+    machine.crash(delay=0.0)
     machine.rest()
     machine.always()
     machine.teardown()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from hearth.model import names
@@ -76,8 +76,13 @@ def choose(stack: Object, possible: Iterable[Mind], revisions: Mapping[int, str]
     }
 
 
-def find_wrong(stack: Object, found: list[Object], possible: set[Mind], revisions: Mapping[int, str]) -> list[str]:
-    """Every way in which a Stack at rest is not what the model says."""
+def find_wrong(
+    stack: Object, found: list[Object], possible: set[Mind], revisions: Mapping[int, str], *, is_restarted: bool
+) -> list[str]:
+    """Every way in which a Stack at rest is not what the model says.
+
+    is_restarted: whether the operator died since the Stack was complete last.
+    """
     status = expectations.status_of(stack)
     if status.get("observedGeneration") != stack["metadata"]["generation"]:
         return ["the status speaks of an older spec"]
@@ -97,7 +102,17 @@ def find_wrong(stack: Object, found: list[Object], possible: set[Mind], revision
         return list(find_wrong_refused(stack))
     if str(status["phase"]).endswith("Complete"):
         return list(find_wrong_complete(stack, found, mind))
-    return list(find_wrong_failed(stack, found, mind))
+    return list(find_wrong_failed(stack, found, mind, find_protected(stack, revisions) if is_restarted else ()))
+
+
+def find_protected(stack: Object, revisions: Mapping[int, str]) -> list[str]:
+    """The definitions that the operator protects until the target is reached.
+
+    After its death it does not know whether an earlier target had been reached, and protects that as well: a look at
+    the objects cannot tell it. So only then are these more than the model knows.
+    """
+    state = expectations.status_of(stack).get("controllerState") or {}
+    return [revisions[number] for number in state.get("protectedRevisions") or () if number in revisions]
 
 
 def describe(mind: Mind, revisions: Mapping[int, str]) -> str:
@@ -142,7 +157,7 @@ def is_spared(raw: Object, wants: Mapping[str, Any]) -> bool:
     return bool(raw["spec"]["storageClassName"] != wanted)
 
 
-def find_wrong_failed(stack: Object, found: list[Object], mind: Mind) -> Iterator[str]:
+def find_wrong_failed(stack: Object, found: list[Object], mind: Mind, protected: Collection[str] = ()) -> Iterator[str]:
     """A Stack that failed says so, has what does not depend on the failure, and nothing that nobody wants."""
     phase, wants = str(stack["status"]["phase"]), resources_of(mind.wants)
     if not phase.endswith("Failed"):
@@ -166,7 +181,7 @@ def find_wrong_failed(stack: Object, found: list[Object], mind: Mind) -> Iterato
         ]
         if len(fitting) < 1:
             yield f"{name} depends on no failure, and is not as it should be"
-    claimed = {name for each in (mind.wants, mind.last, mind.previous) for name in resources_of(each or "")}
+    claimed = {name for each in (mind.wants, mind.last, mind.previous, *protected) for name in resources_of(each or "")}
     for name in by_resource.keys() - claimed:
         if not any(is_required(raw, found) for raw in by_resource[name]) and not is_data(by_resource[name]):
             yield f"{name} has an object, which nobody wants or uses"

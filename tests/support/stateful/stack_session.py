@@ -20,7 +20,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support import virtual_time
 from support.checks import expectations, invariants
-from support.fake_world import fake_world
+from support.fake_world import crash_injection, fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
 from support.stateful import hostile_tenant, model_comparison, random_templates, target_model
@@ -103,6 +103,8 @@ class Session:
         self.is_deleting = False
         self.minds: set[Mind] = {Mind()}
         self.since = Since()
+        self.is_restarted = False
+        """Whether the operator died since the Stack was complete last."""
         self.uid = ""
         self.mallory: Mallory | None = None
         self.run(self._begin(delay, is_attacked=is_attacked))
@@ -181,6 +183,7 @@ class Session:
     def create(self, ordered: Ordered) -> None:
         """Create the Stack."""
         self.ordered, self.is_deleting, self.minds, self.since = ordered, False, {Mind()}, Since()
+        self.is_restarted = False
         spec = ordered.make_spec()
         self.tell(apply=spec)
         metadata = {"name": STACK.name, "namespace": STACK.namespace}
@@ -238,6 +241,7 @@ class Session:
 
     def crash(self, delay: float | None) -> None:
         """Kill the operator, and start another."""
+        self.is_restarted = True
         self.since.others += 1
         self.tell(**{"restart-controller": delay})
         self.world.event_delay = delay
@@ -250,6 +254,7 @@ class Session:
     def disturb(self, writes: int, how: str) -> None:
         """Let something happen at one of the next writes."""
         self.since.others += 1
+        self.is_restarted |= how in crash_injection.KILLS
         self.tell(disturb=f"{how} at write {writes} from now")
         planned = request_faults.Interruption(write=self.world.traffic.writes + writes, how=how)
         self.world.traffic.interruption = planned
@@ -346,7 +351,7 @@ class Session:
         if stack is None:
             return ["the Stack is gone, and nobody deleted it"] if self.uid else []
         possible = target_model.rest(self.minds, self.circumstances())
-        return model_comparison.find_wrong(stack, found, possible, self.revisions())
+        return model_comparison.find_wrong(stack, found, possible, self.revisions(), is_restarted=False)
 
     def _check_costs(self) -> None:
         """One edit, and nothing else: one apply a resource."""
@@ -401,6 +406,7 @@ class Session:
             possible = target_model.rest(self.minds, self.circumstances())
             self.minds = model_comparison.choose(stack, possible, self.revisions())
             is_clean = str(stack["status"]["phase"]).endswith("Complete")
+            self.is_restarted &= not is_clean
         self.world.traffic.troubles.clear()
         self.world.traffic.interruption = None
         self.since = Since(is_clean=is_clean, requests=len(self.world.traffic.requests))
