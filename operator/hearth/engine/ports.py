@@ -93,8 +93,14 @@ class WorkloadCluster(Protocol):
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
         """Create the object in a strict dry run under a generated name; return if the definition is valid."""
 
-    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
-        """Dry-run a merge patch of the live object; return if the API server accepts it."""
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Return the result of a merge patch of the live object without writing it."""
+
+    async def change(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Child:
+        """Write a merge patch of the live object; preconditions stand in its metadata, as does `managedFields`.
+
+        Returns the object in the answer, which is already in the cache.
+        """
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """Return the complete live object. Raises `ApiStatusError` with code 404 if there is none."""

@@ -138,10 +138,15 @@ class KubeWorkloadCluster:
         body = api_requests.generated(manifest)
         await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
 
-    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
-        """Send a dry-run merge patch of the live object; return if the API server accepts it."""
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Return the result of a merge patch of the live object; write nothing."""
         path = api_requests.object_path(kind, ref.namespace, ref.name)
-        await self._sender.send("patch", kind, path, query=api_requests.DRY_RUN_QUERY, body=patch)
+        return await self._sender.send("patch", kind, path, query=api_requests.DRY_RUN_QUERY, body=patch)
+
+    async def change(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Child:
+        """Write a merge patch of the live object and return the response, which is already in the cache."""
+        path = api_requests.object_path(kind, ref.namespace, ref.name)
+        return self.caches.put(await self._sender.send("patch", kind, path, body=patch), kind)
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """Return the complete live object."""

@@ -25,6 +25,10 @@ UNPROVEN_NAMED = 20
 """Unsigned objects that one Stack's Events name. Thousands of forged objects cause no more Events."""
 CHECK_DRY_RUNS = 100
 """Dry runs in one check: at most about a minute. Only objects whose values look changed need one."""
+COMPARED_ITEMS = 100
+"""Items of a list that is compared with the applied one when the API server rejects an apply: at most 20 ms."""
+FOREIGN_ITEMS = 4
+"""List items of other clients that may contradict an apply. Each is tried by one dry run; with more, none is removed."""
 COUNT_DIGITS = 9
 """Digits of a number in a label or annotation of Hearth: a billion incarnations or revisions."""
 

@@ -169,10 +169,11 @@ def judge_fields(wanted: Mapping[str, Any], found: Object) -> Iterator[str]:
 
 
 def dig(value: Any, path: str) -> Any:
-    r"""What lies at a dotted path, or None; a dot within a key is written as `\.`, a condition by its type."""
+    r"""What lies at a dotted path, or None; a dot within a key is written as `\.`, a list item by its type or name."""
     for key in path.replace("\\.", "\0").split("."):
         if isinstance(value, list):
-            value = next((item for item in value if isinstance(item, dict) and item.get("type") == key), None)
+            items = [item for item in value if isinstance(item, dict)]
+            value = next((item for item in items if key in (item.get("type"), item.get("name"))), None)
         else:
             value = value.get(key.replace("\0", ".")) if isinstance(value, dict) else None
     return value

@@ -99,10 +99,24 @@ class FakeWorkloadCluster:
         request = describe("dry-run", kind, manifest)
         await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER, dry_run=True))
 
-    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """As the port says."""
         request = Request(verb="dry-run", kind=kind, namespace=ref.namespace, name=ref.name)
-        await self._wire.send(request, lambda: self._server.check_change(kind, ref.namespace, ref.name, copy(patch)))
+        found: Object = copy(
+            await self._wire.send(
+                request, lambda: self._server.check_change(kind, ref.namespace, ref.name, copy(patch))
+            )
+        )
+        return found
+
+    async def change(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Child:
+        """As the port says."""
+        request = Request(verb="change", kind=kind, namespace=ref.namespace, name=ref.name)
+        sent = copy(patch)
+        answer = await self._wire.send(
+            request, lambda: self._server.patch(kind, ref.namespace, ref.name, sent, manager=MANAGER)
+        )
+        return self.cache.put(kind, answer, is_ours=True)
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """As the port says."""

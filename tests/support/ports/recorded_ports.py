@@ -69,10 +69,15 @@ class RecordedWorkloadCluster:
         request = fake_workload_cluster.describe("dry-run", kind, manifest)
         await pass_on(self._log, request, lambda: self._inner.create_dry_run(manifest, kind=kind))
 
-    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> None:
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """As the port says."""
         request = Request(verb="dry-run", kind=kind, namespace=ref.namespace, name=ref.name)
-        await pass_on(self._log, request, lambda: self._inner.change_dry_run(ref, patch, kind=kind))
+        return await pass_on(self._log, request, lambda: self._inner.change_dry_run(ref, patch, kind=kind))
+
+    async def change(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Child:
+        """As the port says."""
+        request = Request(verb="change", kind=kind, namespace=ref.namespace, name=ref.name)
+        return await pass_on(self._log, request, lambda: self._inner.change(ref, patch, kind=kind))
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """As the port says."""

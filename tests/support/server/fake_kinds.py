@@ -133,6 +133,17 @@ def immutable_field(*path: str) -> Guard:
     return guard
 
 
+def guard_service(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
+    """The rules of Service: the address never changes, and each port has a name of its own."""
+    found = [port.get("name") for port in dig(new, ("spec", "ports")) or ()]
+    doubled = [
+        api_errors.cause(f"spec.ports[{at}].name", f"Duplicate value: {name!r}", reason="FieldValueDuplicate")
+        for at, name in enumerate(found)
+        if name in found[:at]
+    ]
+    return [*immutable_field("spec", "clusterIP")(old, new), *doubled]
+
+
 def dig(value: Any, path: tuple[str, ...]) -> Any:
     """What lies at `path`, or None."""
     for key in path:
@@ -176,7 +187,7 @@ ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebinding
 DEPLOYMENT = built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector"), fills={"replicas": 1})
 BUILT_IN = (
     *(STACK, HEALTH_MARK, CONFIG_MAP, SECRET, NAMESPACE, CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
-    built_in("", "Service", "services", immutable_field("spec", "clusterIP")),
+    built_in("", "Service", "services", guard_service),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
     built_in("", "Pod", "pods"),
     built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", immutable_field("spec", "storageClassName")),

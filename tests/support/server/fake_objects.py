@@ -97,6 +97,11 @@ def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Obje
     return {**rest, "metadata": metadata, **status}
 
 
+def with_managed_fields(raw: Object, entries: list[Object]) -> Object:
+    """The object with these entries, as somebody states them."""
+    return {**raw, "metadata": {**raw["metadata"], "managedFields": entries}}
+
+
 def merge_patch(value: Any, patch: Any) -> Any:
     """RFC 7386: maps are merged, null takes a key away, everything else replaces."""
     if not isinstance(patch, dict):

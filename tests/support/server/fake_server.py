@@ -119,23 +119,24 @@ class FakeServer:
         """A JSON merge patch; a stated resourceVersion must be the object's."""
         served = self._served(kind)
         live = self.get(kind, namespace, name)
-        stated = patch.get("metadata", {}).get("resourceVersion")
-        if stated is not None and stated != live["metadata"]["resourceVersion"]:
+        stated = patch.get("metadata", {})
+        if stated.get("resourceVersion") not in (None, live["metadata"]["resourceVersion"]):
             raise api_errors.stale(kind, name)
-        return self._change(
-            served,
-            live,
-            fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served),
-            manager=manager,
-        )
+        fake_objects.check_preconditions(kind, live, {"name": name, **stated})
+        wanted = fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served)
+        fake_objects.check(served, live, wanted)
+        entries = stated.get("managedFields")
+        owned = live if entries is None else fake_objects.with_managed_fields(live, entries)
+        wanted = wanted if entries is None else fake_objects.with_managed_fields(wanted, entries)
+        return self._finish_change(served, live, self._record_update(served, owned, wanted, manager=manager))
 
-    def check_change(self, kind: Kind, namespace: str, name: str, patch: Object) -> None:
+    def check_change(self, kind: Kind, namespace: str, name: str, patch: Object) -> Object:
         """A dry-run merge patch: refused as the patch itself would be, and nothing is stored."""
         served = self._served(kind)
         live = self.get(kind, namespace, name)
-        fake_objects.check(
-            served, live, fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served)
-        )
+        wanted = fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served)
+        fake_objects.check(served, live, wanted)
+        return wanted
 
     def patch_status(self, kind: Kind, namespace: str, name: str, status: Object, *, manager: str) -> Object:
         """A JSON merge patch of the subresource `status`."""

@@ -15,10 +15,21 @@ from hearth.model.kinds import Kind
 from support.server import api_errors
 
 WRITES = frozenset(
-    {"apply", "delete", "release", "mark", "status", "mark-status", "finalizer", "revision", "delete-revision"}
+    {
+        "apply",
+        "change",
+        "delete",
+        "release",
+        "mark",
+        "status",
+        "mark-status",
+        "finalizer",
+        "revision",
+        "delete-revision",
+    }
 )
 """The verbs that change something an engine depends on; Events are told apart and never matter."""
-CHILD_WRITES = frozenset({"apply", "delete", "release", "mark"})
+CHILD_WRITES = frozenset({"apply", "change", "delete", "release", "mark"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,9 +151,14 @@ class Traffic:
 
     def find_refusal(self, request: Request, how: str | None) -> Exception | None:
         """What this request is to be answered with, or None where it may pass."""
-        verb = {"apply": "patch", "release": "patch", "mark": "patch", "revision": "create", "event": "create"}.get(
-            request.verb, request.verb
-        )
+        verb = {
+            "apply": "patch",
+            "change": "patch",
+            "release": "patch",
+            "mark": "patch",
+            "revision": "create",
+            "event": "create",
+        }.get(request.verb, request.verb)
         if (verb, request.kind.name) in self.denied:
             return api_errors.denied(request.kind, request.name, verb=verb, namespace=request.namespace)
         for trouble in self.troubles:

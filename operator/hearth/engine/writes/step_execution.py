@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, assert_never
 import orjson
 
 from hearth.engine.ports import WorkloadCluster
+from hearth.engine.writes import obstacle_removal
 from hearth.model import child, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -84,7 +85,7 @@ async def execute_step(
             reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
         )
     except ApiStatusError as error:
-        return await _explain(error, step, cluster=cluster)
+        return await _resolve(error, step, cluster=cluster, manager=manager)
 
 
 def explain_internal_error(step: Step) -> StepResult:
@@ -146,8 +147,8 @@ def with_preconditions(manifest: Object, **metadata: str) -> Object:
     return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
 
 
-async def _explain(error: ApiStatusError, step: Step, *, cluster: WorkloadCluster) -> StepFailure:
-    """Explain an API error; send a second request if the first answer is unclear."""
+async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluster, manager: str) -> StepResult:
+    """Resolve an API error: send further requests if the answer is unclear, and remove what is in the way of an apply."""
     kind, ref, verb = _subject(step)
     right = "delete" if isinstance(step, Delete) else "patch"
     first = reaction = _classify(error, step)
@@ -156,10 +157,10 @@ async def _explain(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
             is_allowed = await cluster.is_allowed(right, kind=kind, namespace=ref.namespace)
             reaction = api_errors.after_access_review(reaction, is_allowed=is_allowed)
         elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Apply):
-            reaction = api_errors.after_dry_run(reaction, await _probe(step, cluster=cluster))
-            if isinstance(reaction, api_errors.MaybeImmutable) and not await _is_immutable(step, cluster=cluster):
-                # Fields of others or an emptied map cause the error, so a replacement would not help.
-                reaction = api_errors.Denied(message=reaction.message)
+            outcome = await _try_change(reaction, step, cluster=cluster, manager=manager)
+            if isinstance(outcome, StepDone):
+                return outcome
+            reaction = outcome
         elif isinstance(reaction, api_errors.KindNotServed):
             await cluster.refresh_kinds()
     except (ApiStatusError, Unreachable) as unanswered:
@@ -212,6 +213,26 @@ def _classify(error: ApiStatusError, step: Step) -> api_errors.ErrorClass:
     return api_errors.classify(error.code, error.status, kind=_subject(step)[0], body_size=size, hidden=hidden)
 
 
+async def _try_change(
+    refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable,
+    step: Apply,
+    *,
+    cluster: WorkloadCluster,
+    manager: str,
+) -> api_errors.ErrorClass | StepDone:
+    """Find out by dry runs why the API server rejects the apply, and remove an obstacle if there is one."""
+    verdict = await _probe(step, cluster=cluster)
+    reaction = api_errors.after_dry_run(refused, verdict)
+    if verdict is not None or (step.uid is None and not isinstance(reaction, api_errors.MaybeImmutable)):
+        return reaction
+    live = await cluster.get(step.ref, kind=step.kind)
+    if isinstance(reaction, api_errors.MaybeImmutable) and await _is_immutable(step, live, cluster=cluster):
+        return reaction
+    # Items of others or an emptied map cause the error, so a replacement would not help.
+    written = await obstacle_removal.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
+    return StepDone(written, step.tolerated) if written is not None else api_errors.Denied(message=reaction.message)
+
+
 async def _probe(step: Apply, *, cluster: WorkloadCluster) -> api_errors.ErrorClass | None:
     """Test the same definition as a new object; return the error, or None if the API server accepts it."""
     try:
@@ -221,9 +242,8 @@ async def _probe(step: Apply, *, cluster: WorkloadCluster) -> api_errors.ErrorCl
     return None
 
 
-async def _is_immutable(step: Apply, *, cluster: WorkloadCluster) -> bool:
+async def _is_immutable(step: Apply, live: Object, *, cluster: WorkloadCluster) -> bool:
     """Return whether the API server rejects a mere change of the applied fields, regardless of other owners' fields."""
-    live = await cluster.get(step.ref, kind=step.kind)
     change = merge_patch.make_merge_patch(step.sent_manifest, live)
     try:
         await cluster.change_dry_run(step.ref, change, kind=step.kind)

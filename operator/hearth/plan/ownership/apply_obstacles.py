@@ -1,0 +1,242 @@
+"""What of a live object makes the API server reject an apply that it would accept otherwise. Pure.
+
+Two obstacles are known. Server-side apply turns a map into null when its last key is no longer applied. And it leaves list
+items of other field managers in place, which may contradict the applied ones (two ports of one name).
+
+Predicts the result of an apply from `managedFields`, so that a dry run can try it without an obstacle. Must not know why
+an apply was rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from hearth.model import child, limits
+from hearth.model.child import Object
+from hearth.plan.ownership import field_ownership
+from hearth.plan.ownership.field_ownership import Node
+
+FieldsPath: TypeAlias = tuple[str, ...]
+"""A path in the notation of `fieldsV1`: `("f:spec", "f:ports", 'k:{"port":80}')`."""
+UNTOUCHED = frozenset({"apiVersion", "kind", "metadata", "status"})
+"""Top-level fields in which no obstacle is searched."""
+COMPARED_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """The owners of one level of an object."""
+
+    ours: Node | None
+    """The operator's entry at this level, None if it owns nothing there."""
+    others: tuple[Node, ...] = ()
+    """The entries of the others that own something there."""
+
+    def at(self, element: str) -> Owners:
+        """Return the owners one level below."""
+        ours = self.ours.get(element) if self.ours is not None else None
+        return Owners(ours, tuple(other[element] for other in self.others if element in other))
+
+    @property
+    def is_only_ours(self) -> bool:
+        """Return whether an apply that omits this level removes it."""
+        return self.ours is not None and not self.others
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether this level has one owner as a whole."""
+        nodes = self._nodes()
+        return bool(nodes) and all(node.keys() <= {"."} for node in nodes)
+
+    def list_items(self) -> Iterator[str]:
+        """Return the elements that name items of a keyed list."""
+        for node in self._nodes():
+            yield from (element for element in node if element.startswith("k:"))
+
+    def _nodes(self) -> tuple[Node, ...]:
+        return (self.ours, *self.others) if self.ours is not None else self.others
+
+
+@dataclass(slots=True)
+class Prediction:
+    """The prediction of one apply."""
+
+    dropped: Collection[FieldsPath] = ()
+    """List items of others that are left out."""
+    foreign: dict[FieldsPath, None] = field(default_factory=dict)
+    """List items of others beside applied ones, whether or not they are left out."""
+
+    def merge(self, stated: Any, live: Any, owners: Owners, *, path: FieldsPath) -> Any:
+        """Return the value at `path` after the apply."""
+        if isinstance(stated, dict) and isinstance(live, dict) and not owners.is_whole:
+            return self._merge_map(stated, live, owners, path=path)
+        if isinstance(stated, list) and isinstance(live, list) and not owners.is_whole:
+            elements = dict.fromkeys(owners.list_items())
+            if elements and len(live) <= limits.COMPARED_ITEMS and len(stated) <= limits.COMPARED_ITEMS:
+                return self._merge_list(stated, live, owners, elements, path=path)
+        return stated
+
+    def _merge_map(self, stated: Node, live: Node, owners: Owners, *, path: FieldsPath) -> Object:
+        merged: Object = {}
+        for key, value in live.items():
+            below = owners.at(f"f:{key}")
+            if stated.get(key) is not None:
+                merged[key] = self.merge(stated[key], value, below, path=(*path, f"f:{key}"))
+            elif not is_removed(value, below):
+                merged[key] = value
+        added = {key: value for key, value in stated.items() if key not in live and value is not None}
+        return {**merged, **added}
+
+    def _merge_list(
+        self, stated: Sequence[Any], live: Sequence[Any], owners: Owners, elements: Collection[str], *, path: FieldsPath
+    ) -> list[Any]:
+        merged = []
+        left = list(stated)
+        for item in live:
+            element = next((each for each in elements if is_named(item, each)), "")
+            ours = next((each for each in left if element and is_meant(each, element)), None)
+            below = owners.at(element)
+            if ours is not None:
+                left.remove(ours)
+                merged.append(self.merge(ours, item, below, path=(*path, element)))
+            elif not (element and below.is_only_ours):
+                if element and below.ours is None:
+                    self.foreign[(*path, element)] = None
+                if (*path, element) not in self.dropped:
+                    merged.append(item)
+        return merged + left
+
+
+def predict(manifest: Object, live: Object, *, dropped: Collection[FieldsPath] = ()) -> tuple[Object, list[FieldsPath]]:
+    """Return the object after an apply of the manifest, without its metadata and status; and the foreign list items.
+
+    Foreign are the items of others in lists that the manifest applies. dropped: those that the result leaves out.
+    """
+    prediction, owners = Prediction(dropped), find_owners(live)
+    merged = prediction.merge(strip(manifest), strip(live), owners, path=())
+    return merged, list(prediction.foreign)
+
+
+def find_emptied(manifest: Object, live: Object) -> Object:
+    """Return the merge patch that removes what an apply would turn into null; empty if there is nothing."""
+    patch = find_nulls(strip(manifest), strip(live), find_owners(live))
+    return patch if isinstance(patch, dict) else {}
+
+
+def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | None:
+    """Return the merge patch of one level: a map of removed keys, [] for an emptied list, or None for nothing."""
+    if isinstance(live, list):
+        return [] if stated == [] and live and is_removed(live, owners) else None
+    if not isinstance(live, dict) or owners.ours is None or owners.is_whole:
+        return None
+    kept = stated if isinstance(stated, dict) else {}
+    gone = [key for key, value in live.items() if kept.get(key) is None and is_removed(value, owners.at(f"f:{key}"))]
+    is_emptied = bool(gone) and len(gone) == len(live)
+    # A removed leaf leaves nothing behind. A map or list whose members are removed leaves null.
+    patch: Object = {key: None for key in gone if is_emptied or not owners.at(f"f:{key}").is_whole}
+    for key in live.keys() - gone:
+        inner = find_nulls(kept.get(key), live[key], owners.at(f"f:{key}"))
+        if inner is not None:
+            patch[key] = inner
+    return patch or None
+
+
+def is_removed(live: Any, owners: Owners) -> bool:
+    """Return whether an apply that omits this value removes all of it."""
+    if not owners.is_only_ours:
+        return False
+    if owners.is_whole or not live:
+        return True
+    if isinstance(live, dict):
+        return all(is_removed(value, owners.at(f"f:{key}")) for key, value in live.items())
+    if isinstance(live, list):
+        return len(live) == sum(element != "." for element in owners.ours or ())
+    return True
+
+
+def find_owners(live: Object) -> Owners:
+    """Return the owners of the fields of an object."""
+    entries = live["metadata"].get("managedFields") or ()
+    entry = child.find_entry(entries)
+    others = tuple(each.get("fieldsV1") or {} for each in entries if each is not entry and not each.get("subresource"))
+    return Owners((entry.get("fieldsV1") or {}) if entry is not None else None, others)
+
+
+def is_named(item: Any, element: str) -> bool:
+    """Return whether the element of `fieldsV1` names this live item."""
+    return isinstance(item, dict) and all(item.get(name) == value for name, value in child.parse_key(element).items())
+
+
+def is_meant(stated: Any, element: str) -> bool:
+    """Return whether the applied item is the one that the element names. It may omit keys with a default."""
+    return isinstance(stated, dict) and field_ownership.fits(stated, child.parse_key(element))
+
+
+def strip(raw: Object) -> Object:
+    """Return the part of an object in which obstacles are searched."""
+    return {key: value for key, value in raw.items() if key not in UNTOUCHED}
+
+
+def make_patch(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
+    """Make the merge patch from `live` to exactly `wanted`."""
+    patch: Object = {key: None for key in live if key not in wanted}
+    for key, value in wanted.items():
+        found = live.get(key)
+        if isinstance(value, dict) and isinstance(found, dict):
+            if inner := make_patch(value, found):
+                patch[key] = inner
+        elif key not in live or value != found:
+            patch[key] = value
+    return patch
+
+
+def is_as_predicted(answer: Object, wanted: Object, live: Object) -> bool:
+    """Return whether the API server changes nothing of `live` besides what `wanted` changes."""
+    parts = [(answer["metadata"].get(part) or None, live["metadata"].get(part) or None) for part in COMPARED_METADATA]
+    return all(one == other for one, other in parts) and is_kept(strip(answer), wanted, strip(live))
+
+
+def is_kept(answer: Any, wanted: Any, live: Any) -> bool:
+    """Return whether the answer keeps all that `wanted` keeps of `live`. What is new may have defaults."""
+    if wanted == live:
+        return bool(answer == live)
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        return isinstance(answer, dict) and all(
+            is_kept(answer.get(key), wanted.get(key), live.get(key)) for key in {*answer, *live, *wanted}
+        )
+    if isinstance(wanted, list) and isinstance(live, list) and isinstance(answer, list):
+        return len(answer) == len(wanted) and all(item in answer for item in wanted if item in live)
+    return True
+
+
+def hand_over(live: Object, items: Collection[FieldsPath]) -> list[Object]:
+    """Return the `managedFields` in which the operator's entry, and no other, owns these list items.
+
+    The next apply then removes them.
+    """
+    entries = live["metadata"].get("managedFields") or ()
+    entry = child.find_entry(entries)
+    handed = []
+    for each in entries:
+        fields = each.get("fieldsV1") or {}
+        for path in items if not each.get("subresource") else ():
+            fields = with_item(fields, path) if each is entry else without_item(fields, path)
+        if fields:
+            handed.append({**each, "fieldsV1": fields})
+    return handed
+
+
+def with_item(fields: Node, path: FieldsPath) -> Object:
+    """Return the fields with the item at `path`, which is owned with its keys only."""
+    if not path:
+        return {".": {}, **fields}
+    return {**fields, path[0]: with_item(fields.get(path[0]) or {}, path[1:])}
+
+
+def without_item(fields: Node, path: FieldsPath) -> Object:
+    """Return the fields without the item at `path` and without levels that become empty."""
+    rest = {key: value for key, value in fields.items() if key != path[0]}
+    inner = without_item(fields[path[0]], path[1:]) if len(path) > 1 and path[0] in fields else {}
+    return {**rest, path[0]: inner} if inner else rest

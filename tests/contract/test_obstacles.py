@@ -1,0 +1,125 @@
+"""Objects whose present content makes the API server reject an apply. On the fake and on a real API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from contract import bench as benches
+from contract.bench import CONFIG_MAP, OURS, PROBE, Bench
+from hearth.engine.writes import obstacle_removal
+from hearth.model import limits
+from hearth.model.child import Child, Object
+from hearth.model.kinds import Kind
+from hearth.plan.state.steps import Apply
+from support.stories.world import Address
+
+SERVICE = Kind(group="", version="v1", name="Service", plural="services", namespaced=True)
+
+
+def service(bench: Bench, **ports: int) -> Object:
+    """A Service with these ports."""
+    stated = [{"name": name, "port": port, "protocol": "TCP"} for name, port in ports.items()]
+    return bench.manifest(SERVICE, "web", spec={"selector": {"app": "web"}, "ports": stated})
+
+
+def step_of(manifest: Object, child: Child) -> Apply:
+    """The apply of a manifest to that object."""
+    return Apply(resource="web", kind=child.kind, ref=child.ref, manifest=manifest, hash="h", uid=child.uid)
+
+
+async def remove(bench: Bench, manifest: Object, child: Child) -> Child | None:
+    """Apply the manifest without what is in the way."""
+    live = await bench.cluster.get(child.ref, kind=child.kind)
+    return await obstacle_removal.apply_without_obstacle(
+        step_of(manifest, child), live, cluster=bench.cluster, manager=OURS
+    )
+
+
+def ports_of(live: Object) -> dict[str, int]:
+    """The ports of a Service by name."""
+    return {port["name"]: port["port"] for port in live["spec"]["ports"]}
+
+
+async def tamper(bench: Bench, manifest: Object, patch: Any) -> None:
+    """Change an object as somebody else."""
+    await bench.user.patch(Address.of(manifest), patch)
+
+
+async def test_apply_is_rejected_because_of_somebody_elses_item(bench: Bench) -> None:
+    """Their port has the same name and another number, so that both would be there. Another one of theirs stays."""
+    manifest = service(bench, http=80)
+    child = await bench.cluster.apply(manifest, kind=SERVICE, manager=OURS, force=True)
+    theirs = [{"name": name, "port": port, "protocol": "TCP"} for name, port in (("http", 8080), ("metrics", 9090))]
+    await tamper(bench, manifest, {"spec": {"ports": theirs}})
+    rejected = await benches.refused(bench.cluster.apply(manifest, kind=SERVICE, manager=OURS, force=True))
+    assert (rejected.code, rejected.kind) == (422, "Service")
+    assert await remove(bench, manifest, child) is not None
+    assert ports_of(await bench.live(manifest)) == {"http": 80, "metrics": 9090}
+    before = await bench.live(manifest)
+    again = await bench.cluster.apply(manifest, kind=SERVICE, manager=OURS, force=True)
+    assert str(again.resource_version) == before["metadata"]["resourceVersion"]
+
+
+async def test_nothing_is_removed_where_many_items_are_in_question(bench: Bench) -> None:
+    """Whoever adds many items to an object causes no flood of requests, and loses none of them."""
+    manifest = service(bench, http=80)
+    child = await bench.cluster.apply(manifest, kind=SERVICE, manager=OURS, force=True)
+    theirs = [{"name": f"p{at}", "port": 9000 + at, "protocol": "TCP"} for at in range(limits.FOREIGN_ITEMS)]
+    await tamper(bench, manifest, {"spec": {"ports": [{"name": "http", "port": 8080, "protocol": "TCP"}, *theirs]}})
+    before = await bench.live(manifest)
+    assert await remove(bench, manifest, child) is None
+    assert await bench.live(manifest) == before
+
+
+async def test_an_object_without_an_obstacle_is_not_written(bench: Bench) -> None:
+    """The apply was rejected for another reason."""
+    manifest = bench.config(a="1")
+    child = await bench.apply(manifest)
+    before = await bench.live(manifest)
+    assert await remove(bench, bench.config(a="2"), child) is None
+    assert await bench.live(manifest) == before
+
+
+async def test_another_object_of_the_name_is_left_alone(bench: Bench) -> None:
+    """It was made since, and is nobody's concern here."""
+    manifest = bench.probe(other=1)
+    child = await bench.apply(manifest)
+    await bench.user.delete(Address.of(manifest))
+    await bench.apply(manifest)
+    assert await remove(bench, bench.probe(), child) is None
+    assert (await bench.live(manifest))["spec"] == {"other": 1}
+
+
+async def test_a_map_whose_last_key_is_dropped(bench: Bench) -> None:
+    """Server-side apply makes null of it, which the schema refuses."""
+    child = await bench.apply(bench.probe(other=1))
+    manifest = bench.probe()
+    rejected = await benches.refused(bench.apply(manifest))
+    assert (rejected.code, rejected.causes[0]) == (422, ("FieldValueTypeInvalid", "spec"))
+    assert await remove(bench, manifest, child) is not None
+    assert (await bench.live(manifest))["spec"] == {}
+    changed = await bench.apply(bench.probe(other=2))
+    assert (changed.uid, (await bench.live(manifest))["spec"]) == (child.uid, {"other": 2})
+
+
+@pytest.mark.parametrize(("key", "code"), [("uid", 422), ("resourceVersion", 409)])
+async def test_a_change_of_another_state_is_refused(bench: Bench, key: str, code: int) -> None:
+    """Both are preconditions."""
+    manifest = bench.config(a="1")
+    child = await bench.apply(manifest)
+    wrong = {"uid": "11111111-0000-0000-0000-000000000000", "resourceVersion": "1"}[key]
+    found = await benches.refused(
+        bench.cluster.change(child.ref, {"metadata": {key: wrong}, "data": {"a": "2"}}, kind=CONFIG_MAP)
+    )
+    assert (found.code, (await bench.live(manifest))["data"]) == (code, {"a": "1"})
+
+
+async def test_the_dry_run_of_a_change_answers_with_its_result(bench: Bench) -> None:
+    """And writes nothing."""
+    manifest = bench.probe(value=1)
+    child = await bench.apply(manifest)
+    found = await bench.cluster.change_dry_run(child.ref, {"spec": {"other": 2}}, kind=PROBE)
+    assert found["spec"] == {"value": 1, "other": 2}
+    assert (await bench.live(manifest))["spec"] == {"value": 1}

@@ -1,0 +1,146 @@
+"""What of a live object makes the API server reject an apply, and what the apply makes of the object without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model.child import Object
+from hearth.plan.ownership import apply_obstacles
+
+OURS = "hearth:default/shop"
+ITEM_80, ITEM_8080, ITEM_9090 = (
+    'k:{"port":80,"protocol":"TCP"}',
+    'k:{"port":8080,"protocol":"TCP"}',
+    'k:{"port":9090}',
+)
+WEB = {"name": "http", "port": 80, "protocol": "TCP"}
+
+
+def own(value: Any) -> Object:
+    """The `fieldsV1` of maps; all else has one owner as a whole."""
+    return {f"f:{key}": own(inner) for key, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def make_live(parts: Object, *, ours: Object, others: Object | None = None) -> Object:
+    """An object with these owners."""
+    entries = [{"manager": OURS, "operation": "Apply", "fieldsV1": ours}]
+    if others is not None:
+        entries.append({"manager": "kubectl-edit", "operation": "Update", "fieldsV1": others})
+    return {"metadata": {"managedFields": entries}, **parts}
+
+
+@pytest.mark.parametrize(
+    ("stated", "live", "others", "expected"),
+    [
+        pytest.param({"spec": {}}, {"x": 1}, None, {"spec": {"x": None}}, id="the last key"),
+        pytest.param({"spec": {}}, {"x": 1, "y": 2}, None, {"spec": {"x": None, "y": None}}, id="the last two keys"),
+        pytest.param({}, {"x": 1}, None, {"spec": None}, id="the whole map"),
+        pytest.param({"spec": {"y": 2}}, {"x": 1, "y": 2}, None, {}, id="another key stays"),
+        pytest.param({"spec": {}}, {"x": 1}, {"f:spec": {"f:x": {}}}, {}, id="somebody else has the key too"),
+        pytest.param({"spec": {"a": {}}}, {"a": {"x": 1}}, None, {"spec": {"a": {"x": None}}}, id="within a map"),
+        pytest.param(
+            {"spec": {"y": 2}}, {"a": {"x": 1}, "y": 2}, None, {"spec": {"a": None}}, id="an inner map is gone"
+        ),
+        pytest.param({"spec": {}}, {"a": {"x": 1}}, None, {"spec": {"a": None}}, id="all inner maps are gone"),
+        pytest.param({"spec": {"x": 2}}, {"x": 1}, None, {}, id="a change"),
+    ],
+)
+def test_what_would_become_null(stated: Object, live: Object, others: Object | None, expected: Object) -> None:
+    """The patch removes exactly that."""
+    found = make_live({"spec": live}, ours=own({"spec": live}), others=others)
+    assert apply_obstacles.find_emptied({"metadata": {}, **stated}, found) == expected
+
+
+def test_a_key_that_nobody_owns_keeps_its_map() -> None:
+    """The API server set it by default, and leaves it."""
+    live = make_live({"spec": {"x": 1, "default": True}}, ours=own({"spec": {"x": 1}}))
+    assert apply_obstacles.find_emptied({"spec": {}}, live) == {}
+
+
+@pytest.mark.parametrize(("stated", "expected"), [([], {"spec": {"ports": []}}), (None, {"spec": {"ports": None}})])
+def test_a_list_that_becomes_empty(stated: list[Object] | None, expected: Object) -> None:
+    """It would be null as well."""
+    ours = {"f:spec": {"f:ports": {ITEM_80: {".": {}}}, "f:x": {}}}
+    live = make_live({"spec": {"ports": [WEB], "x": 1}}, ours=ours)
+    manifest = {"spec": {"x": 1, **({"ports": stated} if stated is not None else {})}}
+    assert apply_obstacles.find_emptied(manifest, live) == expected
+
+
+def service(*ports: Object) -> Object:
+    """A Service with these ports, of which all but the first are somebody else's."""
+    elements = {80: ITEM_80, 8080: ITEM_8080}
+    ours = {"f:spec": {"f:ports": {ITEM_80: {".": {}, "f:port": {}}}}}
+    others = {"f:spec": {"f:ports": {elements[port["port"]]: {".": {}, "f:name": {}} for port in ports[1:]}}}
+    return make_live({"spec": {"clusterIP": "10.0.0.1", "ports": list(ports)}}, ours=ours, others=others)
+
+
+def test_items_of_others_are_found_and_kept() -> None:
+    """Fields of the object that nobody states stay as well."""
+    other = {"name": "metrics", "port": 8080, "protocol": "TCP"}
+    stated = {"name": "web", "port": 80}
+    wanted, foreign = apply_obstacles.predict({"spec": {"ports": [stated]}}, service(WEB, other))
+    assert wanted == {"spec": {"clusterIP": "10.0.0.1", "ports": [{**WEB, "name": "web"}, other]}}
+    assert foreign == [("f:spec", "f:ports", ITEM_8080)]
+    less, _ = apply_obstacles.predict({"spec": {"ports": [stated]}}, service(WEB, other), dropped=foreign)
+    assert less["spec"]["ports"] == [{**WEB, "name": "web"}]
+
+
+def test_an_own_item_that_the_manifest_drops_is_no_obstacle() -> None:
+    """The apply removes it."""
+    stated = {"name": "web", "port": 9090, "protocol": "TCP"}
+    wanted, foreign = apply_obstacles.predict({"spec": {"ports": [stated]}}, service(WEB))
+    assert (wanted["spec"]["ports"], foreign) == ([stated], [])
+
+
+def test_a_long_list_is_not_compared() -> None:
+    """Whoever adds items to an object cannot slow the operator down."""
+    ports = [{"name": f"p{at}", "port": at, "protocol": "TCP"} for at in range(1, 1000)]
+    others = {"f:spec": {"f:ports": {f'k:{{"port":{at},"protocol":"TCP"}}': {} for at in range(1, 1000)}}}
+    live = make_live({"spec": {"ports": ports}}, ours={"f:spec": {}}, others=others)
+    assert apply_obstacles.predict({"spec": {"ports": [WEB]}}, live)[1] == []
+
+
+def test_an_item_that_is_handed_over_is_ours_alone() -> None:
+    """Then the next apply removes it. Entries that own nothing more are left out."""
+    entries = apply_obstacles.hand_over(service(WEB, {"port": 8080}), [("f:spec", "f:ports", ITEM_8080)])
+    assert [entry["manager"] for entry in entries] == [OURS]
+    assert entries[0]["fieldsV1"]["f:spec"]["f:ports"] == {ITEM_80: {".": {}, "f:port": {}}, ITEM_8080: {".": {}}}
+
+
+def test_another_item_stays_with_its_owner() -> None:
+    """So do entries of subresources."""
+    others = {"f:spec": {"f:ports": {ITEM_8080: {}, ITEM_9090: {}}}}
+    live = make_live({"spec": {}}, ours={"f:spec": {"f:x": {}}}, others=others)
+    live["metadata"]["managedFields"].append({"manager": "m", "subresource": "status", "fieldsV1": {"f:status": {}}})
+    entries = apply_obstacles.hand_over(live, [("f:spec", "f:ports", ITEM_8080)])
+    assert [entry["fieldsV1"] for entry in entries[1:]] == [{"f:spec": {"f:ports": {ITEM_9090: {}}}}, {"f:status": {}}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_expected"),
+    [
+        pytest.param({"x": 2, "y": 1}, True, id="as predicted"),
+        pytest.param({"x": 2, "y": 7}, False, id="another field changed"),
+        pytest.param({"x": 2}, False, id="another field gone"),
+        pytest.param({"x": 2, "y": 1, "z": 1}, False, id="another field came"),
+    ],
+)
+def test_a_dry_run_that_changes_anything_else_is_noticed(answer: Object, is_expected: bool) -> None:
+    """A webhook may change what nobody asked for."""
+    live = {"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1, "y": 1}}
+    wanted = {"spec": {"x": 2, "y": 1}}
+    found = {"metadata": {"labels": {"a": "b"}, "resourceVersion": "9"}, "spec": answer, "status": {}}
+    assert apply_obstacles.is_as_predicted(found, wanted, live) is is_expected
+    found["metadata"]["labels"] = {"a": "c"}
+    assert not apply_obstacles.is_as_predicted(found, wanted, live)
+
+
+def test_an_item_that_is_missing_in_the_answer_is_noticed() -> None:
+    """New items may have defaults."""
+    live = {"metadata": {}, "spec": {"ports": [{"port": 1}, {"port": 2}]}}
+    wanted = {"spec": {"ports": [{"port": 1}, {"port": 3}]}}
+    good = {"metadata": {}, "spec": {"ports": [{"port": 1}, {"port": 3, "protocol": "TCP"}]}}
+    bad = {"metadata": {}, "spec": {"ports": [{"port": 7}, {"port": 3, "protocol": "TCP"}]}}
+    assert [apply_obstacles.is_as_predicted(each, wanted, live) for each in (good, bad)] == [True, False]
