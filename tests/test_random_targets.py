@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from support.stateful import hostile_specs
+from support.stateful.hostile_tenant import Deed
 from support.stateful.random_templates import Draft, Edit
 from support.stateful.state_machine import Attacked, Wishes
 
@@ -57,6 +59,21 @@ def test_what_an_interrupted_target_made_stays_after_a_restart() -> None:
     machine.crash(delay=0.0)
     machine.rest()
     machine.always()
+    machine.teardown()
+
+
+def test_what_a_hostile_tenant_forges_of_its_own_is_named() -> None:
+    """A stored revision by a condition, and a status by writing it again; the neighbor notices nothing."""
+    machine = Attacked()
+    machine.begin(delay=None, first={"a": Draft()}, on_failure=False, rests=True)
+    machine.attack([Deed(act="write-stack", number=list(hostile_specs.SPECS).index("quiet"))])
+    machine.rest()
+    machine.attack([Deed(act="forge-child"), Deed(act="tamper-revision"), Deed(act="patch-status")])
+    mallory = machine.now.mallory
+    assert mallory is not None
+    assert len(mallory.find_unnamed()) == 2
+    machine.rest()
+    assert mallory.find_unnamed() == []
     machine.teardown()
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from hearth.model import names
-from support.stateful import hostile_tenant
+from support.stateful import hostile_specs, hostile_tenant
 from support.threats.api import MERGE, Api, find_path
 from support.threats.world import CONFIG_MAPS, READ, STACKS, WRITE, Rule, ThreatWorld, make_config_map, make_stack
 
@@ -49,7 +49,7 @@ def test_twenty_ordinary_stacks_hardly_notice_a_hostile_one(threats: ThreatWorld
     slow, usual = find_percentile(beside), find_percentile(alone)
     print(f"p99 {usual:.2f} s alone, {slow:.2f} s beside {attacked} hostile writes; ", end="")
     print(f"medians {statistics.median(alone):.2f} s and {statistics.median(beside):.2f} s")
-    assert attacked > len(hostile_tenant.SPECS)
+    assert attacked > len(hostile_specs.SPECS)
     assert slow < WORSE * usual + SLACK
     assert threats.operator.get("/healthz").is_ok
 
@@ -102,17 +102,17 @@ def attacking(account: Api, namespace: str, *, victim: str, threats: ThreatWorld
 
 def write_stack(account: Api, namespace: str, number: int, **_: object) -> int:
     """One nonsense or bomb after the other, in the place of what was there."""
-    name, spec = list(hostile_tenant.SPECS.items())[number % len(hostile_tenant.SPECS)]
-    data = {"template": hostile_tenant.BOMB % (hostile_tenant.STACK_VERSION, '{"name": "bomb", "key": "template"}')}
+    name, spec = list(hostile_specs.SPECS.items())[number % len(hostile_specs.SPECS)]
+    data = {"template": hostile_tenant.BOMB % (hostile_specs.STACK_VERSION, '{"name": "bomb", "key": "template"}')}
     metadata = {"name": "bomb", "namespace": namespace}
     account.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     stack = {
-        "apiVersion": hostile_tenant.STACK_VERSION,
+        "apiVersion": hostile_specs.STACK_VERSION,
         "kind": "Stack",
         "metadata": {"name": name, "namespace": namespace},
     }
-    if number // len(hostile_tenant.SPECS) % 2:
-        spec = hostile_tenant.spec_of({"r": hostile_tenant.config(data={"round": str(number)})})
+    if number // len(hostile_specs.SPECS) % 2:
+        spec = hostile_specs.spec_of({"r": hostile_specs.config(data={"round": str(number)})})
     return account.apply({**stack, "spec": spec}).code
 
 

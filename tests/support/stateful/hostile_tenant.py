@@ -15,20 +15,18 @@ from hypothesis import strategies
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.checks import invariants
+from support.checks import expectations, invariants
 from support.server import fake_kinds
 from support.server.fake_server import FakeServer
+from support.stateful import hostile_specs
 
 NAMESPACE = "hostile"
 MANAGER = "kubectl-mallory"
 FINALIZER = "hostile.example.com/stays"
 STACK, REVISION, CONFIG_MAP = fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind, fake_kinds.CONFIG_MAP.kind
 MARK = fake_kinds.HEALTH_MARK.kind
-STACK_VERSION = STACK.api_version
 MOST = 4
 """Stacks at a time."""
-WIDE = 60
-"""Resources, parameters or entries where many are meant: more would show the same, slowly."""
 
 NINES = "9" * 4301
 """One digit more than Python makes a number of."""
@@ -63,88 +61,6 @@ ANNOTATIONS = (
 LABELS = (names.LABEL_STACK_UID, names.LABEL_STACK, names.LABEL_RESOURCE, names.LABEL_BUCKET)
 
 
-def config(*, name: Any = None, namespace: Any = None, data: Any = None, **more: Any) -> Object:
-    """A ConfigMap of a template."""
-    metadata = {key: value for key, value in (("name", name), ("namespace", namespace)) if value is not None}
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": data if data is not None else {"a": "b"}}
-    return {"manifest": {**manifest, **({"metadata": metadata} if metadata else {})}, **more}
-
-
-def deep(levels: int, core: Any) -> Any:
-    """Lists in lists."""
-    for _ in range(levels):
-        core = [core]
-    return core
-
-
-def spec_of(resources: Mapping[str, Any], *, parameters: Mapping[str, Any] | None = None, **template: Any) -> Object:
-    """A spec whose untyped parameters have these values."""
-    declared: Object = {name: {} for name in parameters or {}}
-    whole = {"resources": dict(resources), **({"parameters": declared} if declared else {}), **template}
-    return {"template": whole, **({"parameters": dict(parameters)} if parameters else {})}
-
-
-SPECS: Mapping[str, Object] = {
-    "number-as-name": spec_of(
-        {f"r{n}": config(name=f"${{params.n{n}}}") for n in range(40)}, parameters={f"n{n}": 500 + n for n in range(40)}
-    ),
-    "list-as-name": spec_of({f"r{n}": config(name="${params.n}") for n in range(4)}, parameters={"n": [1]}),
-    "number-as-namespace": spec_of({"r": config(namespace="${params.n}")}, parameters={"n": 7}),
-    "number-as-label": spec_of({"r": config(data={"a": "${params.n}"})}, parameters={"n": {"a": None}}),
-    "slashes": spec_of(
-        {f"r{n}": config(name=name) for n, name in enumerate(("a/b", "..", "a%2Fb", "../../secrets", "A", "-"))}
-    ),
-    "deep-output": spec_of(
-        {"r": config()}, outputs={"o": {"value": deep(240, "${" + "[" * 25 + "1" + "]" * 25 + "}")}}
-    ),
-    "deep-data": spec_of({"r": config(data={"a": deep(120, "x")})}),
-    "wide": spec_of({f"r{n}": config(data={f"k{m}": "v" * 100 for m in range(WIDE)}) for n in range(WIDE)}),
-    "chain": spec_of({f"r{n}": config(data={"a": f"${{r{n - 1}.metadata.name}}" if n else "x"}) for n in range(WIDE)}),
-    "unknown-kind": spec_of({"r": {"manifest": {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}}}),
-    "revision": spec_of(
-        {
-            "r": {
-                "manifest": {
-                    "apiVersion": "apps/v1",
-                    "kind": "ControllerRevision",
-                    "metadata": {"annotations": {names.ANNOTATION_REVISION: "77"}},
-                    "revision": 77,
-                    "data": {"compressed": "H4sI"},
-                }
-            }
-        }
-    ),
-    "pattern": {
-        "template": {"parameters": {"p": {"type": "string", "pattern": "^(a+)+$"}}, "resources": {"r": config()}},
-        "parameters": {"p": "a" * 28 + "!"},
-    },
-    "misspelt": {
-        "template": {"parameters": {f"parameter-{n}": {} for n in range(WIDE)}, "resources": {"r": config()}},
-        "parameters": {f"parametre-{n}": n for n in range(WIDE)},
-    },
-    "breakpoints": {
-        **spec_of({"a" * 40: config()}),
-        "environment": {"breakpoints": [{"resource": "*a" * 6 + "b", "at": ["PreCreate"]}]},
-    },
-    "doubling": spec_of(
-        {"r": config(data={"a": "${size(cel.bind(a, 'xxxxxxxx', cel.bind(b, a + a, cel.bind(c, b + b, c + c))))}"})}
-    ),
-    "type-errors": spec_of(
-        {f"r{n}": config(data={"a": "${" + text + "}"}) for n, text in enumerate(("1/0", "int('x')", "[][3]"))}
-    ),
-    "nested": spec_of(
-        {"r": {"manifest": {"apiVersion": STACK_VERSION, "kind": "Stack", "spec": spec_of({"s": config()})}}}
-    ),
-    "fork": {"templateRef": {"name": "bomb", "key": "template"}},
-    "aliases": {"templateRef": {"name": "aliases", "key": "template"}},
-    "source": {
-        **spec_of({"r": config(data={"a": "${string(params.n)}"})}),
-        "parametersFrom": [{"configMapRef": {"name": f"source-{n}", "optional": True}} for n in range(20)],
-    },
-    "rollback": {**spec_of({"r": config()}), "rollback": {"onFailure": True, "toRevision": 77}},
-    "quiet": spec_of({"r": config(), "s": config(data={"a": "${r.metadata.name}"})}),
-}
-"""Nonsense, bombs, and one Stack that is as it should be, whose objects and status are tampered with."""
 BOMB = '{"resources": {"r": {"manifest": {"apiVersion": "%s", "kind": "Stack", "spec": {"templateRef": %s}}}}}'
 ALIASES = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 5))])
 
@@ -159,6 +75,8 @@ STATUSES: tuple[Object, ...] = (
     {"target": None, "handled": {"retry": "x" * 5000}},
     {"revision": 10**17, "lastCompletedRevision": -1, "problems": [], "conditions": []},
 )
+
+FORGED_PHASES = ("DeleteComplete", "\u202e")
 
 Act: TypeAlias = Callable[["Mallory", int, int], None]
 
@@ -179,25 +97,53 @@ class Mallory:
     server: FakeServer
     uids: set[str] = field(default_factory=set)
     """Of all Stacks that it ever had."""
+    stored: set[tuple[object, ...]] = field(default_factory=set)
+    """The metadata of each revision that the operator stored for them."""
+    is_acting: bool = False
     made: int = 0
 
     def settle(self) -> None:
         """Make the namespace, and what its Stacks name."""
         self.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, manager=MANAGER)
         reference = '{"name": "bomb", "key": "template"}'
-        self.create("v1", "ConfigMap", "bomb", data={"template": BOMB % (STACK_VERSION, reference)})
+        self.create("v1", "ConfigMap", "bomb", data={"template": BOMB % (hostile_specs.STACK_VERSION, reference)})
         self.create("v1", "ConfigMap", "aliases", data={"template": ALIASES})
         self.server.watchers.append(self._note)
 
     def _note(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         raw = after if after is not None else before
+        if kind == REVISION and after is not None and is_hostile(after) and not self.is_acting:
+            self.stored.add(describe_revision(after))
         if kind == STACK and raw is not None and is_hostile(raw):
             self.uids.add(raw["metadata"]["uid"])
 
     def do(self, deed: Deed) -> None:
         """One act; what the server refuses comes to nothing."""
+        self.is_acting = True
         with contextlib.suppress(errors.ApiStatusError):
             ACTS[deed.act](self, deed.number, deed.other)
+        self.is_acting = False
+
+    def find_unnamed(self) -> list[str]:
+        """Its Stacks whose forged revisions, or whose status that it wrote itself, nobody noticed."""
+        wrong = []
+        for stack in self.own(STACK):
+            if "deletionTimestamp" in stack["metadata"]:
+                continue
+            uid, status = stack["metadata"]["uid"], expectations.status_of(stack)
+            revisions = [raw for raw in self.own(REVISION) if is_of(raw, uid)]
+            is_forged = any(describe_revision(raw) not in self.stored for raw in revisions)
+            is_named = expectations.find_condition(stack, "RevisionTampered").get("status") == "True"
+            if is_forged != is_named:
+                wrong.append(
+                    f"RevisionTampered of {stack['metadata']['name']} is {is_named}, and should be {is_forged}"
+                )
+            if (
+                status.get("phase") in FORGED_PHASES
+                or status.get("observedGeneration") != stack["metadata"]["generation"]
+            ):
+                wrong.append(f"the forged status of {stack['metadata']['name']} stands: {status.get('phase')}")
+        return wrong
 
     # ------------------------------------------------------------ what it has
 
@@ -236,6 +182,21 @@ class Mallory:
         return f"{prefix}-{self.made}"
 
 
+def describe_revision(raw: Object) -> tuple[object, ...]:
+    """All that the signature of a revision covers, and the signature."""
+    annotations, metadata = invariants.annotations_of(raw), raw["metadata"]
+    covered = (names.ANNOTATION_REVISION, names.ANNOTATION_HASH, names.ANNOTATION_KINDS, names.ANNOTATION_SIGNATURE)
+    owners = tuple(each.get("uid") for each in metadata.get("ownerReferences") or ())
+    stack = invariants.labels_of(raw).get(names.LABEL_STACK_UID)
+    return (metadata["name"], stack, owners, *(annotations.get(key) for key in covered))
+
+
+def is_of(raw: Object, stack_uid: str) -> bool:
+    """Whether a revision has the label of a Stack, and claims a signature: without one it is of an earlier version."""
+    is_signed = bool(invariants.annotations_of(raw).get(names.ANNOTATION_SIGNATURE))
+    return is_signed and invariants.labels_of(raw).get(names.LABEL_STACK_UID) == stack_uid
+
+
 def is_hostile(raw: Object) -> bool:
     """Whether an object is in its namespace."""
     return bool(raw["metadata"].get("namespace") == NAMESPACE)
@@ -246,10 +207,10 @@ def is_hostile(raw: Object) -> bool:
 
 def write_stack(mallory: Mallory, number: int, other: int) -> None:
     """A Stack of some nonsense, a new one or in the place of another."""
-    spec = list(SPECS.values())[number % len(SPECS)]
+    spec = list(hostile_specs.SPECS.values())[number % len(hostile_specs.SPECS)]
     stacks = [raw for raw in mallory.own(STACK) if names.LABEL_RESOURCE not in invariants.labels_of(raw)]
     if len(stacks) < MOST:
-        mallory.create(STACK_VERSION, "Stack", mallory.next_name("stack"), spec=spec)
+        mallory.create(hostile_specs.STACK_VERSION, "Stack", mallory.next_name("stack"), spec=spec)
         return
     mallory.server.replace({**stacks[other % len(stacks)], "spec": spec}, manager=MANAGER)
 
@@ -266,6 +227,23 @@ def patch_status(mallory: Mallory, number: int, other: int) -> None:
     for raw in mallory.pick(mallory.own(STACK), number):
         status = STATUSES[other % len(STATUSES)]
         mallory.server.patch_status(STACK, NAMESPACE, raw["metadata"]["name"], status, manager=MANAGER)
+
+
+def copy_status(mallory: Mallory, number: int, other: int) -> None:
+    """The status of a Stack becomes that of another's, signatures included."""
+    found = [raw["status"] for raw in mallory.server.list_all(STACK) if not is_hostile(raw) and "status" in raw]
+    for raw in mallory.pick(mallory.own(STACK), number):
+        for status in mallory.pick(found, other):
+            mallory.server.patch_status(STACK, NAMESPACE, raw["metadata"]["name"], status, manager=MANAGER)
+
+
+def tamper_revision(mallory: Mallory, number: int, other: int) -> None:
+    """The metadata of a stored revision say something else."""
+    keys = (names.ANNOTATION_REVISION, names.ANNOTATION_HASH, names.ANNOTATION_KINDS, names.ANNOTATION_SIGNATURE)
+    for raw in mallory.pick(mallory.own(REVISION), number):
+        key = keys[other % len(keys)]
+        text = ("77", "k12345678:" + "a" * 32, "v1/Secret", "k12345678:" + "b" * 32)[(number + other) % 4]
+        mallory.patch(raw, {"metadata": {"annotations": {key: text}}})
 
 
 def annotate_child(mallory: Mallory, number: int, other: int) -> None:
@@ -318,7 +296,7 @@ def forge_revision(mallory: Mallory, number: int, other: int) -> None:
         name = mallory.next_name("forged") if other % 3 else raw["metadata"]["name"]
         if is_hostile(raw) and not other % 3:
             mallory.server.delete(REVISION, NAMESPACE, name)
-        data = {"template": SPECS["quiet"]["template"], "parameters": {"stolen": True}}
+        data = {"template": hostile_specs.SPECS["quiet"]["template"], "parameters": {"stolen": True}}
         mallory.create("apps/v1", "ControllerRevision", name, metadata=metadata, revision=1, data=data)
 
 
@@ -347,6 +325,8 @@ ACTS: Mapping[str, Act] = {
     "write-stack": write_stack,
     "delete": delete_something,
     "patch-status": patch_status,
+    "copy-status": copy_status,
+    "tamper-revision": tamper_revision,
     "annotate-child": annotate_child,
     "label-child": label_child,
     "annotate-stack": annotate_stack,

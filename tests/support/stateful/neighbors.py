@@ -17,7 +17,7 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
 from support.server.request_queue import Desk
-from support.stateful import hostile_tenant
+from support.stateful import hostile_specs, hostile_tenant
 from support.stateful.hostile_tenant import Deed, Mallory
 from support.stories.world import Address
 
@@ -69,7 +69,7 @@ class Stopwatch:
 def make_spec(value: int) -> Object:
     """Four objects, each made of the one before."""
     data = [{"v": f"v{value}"}, *({"v": f"${{r{n}.data.v}}"} for n in range(3))]
-    return hostile_tenant.spec_of({f"r{n}": hostile_tenant.config(data=each) for n, each in enumerate(data)})
+    return hostile_specs.spec_of({f"r{n}": hostile_specs.config(data=each) for n, each in enumerate(data)})
 
 
 def measure(seed: int, *, is_attacked: bool) -> Stopwatch:
@@ -99,10 +99,10 @@ async def edit(world: FakeWorld, chance: random.Random) -> None:
     for number in range(STACKS + EDITS):
         await asyncio.sleep(chance.expovariate(1 / BETWEEN))
         name = f"shop-{number if number < STACKS else chance.randrange(STACKS)}"
-        address = Address(api_version=hostile_tenant.STACK_VERSION, kind="Stack", namespace="default", name=name)
+        address = Address(api_version=hostile_specs.STACK_VERSION, kind="Stack", namespace="default", name=name)
         if number < STACKS:
             metadata = {"name": name, "namespace": "default"}
-            manifest = {"apiVersion": hostile_tenant.STACK_VERSION, "kind": "Stack", "metadata": metadata}
+            manifest = {"apiVersion": hostile_specs.STACK_VERSION, "kind": "Stack", "metadata": metadata}
             await world.user.create({**manifest, "spec": make_spec(number)})
         else:
             await world.user.replace_spec(address, make_spec(number))

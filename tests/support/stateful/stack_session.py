@@ -10,7 +10,6 @@ import contextlib
 import contextvars
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import yaml
@@ -25,7 +24,7 @@ from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
 from support.stateful import hostile_tenant, model_comparison, random_templates, target_model
 from support.stateful.hostile_tenant import Deed, Mallory
-from support.stateful.random_templates import Drafts
+from support.stateful.session_state import Ordered, Since
 from support.stateful.target_model import Circumstances, Mind
 from support.stories.world import Address
 
@@ -45,45 +44,6 @@ MOST_MINDS = 200
 
 class Disagreement(AssertionError):
     """The world is not as the model says, or something happened that must never happen."""
-
-
-@dataclass(slots=True)
-class Since:
-    """What happened since the Stack was found at rest."""
-
-    edits: int = 0
-    others: int = 0
-    """Everything else that can cause a write."""
-    faults: int = 0
-    is_clean: bool = False
-    """Whether that rest was a complete one."""
-    requests: int = 0
-    """How many there had been."""
-    is_retried: bool = False
-
-
-@dataclass(slots=True)
-class Ordered:
-    """What the user wants, as last said."""
-
-    drafts: Drafts
-    rollback: dict[str, Any] = field(default_factory=dict)
-    is_paused: bool = False
-    mistake: str = ""
-
-    def make_spec(self) -> Object:
-        """As a Stack's spec."""
-        template = random_templates.make_template(self.drafts)
-        if self.mistake:
-            template["resources"]["wrong"] = {
-                "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": self.mistake}}
-            }
-        spec: Object = {"template": template}
-        if self.rollback:
-            spec["rollback"] = dict(self.rollback)
-        if self.is_paused:
-            spec["paused"] = True
-        return spec
 
 
 class Session:
@@ -322,7 +282,7 @@ class Session:
         status = expectations.status_of(self.find_stack())
         ready = expectations.find_condition(self.find_stack(), "Ready")
         seen = [f"{raw['metadata']['name']}: {raw.get('spec', raw.get('data'))}" for raw in self.children()]
-        said = f"status: {status.get('phase')} {ready.get('reason')}: {ready.get('message')}; {status.get('wish')}"
+        said = f"status: {status.get('phase')} {ready.get('reason')}: {ready.get('message')}; {status.get('target')}"
         steps = yaml.safe_dump(self.told, sort_keys=False, default_flow_style=None, width=160)
         apart = [str(each) for each in self.world.traffic.requests_apart[-10:]]
         events = [str(each) for each in self.world.traffic.events[-3:]]
@@ -346,12 +306,14 @@ class Session:
     async def _compare(self) -> list[str]:
         """What is not as the model says."""
         stack, found = self.find_stack(), self.children()
+        if self.mallory is not None and (unnamed := self.mallory.find_unnamed()):
+            return unnamed
         if self.is_deleting:
             return model_comparison.find_left(stack, found, self.revisions())
         if stack is None:
             return ["the Stack is gone, and nobody deleted it"] if self.uid else []
         possible = target_model.rest(self.minds, self.circumstances())
-        return model_comparison.find_wrong(stack, found, possible, self.revisions(), is_restarted=False)
+        return model_comparison.find_wrong(stack, found, possible, self.revisions(), is_restarted=self.is_restarted)
 
     def _check_costs(self) -> None:
         """One edit, and nothing else: one apply a resource."""
@@ -359,7 +321,7 @@ class Session:
         is_whole = str(expectations.status_of(stack).get("phase")).endswith("Complete")
         if self.is_deleting or not (since.is_clean and is_whole and since.edits <= 1 and not since.others):
             return
-        sent = [each for each in self.world.traffic.requests[since.requests :] if not self._is_others(each)]
+        sent = self._drop_others(self.world.traffic.requests[since.requests :])
         applied = Counter(request.resource for request in sent if request.verb == "apply")
         wish = expectations.status_of(stack)["target"]
         most = model_comparison.count_most_applies(self.revisions(), wish["cause"])
@@ -371,15 +333,19 @@ class Session:
         if wrong:
             self.fail(wrong)
 
-    def _is_others(self, request: request_faults.Request) -> bool:
-        """Whether the hostile tenant causes a request: a list of all namespaces, or the Event that tells of its forgeries."""
+    def _drop_others(self, requests: list[request_faults.Request]) -> list[request_faults.Request]:
+        """Without those that the hostile tenant causes: lists of all namespaces, and an Event for each of its forgeries."""
         if self.mallory is None:
-            return False
-        told = any(
-            (name, reason) == (STACK.name, "UnprovenObjects") for name, _, reason, _ in self.world.traffic.events
-        )
-        is_list = request.verb == "list" and not request.namespace
-        return is_list or (told and (request.verb, request.name) == ("event", STACK.name))
+            return requests
+        events = self.world.traffic.events[self.since.events :]
+        told = sum((name, reason) == (STACK.name, "UnprovenObjects") for name, _, reason, _ in events)
+        kept = []
+        for each in requests:
+            if (each.verb, each.name) == ("event", STACK.name) and told:
+                told -= 1
+            elif each.verb != "list" or each.namespace:
+                kept.append(each)
+        return kept
 
     def _check_silence(self) -> None:
         """Nothing is sent any more, however long nobody does anything; not even by another operator."""
@@ -409,4 +375,6 @@ class Session:
             self.is_restarted &= not is_clean
         self.world.traffic.troubles.clear()
         self.world.traffic.interruption = None
-        self.since = Since(is_clean=is_clean, requests=len(self.world.traffic.requests))
+        self.since = Since(
+            is_clean=is_clean, requests=len(self.world.traffic.requests), events=len(self.world.traffic.events)
+        )

@@ -13,7 +13,8 @@ from support.fake_world import crash_injection
 from support.stateful import hostile_tenant, random_templates
 from support.stateful.hostile_tenant import Deed
 from support.stateful.random_templates import Drafts, Edit
-from support.stateful.stack_session import Ordered, Session
+from support.stateful.session_state import Ordered
+from support.stateful.stack_session import Session
 
 DELAYS = strategies.sampled_from((None, None, 0.0, 3.0))
 MOMENTS = strategies.sampled_from((0.0015, 0.004, 0.01, 0.1, 1.2, 6.0, 20.0))

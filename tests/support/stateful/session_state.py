@@ -1,0 +1,51 @@
+"""What a session remembers between two steps: what the user wants, and what happened since the Stack was at rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model.child import Object
+from support.stateful import random_templates
+from support.stateful.random_templates import Drafts
+
+
+@dataclass(slots=True)
+class Since:
+    """What happened since the Stack was found at rest."""
+
+    edits: int = 0
+    others: int = 0
+    """Everything else that can cause a write."""
+    faults: int = 0
+    is_clean: bool = False
+    """Whether that rest was a complete one."""
+    requests: int = 0
+    """How many there had been."""
+    events: int = 0
+    """How many Events there had been."""
+    is_retried: bool = False
+
+
+@dataclass(slots=True)
+class Ordered:
+    """What the user wants, as last said."""
+
+    drafts: Drafts
+    rollback: dict[str, Any] = field(default_factory=dict)
+    is_paused: bool = False
+    mistake: str = ""
+
+    def make_spec(self) -> Object:
+        """As a Stack's spec."""
+        template = random_templates.make_template(self.drafts)
+        if self.mistake:
+            template["resources"]["wrong"] = {
+                "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": self.mistake}}
+            }
+        spec: Object = {"template": template}
+        if self.rollback:
+            spec["rollback"] = dict(self.rollback)
+        if self.is_paused:
+            spec["paused"] = True
+        return spec
