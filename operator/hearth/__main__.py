@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings) -> int:
-    """Run the operator until it is told to end; the exit code."""
+    """Run the operator until it is stopped; return the exit code."""
     # Imported late, so that `hearth --help` does not pay for the whole operator.
     with imports.freeze_garbage_collector():
         with imports.hide_package("rich"):

@@ -36,7 +36,7 @@ GC_THRESHOLD = 10_000
 """Objects made and not freed since, after which Python looks for garbage. Its usual 700 are but those of the requests in
 flight, which are looked through again and again and never are any; what these are made of leaves no cycles behind."""
 SHUTDOWN_TIMEOUT = 4.5
-"""Seconds from the first signal to the end of the process, whatever hangs; five are promised."""
+"""Seconds from the first signal to the end of the process, even if a task hangs; five are promised."""
 
 
 class Runtime(Protocol):
@@ -46,7 +46,7 @@ class Runtime(Protocol):
         """Begin to watch and to converge; returns at once. Raises HearthError where that cannot even begin."""
 
     async def stop(self) -> None:
-        """Begin nothing new, and end; what is on its way to the server may be cut off, since any end is safe."""
+        """Start nothing new, and stop. Requests in flight may be cut off, because a stop at any point is safe."""
 
     def on_kinds(self) -> None:
         """Kinds may have come, gone or changed."""
@@ -95,10 +95,10 @@ def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float
 
 
 async def run_operator(settings: Settings, build: BuildRuntime, grace: float) -> None:
-    """Everything from start to end, in the order in which it is to be read; each part ends in the reverse order."""
+    """Run the process from start to end, in reading order. The parts stop in reverse order."""
     stopping = handle_signals(grace)
     source = credentials.find_source(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
-    # Read once before anything else begins: a mistake in them is told in one sentence, and ends the start.
+    # Read once before anything else starts: an error in them is reported in one sentence, and ends the start.
     await asyncio.to_thread(source.load)
 
     observer = metrics.Metrics()
@@ -136,7 +136,7 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
 def make_endpoints(
     engine: Runtime, leader: Leadership, observer: Metrics, lateness: event_loop_lag.Lateness
 ) -> http_server.Endpoints:
-    """What is served; whoever stands by is ready when it knows for whom."""
+    """Make the HTTP endpoints. A standby is ready when it knows the leader."""
     return http_server.Endpoints(
         alive=lambda: [*engine.find_dead_watches(), *lateness.find_trouble()],
         ready=lambda: engine.find_not_ready() if leader.acquired.is_set() else leader.find_not_ready(),

@@ -52,7 +52,7 @@ class Leadership(Protocol):
 
 
 class AlwaysLeader:
-    """There is nobody else."""
+    """There is no other process."""
 
     def __init__(self) -> None:
         self.acquired = asyncio.Event()
@@ -130,7 +130,7 @@ class LeaseLeadership:
             self._lose(f"leader election ended with an internal error: {supervision.name_type(error)}")
 
     def _lose(self, reason: str) -> None:
-        """Have the work ended, if need be by force: somebody else may begin it soon."""
+        """Stop the work, by force if necessary: another process may start it soon."""
         if self._stopping.is_set():
             return
         self.reason = reason

@@ -41,8 +41,8 @@ logger = structlog.get_logger(__name__)
 START_RETRY = 2.0
 """Seconds until the start is tried again where the API server is not there yet."""
 WATCH_DEAD_AFTER = 300.0
-"""Seconds of silence that no living watch keeps: bookmarks come every minute, a stalled one begins anew before, and one
-whose server is away, or no longer serves its kind, goes on asking: a restart of the process would help nobody."""
+"""Seconds of silence that no living watch keeps: bookmarks come every minute, a stalled one restarts before, and one
+whose server is unavailable, or no longer serves its kind, keeps retrying: a restart of the process would not help."""
 
 
 class LoopClock:
@@ -99,7 +99,7 @@ class KubeRuntime:
         self._beginning = supervision.spawn_until_done("begin", self._start_up)
 
     async def stop(self) -> None:
-        """End: whatever is on its way may be cut off, since the next start finishes it."""
+        """Stop. Requests in flight may be cut off, because the next start finishes the work."""
         running = [task for task in (self._beginning, self._refreshing) if task is not None]
         for task in running:
             task.cancel()
@@ -163,7 +163,7 @@ class KubeRuntime:
 
     def _watches(self) -> Iterable[WatchStatus]:
         # Without the marks: where their kind is not installed, or may not be read, Stacks converge all the same.
-        # Without the sources: one that may not be read is told by the Stacks that name it, and hinders nobody else.
+        # Without the sources: the Stacks that name an unreadable one report it, and no other Stack is affected.
         yield from self._stacks.health()
         yield from self._revisions.health()
         yield from self._cluster.caches.health()

@@ -1,4 +1,4 @@
-"""What the operator is told when it starts: frozen values, and how they are read from text.
+"""Settings of the operator: frozen values, and how they are parsed from text.
 
 Flags and environment variables are the business of `hearth.cli.commands.run`; must not know what the settings are used for.
 """
@@ -17,7 +17,7 @@ LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-"""Where a pod is told its own namespace."""
+"""File that contains the namespace of a pod."""
 DEFAULT_OPERATOR_NAMESPACE = "hearth-system"
 DEFAULT_LEASE = "hearth"
 HIGHEST_PORT = 65_535
@@ -41,7 +41,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All that `hearth run` can be told."""
+    """All options of `hearth run`."""
 
     kubeconfig: str | None = None
     """A kubeconfig file; None: the pod's own account, else what kubectl would take."""
@@ -73,7 +73,7 @@ class Settings:
     """A file for a profile of the whole run."""
 
     def find_lease_group(self) -> str:
-        """What processes have in common that serve the same Stacks; those of different namespaces do not, unless told to."""
+        """Name that processes for the same Stacks share. Those of different namespaces do not, unless it is set."""
         if self.lease_name is not None:
             return self.lease_name
         return f"{DEFAULT_LEASE}-{self.namespace}" if self.namespace else DEFAULT_LEASE

@@ -2,7 +2,7 @@
 
 Such an exception is logged with its stack, counted, and retried with backoff; it ends no worker and no other task. Its
 message and the values of variables are never logged, since they may be secret. Must not know what runs, or what is done
-about the failure of a particular resource: whoever starts the work passes a callback for that.
+about the failure of a particular resource: the caller passes a callback for that.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Supervisor:
         try:
             await work()
         except asyncio.CancelledError as error:
-            # One that somebody else's canceled work raised here is a failure like any other.
+            # A cancellation that another canceled task raises here is an ordinary failure.
             if is_being_canceled():
                 raise
             return error
@@ -316,7 +316,7 @@ def handle_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any])
     """The exception handler of an event loop: for what was raised in a callback that nothing guards."""
     error = context.get("exception")
     if error is None:
-        # Such as a future that is destroyed while pending; the text is asyncio's own and holds no values.
+        # For example, a future that is destroyed while pending; the text is asyncio's own and holds no values.
         log.error("event loop", detail=str(context.get("message", "")))
     else:
         report("loop", error)

@@ -27,7 +27,7 @@ class Programs:
     """What the layers above hand to the command line, which must not import them."""
 
     run: Callable[[Settings], int]
-    """Run the operator until it is told to end; the exit code."""
+    """Run the operator until it is stopped; return the exit code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

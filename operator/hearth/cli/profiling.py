@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def claim(text: str) -> str:
-    """The name of a file that can be written, which is told now rather than when a profile is lost. Raises ValueError."""
+    """Check at the start that the file is writable, before a profile could be lost. Raises ValueError."""
     try:
         Path(text).open("ab").close()
     except OSError as error:
@@ -24,7 +24,7 @@ def claim(text: str) -> str:
 
 @contextlib.contextmanager
 def profiled(file: str | None) -> Iterator[None]:
-    """Whatever happens within is profiled into that file, which is written however it ends; None: nothing is."""
+    """Profile the block into that file, even if it raises. None: no profile."""
     if file is None:
         yield
         return

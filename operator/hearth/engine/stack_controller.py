@@ -117,14 +117,14 @@ class StackController:
         self._unsettled.clear()
 
     async def _run(self) -> None:
-        inbox, passes, seconds = self._services.queue, 0, 0.0
+        queue, passes, seconds = self._services.queue, 0, 0.0
         while True:
-            for what in inbox.take_broadcasts():
+            for what in queue.take_broadcasts():
                 self._broadcast(what)
-            supervision.guard("health_mark", self._health_marks.enqueue)(inbox.take_health_marks())
-            taken = inbox.get()
+            supervision.guard("health_mark", self._health_marks.enqueue)(queue.take_health_marks())
+            taken = queue.get()
             if taken is None:
-                await inbox.wait()
+                await queue.wait()
                 continue
             seconds += self._reconcile(*taken)
             passes += 1

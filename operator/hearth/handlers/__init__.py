@@ -1,4 +1,4 @@
 """The kopf side of the process: handlers that only wake, and the frame that runs them.
 
-Whatever is decided is decided below; a handler is shorter than fifteen lines.
+Lower layers decide; a handler is shorter than fifteen lines.
 """

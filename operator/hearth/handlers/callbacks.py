@@ -1,4 +1,4 @@
-"""What kopf's handlers call. Knows nothing of kopf, so that nobody waits for its import who only wants to be woken."""
+"""What kopf's handlers call. Must not know kopf, so that callers need not wait for its import."""
 
 from __future__ import annotations
 

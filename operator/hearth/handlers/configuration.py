@@ -25,7 +25,7 @@ EXIT_TIMEOUT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class EndlessBackoff:
-    """Pauses in seconds between attempts, without an end; each loop over them begins anew.
+    """Pauses in seconds between attempts, without an end; each loop over them starts again.
 
     kopf's own list ends after 54 seconds, and then so does kopf.
     """
@@ -42,7 +42,7 @@ class EndlessBackoff:
 def make_settings() -> kopf.OperatorSettings:
     """The settings that kopf runs with."""
     settings = kopf.OperatorSettings()
-    # It would send SIGKILL to the whole process, ten minutes after an end that the frame has long mended.
+    # It would send SIGKILL to the whole process, ten minutes after an exit from which the supervisor has recovered.
     settings.process.ultimate_exiting_timeout = None
     settings.peering.standalone = True
     settings.posting.enabled = False
@@ -56,7 +56,7 @@ def make_settings() -> kopf.OperatorSettings:
     settings.queueing.exit_timeout = EXIT_TIMEOUT
     # Our own kinds are known; what children need is discovered by the engine's side.
     settings.scanning.disabled = True
-    # None of our handlers makes kopf write; should one ever, it is to be seen whose it is.
+    # None of our handlers makes kopf write; if one ever does, the manager is visible.
     settings.persistence.finalizer = f"kopf.{names.GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{names.GROUP}", v1=False)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"kopf.{names.GROUP}")

@@ -1,7 +1,7 @@
 """kopf, supervised, in a thread and event loop of its own.
 
 When kopf ends it cancels all tasks of its loop, and some faults of the API server end it; so nothing of ours lives in
-there, and it is begun anew. The engine's loop hears of it by `call_soon_threadsafe` alone, and never waits for it.
+there, and it is restarted. The engine's loop learns of it by `call_soon_threadsafe` alone, and never waits for it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class KopfCallbacks:
 
 
 class KopfSupervisor:
-    """One kopf, begun anew whenever it ends although nobody asked."""
+    """One kopf, restarted after every unexpected exit."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class KopfSupervisor:
             error: BaseException | None = None
             try:
                 runner.run(self._run_life(loop))
-            except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 -- whatever ends kopf, it is begun anew
+            except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 -- kopf is restarted after any error
                 error = raised
             self._is_up = False
             if not self._stopping.is_set():
@@ -127,7 +127,7 @@ class KopfSupervisor:
             if self._stopping.is_set():
                 return
             life = supervision.start(self._life(), name="kopf")
-            # Kopf's own flag is not used: whatever ends kopf, it would wait five seconds for whoever waits for the flag.
+            # Kopf's own flag is not used: at each exit kopf would wait five seconds for tasks that wait for the flag.
             self._inner = (loop, life.cancel)
         try:
             await life
@@ -173,8 +173,8 @@ def make_run(source: CredentialSource, wakes: HandlerCallbacks) -> RunKopf:
     """What runs kopf once, with our handlers and settings."""
 
     async def live() -> None:
-        # Here, in kopf's own thread: importing it takes its time, for which nobody else is to wait. It would take the
-        # official client library along, to know its objects when it is handed one; nobody here hands it any.
+        # Here, in kopf's own thread: the import is slow, and no other thread may wait for it. It would take the
+        # official client library along, to know its objects when it is handed one; it never receives any here.
         with imports.hide_package("kubernetes"):
             from hearth.handlers import kopf_run
         await kopf_run.run_kopf(source, wakes)

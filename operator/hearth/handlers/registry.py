@@ -1,4 +1,4 @@
-"""The handlers. Each only wakes somebody or asks a function for its answer; none decides anything.
+"""The handlers. Each only calls a callback or returns the result of a function; none decides anything.
 
 They have a registry of their own, never kopf's global one, so that several frames fit into one process.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 LOGIN_PAUSE = 5.0
-"""Seconds after a failure. Kopf's own is a minute, in which a broken kubeconfig may long have been mended."""
+"""Seconds after a failure. Kopf's own is a minute, in which a broken kubeconfig may long be fixed."""
 
 
 @dataclass(frozen=True, slots=True)

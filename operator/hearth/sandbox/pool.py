@@ -32,7 +32,7 @@ TELL_INTERVAL = 0.25
 HELD = 1.0
 """Seconds until a Stack asks again whose expressions cannot be queued."""
 LONG = 0.1
-"""Seconds; whoever takes less need not rest."""
+"""Seconds; a shorter evaluation needs no pause."""
 KEY_BYTES = 16
 Start: TypeAlias = Callable[[], Awaitable[Process]]
 
@@ -58,8 +58,8 @@ class Stack:
     """The key of the request that is being evaluated."""
     rests_until: float = 0.0
     """Monotonic seconds."""
-    told: float = float("-inf")
-    """When it was told of results last."""
+    notified_at: float = float("-inf")
+    """Time of the last notification about results."""
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
@@ -103,7 +103,7 @@ class Pool:
         self._time_left = 0.0
         self._bytes_left = 0
 
-    # ------------------------------------------------------------ whoever evaluates
+    # ------------------------------------------------------------ for callers
 
     def begin(self, stack_uid: str) -> None:
         """What is asked from now on is that Stack's; it has the whole of one turn of the event loop."""
@@ -119,7 +119,7 @@ class Pool:
         return True
 
     def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:
-        """The answer, or None where it is to come; then the Stack is told."""
+        """Return the result, or None while it is pending; the Stack is notified later."""
         if self._bytes_left <= 0:
             self._put_off(self._whose)
             return None
@@ -175,7 +175,7 @@ class Pool:
         size = stack.size + len(request.packed)
         is_full = len(stack.queue) >= limits.EVALUATIONS_QUEUED or size > limits.EVALUATIONS_QUEUED_BYTES
         if stack.queue and is_full:
-            # It is told as soon as what waits there is done.
+            # It is notified as soon as the pending work is done.
             return
         if self._queued_bytes + len(request.packed) > limits.ALL_EVALUATIONS_QUEUED_BYTES and self._queued_bytes:
             self._hold(stack)
@@ -265,7 +265,7 @@ class Pool:
         task.add_done_callback(supervision.guard("evaluations", end))
 
     async def _evaluate(self, stack: Stack, request: Request) -> Answer | None:
-        """The answer; None where it is to be tried again."""
+        """Return the result; None if the evaluation needs a retry."""
         request.tries += 1
         worker: Process | None = None
         begun = self._now()
@@ -303,14 +303,14 @@ class Pool:
         if stack.is_idle:
             self._leave(stack)
             release(stack)
-        elif now - stack.told < TELL_INTERVAL:
+        elif now - stack.notified_at < TELL_INTERVAL:
             return
-        stack.told = now
+        stack.notified_at = now
         self._tell(stack.uid)
 
 
 def release(stack: Stack) -> None:
-    """Let whoever waits for that Stack go on."""
+    """Wake the tasks that wait for that Stack."""
     for waiter in stack.waiters:
         if not waiter.done():
             waiter.set_result(None)

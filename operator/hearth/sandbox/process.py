@@ -1,6 +1,6 @@
 """One evaluator process as the operator sees it: started, asked, and killed where it exceeds its time.
 
-Whatever it does (end, hang, answer garbage) becomes an answer or `Lost`. Must not know who asks, nor in what order.
+Each of its failures (exit, hang, invalid output) becomes a result or `Lost`. Must not know the callers or their order.
 """
 
 from __future__ import annotations
@@ -146,6 +146,6 @@ async def start(command: Sequence[str] = COMMAND) -> Process:
 
 
 def find_import_path() -> str:
-    """Where Python finds this package, and whatever it is installed beside."""
+    """Folders where Python finds this package and its dependencies."""
     folder = Path(hearth.__file__).parent.parent
     return os.pathsep.join([str(folder), *(path for path in sys.path if path.endswith("site-packages"))])

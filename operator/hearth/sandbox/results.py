@@ -1,4 +1,4 @@
-"""The results of evaluations, by Stack: as many as their bytes allow. Who has the most gives way first.
+"""The results of evaluations, by Stack: as many as their bytes allow. The Stack with the most bytes is evicted first.
 
 Knows answers and keys; nothing of processes.
 """

@@ -28,7 +28,7 @@ TEXT = "text/plain; charset=utf-8"
 
 
 class CannotListen(Exception):
-    """The address cannot be had; whoever starts the program names another."""
+    """The address is not available; the user must set another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class HttpServer:
         return Address(host=address.host, port=self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop listening, and cut off whoever is still connected."""
+        """Stop listening, and close open connections."""
         if self._server is None:
             return
         self._server.close()

@@ -1,6 +1,6 @@
 """Logs of the whole process, our own and those of the libraries, through the same processors to one stream.
 
-Whoever logs binds `stack` (`namespace/name`) and `resource` as fields; must not know what is logged.
+Callers bind `stack` (`namespace/name`) and `resource` as fields; must not know what is logged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_FIELDS = ("timestamp", "level", "logger", "event", "stack", "resource")
 LIBRARY_LEVELS = {
     # It narrates every event, and at DEBUG prints whole objects, Secrets among them.
     "kopf.objects": logging.WARNING,
-    # Its start is no news for whoever runs Hearth: the frame itself says what matters.
+    # Its start does not matter to the administrator: the supervisor logs the relevant facts.
     "kopf": logging.WARNING,
     # It warns that it hears no signals; they are meant for us.
     "kopf._core.reactor.running": logging.ERROR,

@@ -1,7 +1,7 @@
 """The metrics of the process, by the conventions of Prometheus.
 
 The layers below know only methods with plain arguments (`hearth.engine.ports.Observer`); what can be counted when
-somebody asks is read then, by the functions given to `sample`, and costs nothing meanwhile.
+is scraped is read at that time, by the functions given to `sample`, and costs nothing meanwhile.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Metrics:
         self._request_seconds.find(verb).observe(seconds)
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """A watch begins anew."""
+        """Count the restart of a watch."""
         self._watch_restarts.labels(kind, reason).inc()
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
@@ -157,7 +157,7 @@ class Metrics:
         self._limits.labels(limit).inc()
 
     def on_kopf_restart(self) -> None:
-        """The frame ended although nobody asked, and begins anew."""
+        """Count an unexpected exit of kopf."""
         self._frame_restarts.inc()
 
     def on_lag(self, seconds: float) -> None:
@@ -183,7 +183,7 @@ class Metrics:
 
 
 class Sampler(registry.Collector):
-    """Gauges that are read when somebody asks."""
+    """Gauges that are read at each scrape."""
 
     def __init__(self) -> None:
         self.samples: tuple[tuple[str, str, str, Sample], ...] = ()

@@ -37,7 +37,7 @@ PROFILE = TextType("file", profiling.claim)
 
 
 @click.command(
-    # Stated anew, since click would put the name of the command into each variable.
+    # Set again, because click would put the name of the command into each variable.
     context_settings={"show_default": True, "auto_envvar_prefix": cli.ENVIRONMENT_PREFIX}
 )
 @click.option(

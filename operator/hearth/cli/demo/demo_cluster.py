@@ -69,7 +69,7 @@ class Cluster:
                 raise
             return None
 
-    async def look(self, namespace: str, name: str) -> ClusterSnapshot | None:
+    async def take_snapshot(self, namespace: str, name: str) -> ClusterSnapshot | None:
         """The Stack with its children as they are now, or None where there is none."""
         stack = await self.find_stack(namespace, name)
         if stack is None:
@@ -89,7 +89,7 @@ class Cluster:
         )
 
     async def _compile(self, stack: Object) -> None:
-        """Read the template anew where it changed; one with mistakes leaves the one before, as the operator does."""
+        """Read a changed template again. An invalid one leaves the previous one in place, as in the operator."""
         metadata, spec = stack["metadata"], stack["spec"]
         seen = (metadata["uid"], metadata["generation"])
         if seen == self._compiled or not spec.get("template"):

@@ -1,4 +1,4 @@
-"""The demonstration from beginning to end. Each step says what it does; whatever was started is ended in any case."""
+"""The demonstration from start to end. Each step prints what it does; everything that it starts is stopped in any case."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hearth.model import errors
 from hearth.model.child import Object
 
 LOOK: Final = 0.25
-"""Seconds between two looks; what happens in between nobody would see."""
+"""Seconds between two snapshots. Shorter changes are not visible."""
 READY, NOT_READY, INTERRUPTED = 0, 1, 130
 
 
@@ -36,7 +36,7 @@ class DemoFailed(errors.HearthError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What the demonstration was told."""
+    """Options of the demonstration."""
 
     kubeconfig: str
     stack: Object
@@ -64,7 +64,7 @@ class DemoOptions:
 
 
 async def run_demo(plan: DemoOptions, screen: DemoOutput) -> int:
-    """Everything, in the order in which it is to be read; the exit code."""
+    """Run everything in reading order; return the exit code."""
     source = credentials.find_source(kubeconfig=plan.kubeconfig, context=None, environ=os.environ)
     stopping = catch_signals()
     async with Connection(source) as connection:
@@ -123,7 +123,7 @@ class StackWatcher:
         return time.monotonic() - self.began
 
     async def wait_operator(self) -> bool:
-        """Wait until the operator is at work; False where somebody stopped us."""
+        """Wait until the operator is ready; return False if stopped before."""
         while not await self.operator.is_ready():
             self._check_operator()
             if await self._pause():
@@ -133,13 +133,13 @@ class StackWatcher:
     async def until(
         self, is_reached: Callable[[StackView], bool], *, seconds: float = float("inf")
     ) -> StackView | None:
-        """The first view of which `is_reached` is true, or None where nobody waits any longer.
+        """Return the first view for which `is_reached` is true, or None at the time limit.
 
-        seconds: how long it may take; less where somebody stops us.
+        seconds: time limit; shorter if the user stops the demonstration.
         """
         self.began = time.monotonic()
         while True:
-            seen = await self.look()
+            seen = await self.refresh()
             self.screen.show(seen, seconds=self._count(seen))
             if is_reached(seen):
                 return seen
@@ -147,16 +147,16 @@ class StackWatcher:
             if self.seconds > seconds or await self._pause():
                 return None
 
-    async def look(self) -> StackView:
+    async def refresh(self) -> StackView:
         """The Stack as it is now."""
-        sight = await self.cluster.look(self.plan.namespace, self.plan.name)
-        if sight is None:
+        snapshot = await self.cluster.take_snapshot(self.plan.namespace, self.plan.name)
+        if snapshot is None:
             return StackView(name=self.plan.name, namespace=self.plan.namespace, exists=False)
-        return stack_view.describe(sight)
+        return stack_view.describe(snapshot)
 
     async def explain(self) -> str:
         """Why the Stack was not ready in time."""
-        limit, seen = self.plan.timeout.total_seconds(), await self.look()
+        limit, seen = self.plan.timeout.total_seconds(), await self.refresh()
         reason = seen.message if seen.exists else "it is deleted"
         return f"stack/{seen.name} is not Ready after {limit:.0f} s: {reason}; the operator's log: {self.operator.log}"
 
@@ -173,14 +173,14 @@ class StackWatcher:
             raise DemoFailed("\n".join(lines))
 
     async def _pause(self) -> bool:
-        """Wait until it is time to look again; True where somebody stopped us."""
+        """Wait until the next snapshot is due; return True if stopped before."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.stopping.wait(), LOOK)
         return self.stopping.is_set()
 
 
 async def leave_earlier(watch: StackWatcher) -> None:
-    """Wait until a Stack that somebody deleted while no operator ran is gone: it can come back only then."""
+    """Wait until a Stack that was deleted while no operator ran is gone. Only then can it be created again."""
     found = await watch.cluster.find_stack(watch.plan.namespace, watch.plan.name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
         watch.screen.say([f"stack/{watch.plan.name} is still being deleted: waiting"])
@@ -188,7 +188,7 @@ async def leave_earlier(watch: StackWatcher) -> None:
 
 
 async def stay(watch: StackWatcher, reached: StackView) -> None:
-    """Say what to try, and show what comes of it until somebody stops us."""
+    """Print suggestions, and show their effects until the user stops the demonstration."""
     plan = watch.plan
     kubectl = plan.kubectl if shutil.which("kubectl") is None else None
     where = ShellEnvironment(kubeconfig=plan.kubeconfig, kubectl=kubectl)
@@ -197,7 +197,7 @@ async def stay(watch: StackWatcher, reached: StackView) -> None:
 
 
 def catch_signals() -> asyncio.Event:
-    """Is set by whatever asks us to end, so that what was started is ended first."""
+    """Make an event that a stop signal sets, so that started processes are stopped first."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

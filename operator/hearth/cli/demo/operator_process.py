@@ -1,4 +1,4 @@
-"""The operator as a process of its own, as it runs anywhere else; ended with the demonstration, whatever happens."""
+"""The operator as a process of its own, as it runs anywhere else. It always stops with the demonstration."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
 
 
 def find_free_port() -> int:
-    """A port that nobody listens on at this moment: port 0 would be surer, but then only the log knew which it is."""
+    """Find a free port. Port 0 would be safer, but then only the log would contain the number."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

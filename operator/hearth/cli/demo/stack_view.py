@@ -77,9 +77,9 @@ class ClusterSnapshot:
     """Every object with the Stack's label."""
 
 
-def describe(sight: ClusterSnapshot) -> StackView:
+def describe(snapshot: ClusterSnapshot) -> StackView:
     """The view of what was found."""
-    metadata, status = sight.stack["metadata"], sight.stack.get("status") or {}
+    metadata, status = snapshot.stack["metadata"], snapshot.stack.get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     ready = conditions.get("Ready") or {}
     is_current = status.get("observedGeneration") == metadata.get("generation")
@@ -92,17 +92,17 @@ def describe(sight: ClusterSnapshot) -> StackView:
         is_ready=is_current and ready.get("status") == "True",
         is_stalled=is_current and (conditions.get("Stalled") or {}).get("status") == "True",
         message=ready.get("message") or "the operator has not processed it yet",
-        rows=tuple(describe_rows(sight, status)),
+        rows=tuple(describe_rows(snapshot, status)),
         outputs=tuple((name, str(value)) for name, value in sorted((status.get("outputs") or {}).items())),
     )
 
 
-def describe_rows(sight: ClusterSnapshot, status: Mapping[str, Any]) -> list[ResourceRow]:
+def describe_rows(snapshot: ClusterSnapshot, status: Mapping[str, Any]) -> list[ResourceRow]:
     """A row for each resource in the order in which they come about, then one for each object that is to go."""
-    resources = sight.blueprint.resources if sight.blueprint is not None else {}
+    resources = snapshot.blueprint.resources if snapshot.blueprint is not None else {}
     problems = {problem["resource"]: problem for problem in status.get("problems") or ()}
-    chosen = choose(sight.children)
-    is_deleting = "deletionTimestamp" in sight.stack["metadata"]
+    chosen = choose(snapshot.children)
+    is_deleting = "deletionTimestamp" in snapshot.stack["metadata"]
     rows: list[ResourceRow] = []
     values: dict[str, Object | None] = {name: child for name, (_, child) in chosen.items()}
     unready: set[str] = set()
@@ -113,7 +113,7 @@ def describe_rows(sight: ClusterSnapshot, status: Mapping[str, Any]) -> list[Res
         if row.state is not RowState.READY:
             unready.add(name)
         rows.append(row)
-    for kind, child in sight.children:
+    for kind, child in snapshot.children:
         label = child["metadata"]["labels"].get(names.LABEL_RESOURCE, "")
         if label not in resources or child is not values[label]:
             rows.append(

@@ -1,4 +1,4 @@
-"""Where a demonstration is shown: a terminal that is drawn anew, or plain lines about what changed."""
+"""Where a demonstration is shown: a terminal that is redrawn, or plain lines about what changed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hearth.cli.demo.stack_view import StackView
 
 
 class DemoOutput(Protocol):
-    """What the story is told on."""
+    """Output of the demonstration."""
 
     stays: bool
-    """Whether somebody watches, so that it goes on after the Stack is ready."""
+    """Whether the output is a terminal. The demonstration then continues after the Stack is ready."""
 
     def __enter__(self) -> Self:
         """Begin."""

@@ -1,4 +1,4 @@
-"""A view drawn as a tree of lines, or told as what changed since the view before. Pure; colours are names only.
+"""A view drawn as a tree of lines, or as lines about the changes since the previous view. Pure; colors are only names.
 
 Must not know what a terminal is.
 """
@@ -68,7 +68,7 @@ def max_length(texts: Iterator[str] | type[RowState]) -> int:
 
 
 def tell_changes(before: StackView | None, after: StackView) -> Iterator[str]:
-    """A line for whatever is worth telling since the view before: the phase, and each resource that changed."""
+    """Describe each change since the previous view: the phase, and each resource that changed."""
     if not after.exists:
         if before is None or before.exists:
             yield f"stack/{after.name} is gone"

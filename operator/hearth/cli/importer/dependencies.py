@@ -1,6 +1,6 @@
 """What each imported manifest must wait for: the imported objects that it names, and what its kind implies.
 
-Must not name resources: all is told by the position of a manifest among the others.
+Must not name resources: a manifest is identified by its position among the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
 LIMITS: Final = frozenset({"LimitRange", "ResourceQuota"})
 """They act on pods that come after them only."""
 CALLED: Final = kind_references.WEBHOOKS | {kind_references.API_SERVICE}
-"""What makes the API server call a Service: from then on requests fail while nobody answers there."""
+"""What makes the API server call a Service: from then on requests fail until the Service responds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def read_all(texts: Sequence[SourceText], *, default_namespace: str) -> list[Man
 
 
 def read(text: SourceText) -> Iterator[ManifestDocument | Mistake]:
-    """Each manifest of one text, lists taken apart; what is behind an error of YAML cannot be told."""
+    """Yield each manifest of one text, and each item of lists. Nothing after a YAML error can be read."""
     try:
         for document in kubectl_yaml.parse_documents(text.content, BOUNDS):
             place = f"{text.source}, document {document.number} (line {document.line})"

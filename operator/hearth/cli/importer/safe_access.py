@@ -16,7 +16,7 @@ class ObjectMention:
 
     kind: str
     name: Any
-    """As found: whatever is no text names nothing."""
+    """Return the name as found. A value that is not text names nothing."""
     group: str = ""
     namespace: Any = None
     """As found; a text where the mention states it."""

@@ -27,7 +27,7 @@ from hearth.model.errors import InvalidDefinition
 from hearth.model.mistakes import Mistake
 
 USUAL_NAMESPACE = "default"
-"""Where kubectl puts what names no namespace, unless told otherwise."""
+"""Namespace that kubectl uses by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def make_stack(resources: Mapping[str, Object], *, name: str, namespace: str | N
 
 
 def make_resource(document: ManifestDocument, depends_on: Sequence[str], *, is_ready_at_once: bool) -> Object:
-    """One entry of the template; what is short comes first, so that nobody has to look for it behind a manifest."""
+    """One entry of the template; short fields come first, so that they are easy to find before a long manifest."""
     resource: Object = {}
     if depends_on:
         resource["dependsOn"] = list(depends_on)

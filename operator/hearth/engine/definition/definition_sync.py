@@ -264,9 +264,9 @@ class DefinitionSync:
         adopts = policies.adopts(spec.get("adoptionPolicy"))
         if self.blueprint is None or self.blueprint.adopts != bool(adopts):
             return False
-        wish = self.targets.current
+        target = self.targets.current
         is_accepted = self.revision is not None and self.revision.hash == hashed and self.rejection is None
-        return is_accepted and wish is not None and wish.cause is TargetCause.SPEC and not self.is_deleting
+        return is_accepted and target is not None and target.cause is TargetCause.SPEC and not self.is_deleting
 
     def _keep(self, stack: StackObject, aim: TargetChoice) -> None:
         """Keep the active revision: only its options changed."""
@@ -324,12 +324,12 @@ class DefinitionSync:
         self, stack: StackObject, aim: TargetChoice, blueprint: Blueprint, *, revision: Revision | None
     ) -> None:
         number = revision.number if revision is not None else EMPTY_REVISION
-        wish = self.targets.start(aim, revision=number, now=self.services.clock.now())
+        target = self.targets.start(aim, revision=number, now=self.services.clock.now())
         self.rejection = None
-        for kept in wish.protected_revisions:
+        for kept in target.protected_revisions:
             if kept not in self._names and (names := await self._read_names(stack, kept)) is not None:
                 self._names[kept] = names
-        self._names = {each: names for each, names in self._names.items() if each in wish.protected_revisions}
+        self._names = {each: names for each, names in self._names.items() if each in target.protected_revisions}
         self._names[number] = blueprint.resources.keys()
         self._activate(stack, blueprint, revision=revision)
 
@@ -345,10 +345,10 @@ class DefinitionSync:
 
     async def _reject(self, stack: StackObject, refusal: DefinitionRejection) -> None:
         """Keep the active revision; after a restart, activate the target's stored revision."""
-        wish = self.targets.current
-        if self.blueprint is None and wish is not None:
+        target = self.targets.current
+        if self.blueprint is None and target is not None:
             try:
-                stored = await self._compile_stored(stack, wish.revision)
+                stored = await self._compile_stored(stack, target.revision)
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
                 logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
             else:
@@ -365,10 +365,10 @@ class DefinitionSync:
 
     async def truncate_history(self) -> None:
         """Delete revisions beyond the history limit."""
-        stack, wish = self.services.management_cluster.find_stack(self.uid), self.targets.current
+        stack, target = self.services.management_cluster.find_stack(self.uid), self.targets.current
         if (
             stack is None
-            or wish is None
+            or target is None
             or len(self.services.management_cluster.revisions(self.uid)) <= self.options.history_limit + 1
         ):
             return
@@ -383,29 +383,31 @@ class DefinitionSync:
 
     def find_environment(self) -> ActiveEnvironment:
         """Return the environment rules in force: those of the live spec, without breakpoints cleared for this target."""
-        wish = self.targets.current
+        target = self.targets.current
         if self.options.environment.is_empty:
             return active_environment.UNRESTRICTED
-        if wish is None:
+        if target is None:
             return ActiveEnvironment(rules=self.options.environment, can_record=False)
-        known = (wish.revision,) if wish.is_completed else wish.protected_revisions
+        known = (target.revision,) if target.is_completed else target.protected_revisions
         return ActiveEnvironment(
             rules=self.options.environment,
-            revision=wish.revision,
-            cleared=wish.cleared,
+            revision=target.revision,
+            cleared=target.cleared,
             previous_resources=frozenset[str]().union(*(self._names.get(number, frozenset()) for number in known)),
         )
 
     def find_cleanup_policy(self) -> CleanupPolicy:
         """Return which obsolete objects the current target protects."""
-        wish = self.targets.current
-        if wish is None or self.is_deleting:
+        target = self.targets.current
+        if target is None or self.is_deleting:
             return CleanupPolicy()
         names: frozenset[str] | None = None
-        if not wish.is_completed and all(kept in self._names for kept in wish.protected_revisions):
-            names = frozenset[str]().union(*(self._names[kept] for kept in wish.protected_revisions))
+        if not target.is_completed and all(kept in self._names for kept in target.protected_revisions):
+            names = frozenset[str]().union(*(self._names[kept] for kept in target.protected_revisions))
         return CleanupPolicy(
-            protected_names=names, is_waived=wish.is_cleanup_waived, preserves_data=wish.cause is TargetCause.AUTOMATIC
+            protected_names=names,
+            is_waived=target.is_cleanup_waived,
+            preserves_data=target.cause is TargetCause.AUTOMATIC,
         )
 
 

@@ -16,7 +16,7 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target import status_signature, suspend_transition, target_status
-from hearth.plan.target import target as wishes
+from hearth.plan.target import target as targets
 from hearth.plan.target.target import CompletedRevisions, Target, TargetChoice, TargetRequest
 
 REQUESTS: Mapping[str, str] = {"retry": names.REQUEST_RETRY, "cleanup": names.REQUEST_CLEANUP}
@@ -56,13 +56,13 @@ class TargetTracker:
     @property
     def needed(self) -> frozenset[int]:
         """The numbers of the revisions that must be retained; all of them were stored."""
-        wish = self.current
+        target = self.current
         found = [self.completed.last, self.completed.previous]
-        if wish is not None:
+        if target is not None:
             found += [
-                wish.revision,
-                *wish.protected_revisions,
-                wish.rollback.revision if wish.rollback is not None else None,
+                target.revision,
+                *target.protected_revisions,
+                target.rollback.revision if target.rollback is not None else None,
             ]
         return frozenset(number for number in found if number)
 
@@ -130,33 +130,33 @@ class TargetTracker:
             failure=failure,
             is_retried=self.is_retried and self.current is not None and self.current.is_completed,
         )
-        return wishes.choose_target(asked, before=self.current, hashes=hashes, completed=self.completed)
+        return targets.choose_target(asked, before=self.current, hashes=hashes, completed=self.completed)
 
     def start(self, aim: TargetChoice, *, revision: int, now: float) -> Target:
         """Start the chosen target. now: seconds since the epoch."""
         before = self.current
         if before is not None and aim.failure and aim.failure != before.failure:
             self.last_failed = before.revision
-        wish = wishes.start_target(
+        target = targets.start_target(
             aim,
             revision=revision,
             before=before,
-            given=wishes.TargetContext(
+            given=targets.TargetContext(
                 now=now,
                 is_recalled=self.is_restored,
                 is_retried=self.is_retried,
                 is_unseen=self._is_unseen,
             ),
         )
-        self.is_restored = self.is_restored and persisted_identity(before) == persisted_identity(wish)
+        self.is_restored = self.is_restored and persisted_identity(before) == persisted_identity(target)
         self.failure, self.is_retried = "", False
-        self.current = wish
-        return wish
+        self.current = target
+        return target
 
     def complete(self) -> None:
         """Record that the target is completed."""
         if self.current is not None:
-            self.current = wishes.complete_target(self.current)
+            self.current = targets.complete_target(self.current)
             self.completed = self.completed.note(self.current.revision)
 
     def follow_suspend(self, *, is_suspended: bool, now: float) -> None:
@@ -207,6 +207,10 @@ def find_tokens(stack: StackObject) -> dict[str, str]:
     return {verb: token for verb, token in found.items() if token}
 
 
-def persisted_identity(wish: Target | None) -> object:
+def persisted_identity(target: Target | None) -> object:
     """Return what must be persisted in the status before acting on a target."""
-    return (wish.revision, wish.cause, wish.rollback, wish.failed_hash, wish.cleared) if wish is not None else None
+    return (
+        (target.revision, target.cause, target.rollback, target.failed_hash, target.cleared)
+        if target is not None
+        else None
+    )

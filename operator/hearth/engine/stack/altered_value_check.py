@@ -55,7 +55,7 @@ class Comparison:
         self._manager = manager
         self._asked = 0
 
-    async def look(self, kind: Kind, stack_uid: str) -> None:
+    async def compare_kind(self, kind: Kind, stack_uid: str) -> None:
         """List and compare the objects of one kind. Raises ApiStatusError or Unreachable if the check is inconclusive."""
         found = await self._cluster.list_children(kind, stack_uid, whole=True)
         self.count += sum(child.is_identified for child in found)

@@ -54,20 +54,20 @@ class BreakpointControl:
 
         blind_for: seconds until the caches are complete.
         """
-        wishes, inbox = self._intake.targets, self._services.queue
+        targets, queue = self._intake.targets, self._services.queue
         parting = board.deletion_guard.take_unrecorded()
         if parting:
-            wishes.record_post_delete(parting)
-            inbox.enqueue(self._uid, STACK_SELF)
+            targets.record_post_delete(parting)
+            queue.enqueue(self._uid, STACK_SELF)
         if self._intake.needs_sync(stack):
             return
-        order = wishes.find_continue_request(stack)
+        order = targets.find_continue_request(stack)
         if blind_for > 0:
             if order:
                 self._services.enqueue_after(blind_for, self._uid, STACK_SELF)
             return
         is_idle = self._intake.options.is_paused or breakpoint_waits.is_stopped(board, memory)
-        wishes.note_idle(is_idle=is_idle, now=self._services.clock.now())
+        targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
         if order:
             self._obey(stack, board, order)
 

@@ -143,7 +143,7 @@ class CheckControl:
         # Until this check ends, a newly requested one is separate.
         for kind in sorted(kinds, key=lambda each: each.key):
             try:
-                await comparison.look(kind, uid)
+                await comparison.compare_kind(kind, uid)
             except (ApiStatusError, Unreachable) as error:
                 self._put_off(asked, kind, error)
                 break

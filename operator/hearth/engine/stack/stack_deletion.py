@@ -26,7 +26,7 @@ class StackDeletion:
     """The known state of one Stack's deletion."""
 
     def __init__(
-        self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks, sight: CacheSync
+        self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks, cache_sync: CacheSync
     ) -> None:
         """Prepare the state. It checks nothing before `update`."""
         self.blocked_by = ""
@@ -37,7 +37,7 @@ class StackDeletion:
         self._services = services
         self._intake = intake
         self._tasks = tasks
-        self._sight = sight
+        self._cache_sync = cache_sync
         self._next_look = -math.inf
         """Monotonic time in seconds of the next allowed check of the namespace."""
 
@@ -61,5 +61,5 @@ class StackDeletion:
 
     async def _part(self) -> None:
         self.blocked_by = await finalization.finalize(
-            self._uid, self._services, needed=self._intake.targets.needed, absent=self._sight.absent
+            self._uid, self._services, needed=self._intake.targets.needed, absent=self._cache_sync.absent
         )

@@ -65,11 +65,11 @@ class StackReconciler:
         )
         self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
-        self._sight = CacheSync(uid, services=services, intake=self.definition)
+        self._cache_sync = CacheSync(uid, services=services, intake=self.definition)
         self._leaving = StackDeletion(
-            uid, services=services, intake=self.definition, tasks=self._tasks, sight=self._sight
+            uid, services=services, intake=self.definition, tasks=self._tasks, cache_sync=self._cache_sync
         )
-        self._yielding = Supersession(uid, services=services, intake=self.definition)
+        self._supersession = Supersession(uid, services=services, intake=self.definition)
         self._was_held = False
         """Whether the last reconcile deferred its steps."""
         self._cancel_timer: Callable[[], None] | None = None
@@ -82,8 +82,8 @@ class StackReconciler:
     def reconcile(self, stack: StackObject, marks: set[str]) -> list[str]:
         """Reconcile what is dirty; return the keys of the steps to execute."""
         planned = self._look(stack, marks)
-        if self._sight.has_questions:
-            self._tasks.run("look for what may not be watched", self._sight.ask)
+        if self._cache_sync.has_questions:
+            self._tasks.run("look for what may not be watched", self._cache_sync.ask)
         self._faults.clear(internal_error_backoff.PASS)
         self._faults.settle(self._tasks, now=self._services.clock.monotonic())
         return planned
@@ -93,7 +93,7 @@ class StackReconciler:
         if self.definition.is_due(stack):
             self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
         self._tampered.update(stack, marks)
-        self._yielding.update(stack)
+        self._supersession.update(stack)
         board = self.planner
         if board is None:
             return []
@@ -102,7 +102,7 @@ class StackReconciler:
         planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
         self.memory.prune(children)
         self.results.count_failures(board)
-        self._stopping.after_reconcile(stack, board, self.memory, blind_for=self._sight.grace_left())
+        self._stopping.after_reconcile(stack, board, self.memory, blind_for=self._cache_sync.grace_left())
         self._update_target(board)
         self._check(stack, board)
         self._arm_timer(board)
@@ -121,13 +121,13 @@ class StackReconciler:
             # Attempts of one direction say nothing about the other.
             self.memory.reset_for_target(())
             marks.add(ALL_RESOURCES)
-        wish = self.definition.targets.current
-        is_completed = wish is not None and wish.is_completed
+        target = self.definition.targets.current
+        is_completed = target is not None and target.is_completed
         if board.set_paused(is_paused=self._is_paused, is_completed=is_completed):
             marks.add(ALL_RESOURCES)
-        if ALL_RESOURCES in marks or self._sight.needs_full_refresh:
+        if ALL_RESOURCES in marks or self._cache_sync.needs_full_refresh:
             marks = board.all_names(children) | marks
-            self._sight.needs_full_refresh = False
+            self._cache_sync.needs_full_refresh = False
         marks |= board.set_healing(self.definition.options.healing, is_completed=is_completed)
         return (marks | board.find_evaluating(marks & {EVALUATED})) - NO_RESOURCES
 
@@ -163,21 +163,21 @@ class StackReconciler:
 
     def _update_target(self, board: StackPlanner) -> None:
         """Check whether the target is completed or failed."""
-        wish = self.definition.targets.current
-        if wish is None or self.definition.is_deleting or self._sight.grace_left() > 0:
+        target = self.definition.targets.current
+        if target is None or self.definition.is_deleting or self._cache_sync.grace_left() > 0:
             return
         if board.is_complete and (self.definition.is_suspended or self.definition.rejection is None):
             self.definition.targets.complete_suspend()
         if self.definition.is_suspended or self.definition.rejection is not None:
             return
         self.definition.targets.is_restored = False
-        if wish.is_completed:
+        if target.is_completed:
             return
         if board.is_complete and self.definition.targets.is_persisted:
             self.definition.targets.complete()
             board.set_cleanup_policy(self.definition.find_cleanup_policy())
             self._tasks.run("trim", self.definition.truncate_history)
-        elif not self.definition.targets.failure and self._may_give_up(wish):
+        elif not self.definition.targets.failure and self._may_give_up(target):
             failure = ready_condition.explain_failure(self.make_status_input(), board, self.memory)
             if failure:
                 self.definition.targets.failure = failure
@@ -186,35 +186,35 @@ class StackReconciler:
 
     def _check(self, stack: StackObject, board: StackPlanner) -> None:
         """Run a requested check, and report objects that only claim to be the Stack's by label."""
-        self._unproven.look(stack, board)
+        self._unproven.refresh(stack, board)
         self._checking.update(
             stack,
             board,
             describe=self.make_status_input,
-            kinds=lambda: self._sight.find_required_watches(board.blueprint),
-            blind=self._sight.grace_left(),
+            kinds=lambda: self._cache_sync.find_required_watches(board.blueprint),
+            blind=self._cache_sync.grace_left(),
         )
 
-    def _may_give_up(self, wish: Target) -> bool:
+    def _may_give_up(self, target: Target) -> bool:
         """Return whether a failure of that target would roll the Stack back."""
         flow, completed = self.definition.options, self.definition.targets.completed
         last = completed.last
         return (
             flow.rollback_on_failure
             and not flow.is_paused
-            and wish.cause is TargetCause.SPEC
-            and last != wish.revision
+            and target.cause is TargetCause.SPEC
+            and last != target.revision
             and completed.has_target
         )
 
     def cache_sync_grace(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""
-        return self._sight.grace_left()
+        return self._cache_sync.grace_left()
 
     @property
     def is_superseded(self) -> bool:
         """Whether the operator is reading a newer spec, so that writes for the current target are wasted."""
-        return self._yielding.is_active
+        return self._supersession.is_active
 
     @property
     def is_faulty(self) -> bool:
@@ -234,16 +234,16 @@ class StackReconciler:
 
     def make_status_input(self, *, is_told: bool = True) -> ready_condition.StatusInput:
         """Make the input of the next status. is_told: whether the complete status can be written."""
-        intake, wishes = self.definition, self.definition.targets
+        intake, targets = self.definition, self.definition.targets
         return ready_condition.StatusInput(
             generation=max(0, intake.generation),
             is_deleting=intake.is_deleting,
-            target=wishes.current,
-            is_recorded=wishes.is_persisted,
-            completed=wishes.completed,
-            last_failed=wishes.last_failed,
+            target=targets.current,
+            is_recorded=targets.is_persisted,
+            completed=targets.completed,
+            last_failed=targets.last_failed,
             rejection=intake.rejection,
-            handled=wishes.handled,
+            handled=targets.handled,
             refreshed_parameters=intake.refreshed_parameters,
             tampered=intake.tampered,
             is_paused=intake.options.is_paused,
@@ -258,8 +258,8 @@ class StackReconciler:
 
     def _seconds_left(self) -> float:
         """Return the seconds left until the target times out; infinite while the timeout does not run."""
-        wish, flow = self.definition.targets.current, self.definition.options
-        begun = wish.started_at if wish is not None else None
+        target, flow = self.definition.targets.current, self.definition.options
+        begun = target.started_at if target is not None else None
         if begun is None or flow.timeout is None or self.definition.is_deleting:
             return math.inf
         if flow.is_paused or self.definition.targets.was_idle:
@@ -269,12 +269,12 @@ class StackReconciler:
     def on_broadcast(self, what: object) -> None:
         """Handle an event that names no single Stack: a kind, a synced cache, a source of definitions."""
         if isinstance(what, Kind):
-            if self._sight.waits_for(what):
-                self._sight.check_synced()
+            if self._cache_sync.waits_for(what):
+                self._cache_sync.check_synced()
             return
         if isinstance(what, RuleChange):
             if self.planner is not None:
-                self._sight.on_rules_changed(self.planner.blueprint, what)
+                self._cache_sync.on_rules_changed(self.planner.blueprint, what)
             return
         if what == KINDS or isinstance(what, retry_triggers.RetryTrigger):
             self.results.expedite(what if isinstance(what, retry_triggers.RetryTrigger) else retry_triggers.KINDS)
@@ -325,7 +325,7 @@ class StackReconciler:
         """Release the Stack's timers, tasks and source watches."""
         if self._cancel_timer is not None:
             self._cancel_timer()
-        self._yielding.clear()
+        self._supersession.clear()
         self._tasks.cancel()
         self._services.management_cluster.follow_sources(self.uid, ())
 
@@ -334,21 +334,21 @@ class StackReconciler:
         blueprint = self.definition.blueprint
         assert blueprint is not None  # noqa: S101 -- the definition sync calls this only with a blueprint
         self.memory.reset_for_target(blueprint.resources)
-        self._sight.start(blueprint)
+        self._cache_sync.start(blueprint)
         self.planner = StackPlanner(
             blueprint=blueprint,
             stack=revision_builder.identify(stack),
             kinds=self._services.workload_cluster.kinds,
             hashes=self._services.hashes.of_stack(stack.uid),
-            unwatched=self._sight.unsynced.keys(),
-            denied=self._sight.denied,
+            unwatched=self._cache_sync.unsynced.keys(),
+            denied=self._cache_sync.denied,
             rules=self._services.health_rules,
             on_error=self._report,
             only_namespace=self._services.only_namespace,
         )
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
-        self._sight.refresh()
+        self._cache_sync.refresh()
 
     def _arm_timer(self, board: StackPlanner) -> None:
         if self._cancel_timer is not None:

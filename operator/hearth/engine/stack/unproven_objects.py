@@ -27,14 +27,14 @@ class UnprovenObjects:
     """The unproven objects of one Stack in this process."""
 
     def __init__(self, uid: str, *, services: Services, tasks: NamedTasks) -> None:
-        """Prepare the report. It names nothing before `look`."""
+        """Prepare the report. It names nothing before `refresh`."""
         self._uid = uid
         self._services = services
         self._tasks = tasks
         self._seen: tuple[Child, ...] = ()
         self._named: set[str] = set()
 
-    def look(self, stack: StackObject, board: StackPlanner) -> None:
+    def refresh(self, stack: StackObject, board: StackPlanner) -> None:
         """Report new objects after a reconcile with nothing left to do, or while the Stack is being deleted."""
         found = self._services.workload_cluster.children_of(self._uid, UNPROVEN)
         if found is self._seen or not (stack.deleting or board.is_complete):

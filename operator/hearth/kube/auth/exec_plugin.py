@@ -70,14 +70,14 @@ def describe(stated: Mapping[str, Any], context: KubeconfigContext, *, is_intera
 
 def describe_cluster(cluster: KubeconfigEntry) -> dict[str, Any]:
     """Return the cluster data for a program that requests it."""
-    told = {key: cluster.content[key] for key in CLUSTER_KEYS if key in cluster.content}
+    shared = {key: cluster.content[key] for key in CLUSTER_KEYS if key in cluster.content}
     authority = cluster.read("certificate-authority")
     if authority is not None:
-        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+        shared["certificate-authority-data"] = base64.b64encode(authority).decode()
     for extension in cluster.content.get("extensions") or ():
         if extension["name"] == CONFIG_EXTENSION:
-            told["config"] = extension["extension"]
-    return told
+            shared["config"] = extension["extension"]
+    return shared
 
 
 def read_answer(answer: bytes, *, command: str, api_version: str | None) -> LoginResult:

@@ -170,6 +170,6 @@ def resolve(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dic
 
 
 def unwrap(description: str) -> str:
-    """`description` with each paragraph on one line, as whoever prints it breaks the lines anew."""
+    """`description` with each paragraph on one line, because the viewer wraps the lines."""
     paragraphs = inspect.cleandoc(description).split("\n\n")
     return "\n\n".join(" ".join(line.strip() for line in paragraph.splitlines()) for paragraph in paragraphs)

@@ -79,13 +79,13 @@ class Parameter(ApiModel):
     type: Literal["string", "integer", "number", "boolean", "array", "object"] | None = None
     """The type of the value. Without it any value is allowed, and expressions that use it are not checked for types."""
     description: str | None = None
-    """What the parameter is for, in words for whoever fills it in."""
+    """What the parameter is for, for the users who set it."""
     default: Any = None
     """The value where `spec.parameters` gives none. A parameter without a default must be given."""
     enum: list[Any] | None = pydantic.Field(default=None, min_length=1)
     """The only values allowed."""
     sensitive: bool | None = None
-    """Whether nobody is to see the value: it is then in no revision, status, Event or log, and an output that uses it
+    """Whether the value is secret: it is then in no revision, status, Event or log, and an output that uses it
     shows `(sensitive)`. Without this word that holds for every value that a Secret gives."""
 
 
@@ -142,17 +142,17 @@ class Resource(ApiModel):
     update_policy: UpdatePolicy | None = None
     """What happens where the child cannot be changed in place."""
     drift_policy: Literal["Repair", "Report", "Ignore"] | None = None
-    """What happens where somebody else changes what the manifest states. `Repair`, the default: it is changed back.
+    """What happens if another field manager changes a field of the manifest. `Repair`, the default: it is changed back.
     `Report`: it is left as it is, and the condition `Drifted` tells. `Ignore`: it is left as it is. What is left stays so
     until the manifest states another value."""
     ignore_fields: list[FieldPath] | None = pydantic.Field(
         default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
-    """Fields that are stated once and then left to whoever changes them, until the manifest states another value:
+    """Fields that are applied once and then left to other field managers, until the manifest has another value:
     `spec.replicas`, `spec.template.spec.containers[name="web"].image`, `metadata.annotations[example.com/owner]`."""
     deletion_policy: Literal["Delete", "Retain"] | None = None
     """What becomes of the child once nothing wants it any more: the resource was taken out, the child was replaced, or the
-    Stack is deleted. `Retain`: it stays as it is, and belongs to nobody. Without it the child is deleted."""
+    Stack is deleted. `Retain`: it stays as it is, without an owner. Default: the child is deleted."""
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
     """What happens where an object of that name is there already and belongs to no Stack. `Adopt`: it is taken over and
     changed to what the manifest states; once nothing wants it any more it is left as it is, never deleted. Without it,
@@ -169,7 +169,7 @@ class Output(ApiModel):
 
 
 class Template(ApiModel):
-    """What is to be there. Expressions are CEL in `${…}` and name `params`, `conditions`, `stack` and the resources;
+    """The desired resources. Expressions are CEL in `${…}` and name `params`, `conditions`, `stack` and the resources;
     `$${` stands for `${` itself.
     """
 
@@ -193,7 +193,7 @@ class Template(ApiModel):
     outputs: dict[str, Output] | None = pydantic.Field(
         default=None, json_schema_extra=named_map("an output", limit=ENTRIES_LIMIT)
     )
-    """Values to show in `status.outputs`, for people and for whoever uses this Stack."""
+    """Values to show in `status.outputs`, for users and for Stacks that use this one."""
 
 
 class TemplateReference(ApiModel):
@@ -222,19 +222,19 @@ class Retry(ApiModel):
     """How what fails is tried again. Nothing is ever given up."""
 
     limit: Counter | None = None
-    """Failures of one resource after which the Stack says Failed, and `rollback.onFailure` acts; trying goes on. Without it: 5."""
+    """Failures of one resource after which the Stack reports Failed, and `rollback.onFailure` acts; retries continue. Default: 5."""
     max_backoff: Duration | None = None
-    """The longest pause between two tries, as in `90s` or `5m`. Without it: 5m, or what the operator was told."""
+    """Maximum delay between two attempts, e.g. `90s` or `5m`. Default: `--max-backoff` of the operator, 5m."""
 
 
 class Healing(ApiModel):
     """What happens to objects that are marked unhealthy (see HealthMark), or have failed for good."""
 
     policy: Literal["Automatic", "OnUpdate"] | None = None
-    """`Automatic`, the default: such an object is replaced at once, with whoever takes something from it. `OnUpdate`: it is
+    """`Automatic`, the default: such an object is replaced at once, with the resources that use its values. `OnUpdate`: it is
     replaced as a part of the next change of the definition."""
     max_unhealthy: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
-    """How many resources may be unhealthy at the same time until none is replaced any more, lest a mistake about health takes
+    """How many resources may be unhealthy at the same time until no more are replaced, so that an error about health cannot take
     down everything: a number, or a share of the Stack's resources as in `40%`, rounded down and at least 1. Without it: any."""
 
 
@@ -309,7 +309,7 @@ class StackSpec(ApiModel):
     revision_history_limit: Counter | None = None
     """Earlier definitions that are kept to go back to, besides those that are still needed. Without it: 10."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
-    """What becomes of the children when the Stack is deleted. `Abandon`: all stay as they are, and belong to nobody. Without
+    """What becomes of the children when the Stack is deleted. `Abandon`: all stay as they are, without an owner. Without
     it they are deleted, except where a resource says otherwise."""
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
     """What happens where an object of a child's name is there already and belongs to no Stack, for every resource that does
@@ -317,7 +317,7 @@ class StackSpec(ApiModel):
 
 
 class Stack(ApiModel):
-    """A template and its parameters, kept converged into real objects, whatever fails, drifts, is deleted or changed
+    """A template and its parameters, kept converged into real objects, even if something fails, drifts, is deleted or changed
     meanwhile.
     """
 

@@ -19,15 +19,15 @@ Hook: TypeAlias = Literal[
 
 
 class Breakpoint(ApiModel):
-    """Where resources stop until somebody lets them go on."""
+    """Where resources stop until a user continues them."""
 
     resource: ResourceGlob
     """The resource, by name or with the wildcards `*` and `?`. `cache/db` is one of the nested stack `cache`: the entry is
     written into its `spec.environment`, with the rest of the path.
     """
     at: list[Hook] = pydantic.Field(min_length=1, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set"})
-    """Before (`Pre…`) or after (`Post…`) what happens to the resource, whatever the Stack's own action is called. After:
-    its object is ready, and whoever requires it goes on waiting."""
+    """Before (`Pre…`) or after (`Post…`) the action on the resource, independent of the Stack's own action. After:
+    its object is ready, and resources that require it still wait."""
 
 
 class RestrictedAction(ApiModel):
@@ -40,7 +40,7 @@ class RestrictedAction(ApiModel):
     deny: list[Literal["Update", "Replace", "Delete"]] = pydantic.Field(
         min_length=1, max_length=3, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
-    """What is denied. The object stays as it is, and the Stack says Failed until the rule or the wish is another."""
+    """What is denied. The object stays as it is, and the Stack reports Failed until the rule or the target changes."""
 
 
 class Environment(ApiModel):

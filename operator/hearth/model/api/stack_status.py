@@ -44,7 +44,7 @@ class ResourceCounts(ApiModel):
     waiting: Counter
     """Not applied yet, because something that they require is not ready."""
     failed: Counter
-    """Refused by the API server, or their child has failed. Trying goes on."""
+    """Rejected by the API server, or their child has failed. Retries continue."""
     stopped: Counter | None = None
     """At a breakpoint; not there while none is."""
     obsolete: Counter
@@ -86,7 +86,7 @@ class CheckStatus(ApiModel):
 
 
 class BreakpointStatus(ApiModel):
-    """A breakpoint that somebody waits at."""
+    """A breakpoint at which a resource waits."""
 
     resource: str
     """The name of the resource in the template; of one in a nested Stack the path."""
@@ -97,7 +97,7 @@ class BreakpointStatus(ApiModel):
     name: str | None = None
     """The name of its child, as far as that is known."""
     stack: str | None = None
-    """The nested Stack that it is a resource of, and that is to be annotated to let it go on."""
+    """The nested Stack that it is a resource of, which must be annotated to continue it."""
 
 
 class PostDeleteStatus(ApiModel):
@@ -193,7 +193,7 @@ class StackStatus(ApiModel):
     previous_completed_revision: Counter | None = None
     """The one that was reached in full before that."""
     last_failed_revision: Counter | None = None
-    """The revision that failed last, whatever became of it since."""
+    """The revision that failed last, even if it completed since."""
     history_unknown: bool | None = None
     """Whether it is not known which revision was reached before, as the status was not written by this operator. Such a
     Stack is never rolled back to nothing."""

@@ -72,9 +72,9 @@ def with_altered(finding: DriftFinding, altered: Altered, child: Child, desired:
 
     They stay in every apply: the API server would remove an owned field that an apply omits.
     """
-    told = [lost for lost in altered.fields if is_tolerated(lost.path, child, desired)]
-    taken = [lost for lost in altered.fields if lost not in told]
-    return dataclasses.replace(finding, to_repair=(*finding.to_repair, *taken), altered=tuple(told))
+    kept = [lost for lost in altered.fields if is_tolerated(lost.path, child, desired)]
+    taken = [lost for lost in altered.fields if lost not in kept]
+    return dataclasses.replace(finding, to_repair=(*finding.to_repair, *taken), altered=tuple(kept))
 
 
 def with_signature(finding: DriftFinding) -> DriftFinding:

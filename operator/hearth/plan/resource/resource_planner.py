@@ -111,7 +111,7 @@ class ResourcePlanner:
     def plan(
         self,
         name: str,
-        standings: Mapping[str, ResourceStatus],
+        statuses: Mapping[str, ResourceStatus],
         children: tuple[Child, ...],
         *,
         memory: InMemoryState,
@@ -119,14 +119,14 @@ class ResourcePlanner:
     ) -> ResourceStatus:
         """Return the status of the resource and its next step.
 
-        standings: of all required resources; children: the objects that carry its label; now: monotonic seconds.
+        statuses: of all required resources; children: the objects that carry its label; now: monotonic seconds.
         """
         try:
             resource = self._blueprint.resources[name]
-            unready = [required for required in resource.requires if not standings[required].is_ready]
-            standing = self._judge(resource, standings, children, unready, memory=memory, now=now)
+            unready = [required for required in resource.requires if not statuses[required].is_ready]
+            standing = self._judge(resource, statuses, children, unready, memory=memory, now=now)
             if not (standing.is_ready or standing.state is ResourceState.PROGRESSING):
-                waits_for = (standings[each] for each in unready)
+                waits_for = (statuses[each] for each in unready)
                 standing = restore_object.restore_if_stuck(
                     name, standing, waits_for, memory=memory, records=self.records, now=now
                 )
@@ -151,7 +151,7 @@ class ResourcePlanner:
     def _judge(
         self,
         resource: ResourceBlueprint,
-        standings: Mapping[str, ResourceStatus],
+        statuses: Mapping[str, ResourceStatus],
         children: tuple[Child, ...],
         unready: list[str],
         *,
@@ -161,11 +161,11 @@ class ResourcePlanner:
         """Plan the resource without regard to suspension. unready: required resources that are not ready."""
         if unready:
             return waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
-        values = {required: fields_of(standings[required].child) for required in resource.requires}
-        wanted = self._evaluate(resource, standings, values)
+        values = {required: fields_of(statuses[required].child) for required in resource.requires}
+        wanted = self._evaluate(resource, statuses, values)
         if not isinstance(wanted, DesiredResource):
             return _told(wanted, child=find_current(children))
-        awaits_repair = any(standings[required].is_held for required in resource.requires)
+        awaits_repair = any(statuses[required].is_held for required in resource.requires)
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
         subject = ResourceContext(
             resource=resource,
@@ -208,7 +208,7 @@ class ResourcePlanner:
         return any(self._kinds.find(resource.api_version, resource.kind) is None for resource in resources)
 
     def _evaluate(
-        self, resource: ResourceBlueprint, standings: Mapping[str, ResourceStatus], values: Values
+        self, resource: ResourceBlueprint, statuses: Mapping[str, ResourceStatus], values: Values
     ) -> DesiredResource | Pending | EvaluationError | Mistake | Denial | str:
         """Evaluate the desired resource. Return a text if its kind is not served or not watched."""
         kind = self._kinds.find(resource.api_version, resource.kind)
@@ -222,7 +222,7 @@ class ResourcePlanner:
         if kind in self._unwatched:
             return f"{kind.key} objects cannot be watched yet; the resource continues when they can"
         inherited = inherited_rules.find(self.gates.rules, resource.name) if resource.is_stack else None
-        signatures = [standings[required].fingerprint for required in resource.requires]
+        signatures = [statuses[required].fingerprint for required in resource.requires]
         inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
         known = self._wanted.get(resource.name)
         if known is not None and (known.inputs is inputs or known.inputs == inputs):
@@ -232,7 +232,7 @@ class ResourcePlanner:
             return outcome
         if not resource.is_constant and (mistake := find_mistake(resource, outcome.value)) is not None:
             return mistake
-        requires = tuple(f"{each}/{incarnation_of(standings[each].child)}" for each in resource.requires)
+        requires = tuple(f"{each}/{incarnation_of(statuses[each].child)}" for each in resource.requires)
         whose = ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
         wanted = make_desired(
             outcome.value,

@@ -1,4 +1,4 @@
-"""Status of a resource whose object is to be written or deleted: with the step, or with the time of the next retry."""
+"""Status of a resource whose object needs a write or a deletion: with the step, or with the time of the next retry."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Unproven:
         self._claims: dict[str, set[int]] = {}
         """By resource, the incarnations that objects claim."""
 
-    def look(self, found: tuple[Child, ...]) -> None:
+    def update(self, found: tuple[Child, ...]) -> None:
         """Update from the cache. Costs nothing while the objects are unchanged."""
         if found is self._found or not (found or self._found):
             return

@@ -241,7 +241,7 @@ class StackPlanner:
     def _refresh_resources(
         self, dirty: Iterable[str], *, children: ObservedChildren, memory: InMemoryState, now: float
     ) -> None:
-        self._resolver.unproven.look(children.of(UNPROVEN))
+        self._resolver.unproven.update(children.of(UNPROVEN))
         queue: list[int] = []
         queued: set[int] = set()
         for name in dirty:

@@ -117,7 +117,7 @@ class SuspendPlanner:
     def _view(self, name: str, children: tuple[Child, ...], *, memory: InMemoryState, now: float) -> SuspendedResource:
         current = resource_planner.find_current(children)
         plans: dict[str, tuple[Suspend | None, float | None]] = {child.uid: (None, None) for child in children}
-        standings = [
+        statuses = [
             add_remarks(self._judge(child, plans, memory=memory, now=now), self.records.tell(child))
             for child in children
         ]
@@ -128,7 +128,7 @@ class SuspendPlanner:
             ResourceState.WAITING,
             ResourceState.READY,
         )
-        worst = min(standings, key=lambda each: order.index(each.state), default=ABSENT)
+        worst = min(statuses, key=lambda each: order.index(each.state), default=ABSENT)
         standing = dataclasses.replace(worst, child=current) if current is not None else worst
         return SuspendedResource(name=name, children=children, standing=standing, plans=plans)
 

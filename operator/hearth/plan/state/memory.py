@@ -84,16 +84,16 @@ class InMemoryState:
         if max(len(self.ownership_baseline), len(self.created), len(self.counted_failures)) <= self.tidy_above:
             return
         live = {child.uid for name in children.resources() for child in children.of(name)}
-        books: tuple[dict[str, Any], ...] = (
+        tables: tuple[dict[str, Any], ...] = (
             self.ownership_baseline,
             self.tolerated,
             self.field_managers,
             self.immutable,
             self.altered,
         )
-        for book in books:
-            for uid in book.keys() - live:
-                del book[uid]
+        for table in tables:
+            for uid in table.keys() - live:
+                del table[uid]
         for uids in (self.created, self.ready, self.counted_failures):
             uids.intersection_update(live)
         self.tidy_above = 2 * len(live) + SLACK

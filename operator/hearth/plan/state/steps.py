@@ -25,7 +25,7 @@ class Apply:
     hash: str
     """Keyed hash of the evaluated definition. Part of the attempt's ID."""
     uid: str | None
-    """UID of the object to change, or None if none is known and one is to be created."""
+    """UID of the object to change, or None if none is known and the step creates one."""
     applied_fields: AppliedFields | None = None
     """The fields of the manifest that other field managers may take, or None."""
     inherited_rules: InheritedRules | None = None

@@ -104,20 +104,20 @@ def is_complete(subject: StatusInput, board: StackPlanner | None) -> bool:
 
 
 def _action(subject: StatusInput) -> str:
-    wish = subject.target
+    target = subject.target
     if subject.is_deleting:
         return "Delete"
     if subject.is_suspended:
         return "Suspend"
-    if wish is None:
+    if target is None:
         return "Create"
     if subject.rejection is not None:
         return "Update"
-    if wish.suspend is not None:
+    if target.suspend is not None:
         return "Resume"
-    if wish.is_rollback:
+    if target.is_rollback:
         return "Rollback"
-    return "Create" if wish.is_first else "Update"
+    return "Create" if target.is_first else "Update"
 
 
 def _progress(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> str:
@@ -149,8 +149,8 @@ def _is_refused(subject: StatusInput, board: StackPlanner | None) -> bool:
 
 def find_ready_reason(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> tuple[str, str]:
     """Find reason and message of `Ready`: the first problem, else the object that the Stack waits for."""
-    if told := _find_word(subject, board):
-        return told
+    if word := _find_word(subject, board):
+        return word
     if board is None:
         return "Deleting" if subject.is_deleting else "Progressing", "the definition is being read"
     if is_complete(subject, board):
@@ -206,24 +206,24 @@ def _tell_end(subject: StatusInput, board: StackPlanner) -> tuple[str, str]:
     ready = f"all {count} resources are ready" if count != 1 else "the resource is ready"
     if subject.check is not None and subject.checked is Phase.CHECK_COMPLETE:
         ready += f"; the last check {check_result.describe(subject.check)}"
-    wish = subject.target
-    if wish is None or not wish.is_rollback:
+    target = subject.target
+    if target is None or not target.is_rollback:
         return "Complete", ready
     where = (
-        f"revision {wish.revision}"
-        if wish.revision != EMPTY_REVISION
+        f"revision {target.revision}"
+        if target.revision != EMPTY_REVISION
         else "the empty revision, because no revision ever completed"
     )
     if subject.refreshed_parameters:
         where += f" (with the current values of {readiness.enumerate_names(subject.refreshed_parameters)})"
-    if wish.cause is TargetCause.ROLLBACK:
+    if target.cause is TargetCause.ROLLBACK:
         return "Complete", f"rolled back to {where} as requested; {ready}"
     left = ""
     if board.preserved:
         refs = readiness.enumerate_names([str(child.ref) for child in board.preserved.values()])
         left = f"; not deleted, because they hold data: {refs}"
     return "RolledBack", (
-        f"rolled back to {where} because the definition in the spec failed: {wish.failure}{left}; "
+        f"rolled back to {where} because the definition in the spec failed: {target.failure}{left}; "
         f"change the definition, or set annotation hearth.dev/retry to try it again"
     )
 
@@ -270,13 +270,13 @@ def find_extra_conditions(
         yield from breakpoint_waits.find_condition(board)
     if subject.is_deleting:
         yield from _find_blockage(subject, board, memory)
-    wish = subject.target
+    target = subject.target
     is_done = subject.is_deleting or is_complete(subject, board)
-    if wish is not None and wish.is_rollback and not is_done:
-        cause = f"revision {wish.revision} is requested by spec.rollback.toRevision"
+    if target is not None and target.is_rollback and not is_done:
+        cause = f"revision {target.revision} is requested by spec.rollback.toRevision"
         if subject.is_automatic_rollback:
-            cause = f"the definition in the spec failed: {wish.failure}"
-        yield ExtraCondition(type="RollingBack", reason=str(wish.cause), message=cause)
+            cause = f"the definition in the spec failed: {target.failure}"
+        yield ExtraCondition(type="RollingBack", reason=str(target.cause), message=cause)
 
 
 def _find_blockage(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> Iterator[ExtraCondition]:

@@ -85,15 +85,15 @@ def build_without_details(subject: StatusInput, *, before: Mapping[str, Any], no
 def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
     """Describe the target, the completed revisions and the failed revision by number."""
     said: Object = {}
-    wish, completed = subject.target, subject.completed
-    if wish is not None:
-        said.update(target_status.encode(wish), revision=wish.revision)
+    target, completed = subject.target, subject.completed
+    if target is not None:
+        said.update(target_status.encode(target), revision=target.revision)
     said.update(target_status.write_completed(completed))
     failed = subject.last_failed
     is_refused = subject.rejection is not None or subject.is_deleting or subject.is_suspended
     # A failed rollback does not mean that its target revision is faulty.
-    if is_failed and wish is not None and not wish.is_rollback and not is_refused:
-        failed = wish.revision
+    if is_failed and target is not None and not target.is_rollback and not is_refused:
+        failed = target.revision
     if failed is not None:
         said["lastFailedRevision"] = failed
     if subject.handled:

@@ -281,6 +281,6 @@ def _find_kept(before: Target | None, *, is_recalled: bool) -> tuple[int, ...]:
     return (first, *later[1 - MAX_PROTECTED_REVISIONS :])
 
 
-def complete_target(wish: Target) -> Target:
+def complete_target(target: Target) -> Target:
     """Mark the target as completed."""
-    return dataclasses.replace(wish, is_completed=True, protected_revisions=())
+    return dataclasses.replace(target, is_completed=True, protected_revisions=())

@@ -167,7 +167,7 @@ def _compile_select(select: Any) -> Rule:
         if is_test:
             meter.add(STEP)
             return SCALAR
-        return meter.look(over.pick(key))
+        return meter.resolve(over.pick(key))
 
     return rule
 

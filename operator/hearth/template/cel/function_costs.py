@@ -60,7 +60,7 @@ def same(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 def inner(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Bound a function that returns a part of the first operand."""
-    return meter.look(given[0].pick(given[1].constant if len(given) > 1 else None))
+    return meter.resolve(given[0].pick(given[1].constant if len(given) > 1 else None))
 
 
 def concatenate(meter: Meter, given: Sequence[Bound]) -> Bound:

@@ -160,7 +160,7 @@ class Meter:
         if self.time > self.most:
             raise TooMuch
 
-    def look(self, found: Bound) -> Bound:
+    def resolve(self, found: Bound) -> Bound:
         """Add a step, and the candidate values that were searched to resolve it."""
         self.add(STEP + LOOK * len(found.values or ()))
         return found

@@ -165,8 +165,8 @@ def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
             origin = origins.get(name)
             place = origin.place if origin is not None else f"{path}.{name}"
             rules_path = f"{template_path}.parameters.{name}"
-            told = Place(place, rules_path, is_sensitive=name in sensitive)
-            wrong = yield from check_value(rules, given[name], told, effort.budget)
+            rule_place = Place(place, rules_path, is_sensitive=name in sensitive)
+            wrong = yield from check_value(rules, given[name], rule_place, effort.budget)
             mistakes += wrong
             if not wrong:
                 found[name] = adapt(rules, given[name])
