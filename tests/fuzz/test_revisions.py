@@ -15,30 +15,19 @@ from hypothesis import strategies as st
 
 from hearth.engine import verified_revisions
 from hearth.engine.definition import stored_definition
-from hearth.engine.ports import Revision, StackObject
+from hearth.engine.ports import Revision
 from hearth.kube.cache import revision_cache
 from hearth.kube.objects import controller_revision, hash_key, lease
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
-from hearth.plan.ownership.keyed_hash import KeyedHasher
+from support.units import stack_objects
+from support.units.stack_objects import HASHES
 
-HASHES = KeyedHasher(b"k" * 32)
 QUICK = settings(
     max_examples=200, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
 LONG = settings(QUICK, max_examples=50_000, derandomize=False)
-STACK = StackObject(
-    name="shop",
-    namespace="a",
-    uid="u",
-    generation=1,
-    resource_version=7,
-    deleting=False,
-    finalizers=(),
-    annotations={},
-    packed_spec=b"{}",
-    packed_status=b"{}",
-)
+STACK = stack_objects.make_stack()
 DEFINITION: Object = {
     "template": {"resources": {"a": {"manifest": {"kind": "ConfigMap"}}}},
     "parameters": {"size": 1.5},

@@ -8,29 +8,12 @@ from typing import Any
 import pytest
 
 from hearth.engine import verified_revisions
-from hearth.engine.ports import Revision, StackObject
+from hearth.engine.ports import Revision
 from hearth.model import limits
 from hearth.plan.ownership.keyed_hash import KeyedHasher
+from support.units.stack_objects import HASHES, make_stack
 
-HASHES = KeyedHasher(b"k" * 32)
 OTHER_KEY = KeyedHasher(b"o" * 32)
-
-
-def make_stack(**changes: Any) -> StackObject:
-    """The Stack `a/shop`."""
-    stack = StackObject(
-        name="shop",
-        namespace="a",
-        uid="u",
-        generation=1,
-        resource_version=7,
-        deleting=False,
-        finalizers=(),
-        annotations={},
-        packed_spec=b"{}",
-        packed_status=b"{}",
-    )
-    return dataclasses.replace(stack, **changes)
 
 
 def make_revision(**changes: Any) -> Revision:

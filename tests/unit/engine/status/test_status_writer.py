@@ -15,25 +15,14 @@ from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.unassisted import Unassisted
 from hearth.model.child import Object
 from hearth.model.sharding import WHOLE, Share
-from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.status.ready_condition import DefinitionRejection, StatusInput
 from support import virtual_time
+from support.units import stack_objects
+from support.units.stack_objects import HASHES
 from support.virtual_time import VirtualClock
 
-HASHES = KeyedHasher(b"k" * 32)
-STACK = StackObject(
-    name="shop",
-    namespace="default",
-    uid="u",
-    generation=1,
-    resource_version=1,
-    deleting=False,
-    finalizers=(),
-    annotations={},
-    packed_spec=b"{}",
-    packed_status=b"{}",
-)
+STACK = stack_objects.make_stack(namespace="default", resource_version=1)
 
 
 class SlowHome:

@@ -6,29 +6,18 @@ import dataclasses
 
 import pytest
 
-from hearth.engine.ports import StackObject
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import event_recorder
 from hearth.kube.objects.event_recorder import EventContent, EventRecorder
 from hearth.model import errors
 from support import virtual_time
 from support.server import api_errors
+from support.units import stack_objects
 from support.units.scripted_connection import ScriptedConnection, exists, missing
 
 EVENTS = "/api/v1/namespaces/a/events"
 READY = EventContent(type_="Normal", reason="Ready", message="all 3 resources are ready")
-STACK = StackObject(
-    name="shop",
-    namespace="a",
-    uid="u",
-    generation=1,
-    resource_version=7,
-    deleting=False,
-    finalizers=(),
-    annotations={},
-    packed_spec=b"{}",
-    packed_status=b"{}",
-)
+STACK = stack_objects.make_stack()
 NAME = event_recorder.event_name(STACK, READY)
 
 
