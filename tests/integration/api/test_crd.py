@@ -144,11 +144,11 @@ REFUSED = [
         id="a dash in a resource's name",
     ),
     pytest.param(
-        make_spec(resources={"a" * 41: make_resource()}), "40 characters at most", id="a resource's name too long"
+        make_spec(resources={"a" * 41: make_resource()}), "at most 40 characters", id="a resource's name too long"
     ),
     pytest.param(
         make_spec(resources={"params": make_resource()}),
-        "a resource must not be called by a word that expressions know already",
+        "a resource must not be a reserved word of expressions",
         id="a reserved word",
     ),
     pytest.param(make_spec(parameters={"1st": {}}), "the name of a parameter must start", id="a parameter's name"),

@@ -90,7 +90,7 @@ async def test_a_mark_goes_on_speaking_of_the_same(user: RealUser, change: Objec
     )
     with pytest.raises(errors.ApiStatusError) as refused:
         await user.patch(Address.of(made), {"spec": change})
-    assert "a mark speaks of one thing for good" in str(refused.value)
+    assert "the target of a mark is immutable" in str(refused.value)
     changed = await user.patch(Address.of(made), {"spec": {"markUnhealthy": False, "reason": "x"}})
     assert changed["metadata"]["generation"] == 2
 

@@ -109,7 +109,7 @@ def test_on_a_terminal_it_stays_until_it_is_told_to_end(
         shown = read_until(terminal, b"Ctrl-C stops it.")
         served = find_operators(namespace)
         demo.send_signal(number)
-        read_until(terminal, b"left in the cluster")
+        read_until(terminal, b"stay in the cluster")
         code = demo.wait(PATIENCE_SECONDS)
 
     assert code == 0

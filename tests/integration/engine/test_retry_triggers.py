@@ -168,7 +168,7 @@ async def test_rights_that_are_granted(site: Site) -> None:
             await site.until("CreateInProgress", reason="Denied")
             await bind(site, "more", [rule([""], ["configmaps"], ALL)])
             await site.until("CreateComplete", within=SOON)
-    told = [each for each in said if each["event"].startswith("may not watch")]
+    told = [each for each in said if each["event"].startswith("cannot watch retry triggers")]
     assert sorted(each["kind"] for each in told) == ["ClusterRole", "ClusterRoleBinding"]
     assert [each for each in said if each["log_level"] == "error"] == []
 

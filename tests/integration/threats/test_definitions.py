@@ -126,7 +126,7 @@ def test_a_secret_that_cannot_be_read_as_yaml_is_in_no_log(threats: ThreatWorld)
     stack["spec"]["template"]["parameters"] = {name: {"type": "integer"} for name in texts if name != "deep"}
     stack["spec"]["parametersFrom"] = [{"secretRef": {"name": "secret"}}]
     message = attack(threats, tenant, stack)
-    assert len(re.findall(r"secret/secret key (?:n|m|long|odd)\): must be of type integer, and is not", message)) == 4
+    assert len(re.findall(r"secret/secret key (?:n|m|long|odd)\): must be of type integer, but is not", message)) == 4
 
     stack["spec"]["template"]["parameters"] = {"deep": {"type": "object"}}
     tenant.author().apply(stack)
