@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import re
 import time
@@ -38,6 +39,7 @@ SMALL = st.sampled_from(["''", "'a'", "'ab'", "','", "'%s-%s'", "params.word"])
 VARIABLES = ("u", "v", "w")
 
 
+@functools.cache
 def texts(depth: int) -> st.SearchStrategy[str]:
     """Expressions that usually give text."""
     leaves = st.one_of(SMALL, st.just("params.text"), st.sampled_from(VARIABLES))
@@ -59,6 +61,7 @@ def texts(depth: int) -> st.SearchStrategy[str]:
     )
 
 
+@functools.cache
 def lists(depth: int) -> st.SearchStrategy[str]:
     """Expressions that usually give a list."""
     leaves = st.sampled_from(["params.list", "params.words", "[1, 2, 3]", "[]", "params.object"])
@@ -77,6 +80,7 @@ def lists(depth: int) -> st.SearchStrategy[str]:
     )
 
 
+@functools.cache
 def numbers(depth: int) -> st.SearchStrategy[str]:
     """Expressions that usually give a number."""
     leaves = st.sampled_from(["1", "params.number", "size(params.list)", *VARIABLES])
@@ -91,6 +95,7 @@ def numbers(depth: int) -> st.SearchStrategy[str]:
     )
 
 
+@functools.cache
 def truths(depth: int) -> st.SearchStrategy[str]:
     """Expressions that usually give true or false."""
     leaves = st.sampled_from(["true", "params.number > 1"])
