@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EXAMPLE ?= manifests/examples/guestbook.yaml
-# More processes than cores, because tests on a real server mostly wait.
-PYTEST_ARGS ?= --numprocesses 9 --dist worksteal
+# tests/conftest.py chooses the number of processes.
+PYTEST_ARGS ?= --numprocesses auto --dist worksteal
 # A retry separates a delay on a busy machine from a fault; the report shows the first failure. More than three failed
 # tests fail the run.
 SECOND_TRIES ?= --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks

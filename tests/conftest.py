@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import zlib
 
 import pytest
@@ -12,6 +14,8 @@ pytest_plugins = ["support.real.control_plane_fixtures"]
 # A busy machine draws slowly, which says nothing about the code: time never decides whether a test passes.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+WAITING = 9
+"""Test processes of a run on a control plane: more than there are cores, as the tests there wait most of the time."""
 TOGETHER = 6
 """Tests on a real server that stay beside each other: those of one module may share what is dear to set up."""
 
@@ -25,6 +29,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             items[:] = [item for item in items if item.get_closest_marker("soak") is None]
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         items[:] = mix(items)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One test process more than there are cores where tests compute; each takes seconds to collect all tests."""
+    computes = config.option.markexpr == "not cluster"
+    return (os.cpu_count() or 1) + 1 if computes else WAITING
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and test items out of every garbage collection to come: they stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def mix(items: list[pytest.Item]) -> list[pytest.Item]:
