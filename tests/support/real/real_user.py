@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import orjson
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
+from hearth.kube.watch.watch_context import METADATA
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -28,6 +30,9 @@ RETRY = 0.2
 PROBES = (probe_controller.kind_of(), probe_controller.kind_of("Latecomer"))
 KINDS = (*PROBES, *(served.kind for served in fake_kinds.BUILT_IN))
 """Every kind that stories speak of."""
+
+INSTALLED: dict[str, tuple[str, int] | None] = {}
+"""By hash of the definition: the version of the CustomResourceDefinition that an apply by this process led to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,16 @@ class RealUser:
             if refused.code != 404:
                 raise
             return None
+
+    async def find_version(self, address: Address) -> tuple[str, int] | None:
+        """The UID and generation of the object; None if it does not exist."""
+        try:
+            found = await self.connection.request("GET", object_path(address), accept=METADATA)
+        except errors.ApiStatusError as refused:
+            if refused.code != 404:
+                raise
+            return None
+        return found["metadata"]["uid"], found["metadata"]["generation"]
 
     async def find_children(self, stack_uid: str, kinds: Collection[str]) -> list[Object]:
         """Every object with that Stack's label, of the kinds of these names."""
@@ -187,11 +202,19 @@ def object_path(address: Address) -> str:
 
 
 async def install(user: RealUser, definitions: Iterable[Object]) -> None:
-    """Install CustomResourceDefinitions and wait until their kinds are served."""
-    made = [Address.of(await user.apply(definition)) for definition in definitions]
-    for address in made:
+    """Install CustomResourceDefinitions and wait until their kinds are served.
+
+    A definition that this process applied to the server and that nothing changed since is not applied again: that takes
+    the API server longer than many a test.
+    """
+    for definition in definitions:
+        key = hashlib.sha256(orjson.dumps(definition)).hexdigest()
+        if key in INSTALLED and INSTALLED[key] == await user.find_version(Address.of(definition)):
+            continue
+        address = Address.of(await user.apply(definition))
         while not is_established(await user.find(address)):  # noqa: ASYNC110 -- another process decides, there is no event
             await asyncio.sleep(RETRY)
+        INSTALLED[key] = await user.find_version(address)
 
 
 def is_established(raw: Object | None) -> bool:
