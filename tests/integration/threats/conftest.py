@@ -61,8 +61,8 @@ def threats(slots: Slots, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     """A world of the test's own, with an operator that is ready."""
     marker = request.node.get_closest_marker("operator_options")
     with slots.take() as kubeconfig:
-        installation.install(kubeconfig)
         api = installation.connect(kubeconfig)
+        installation.install(api)
         operator = Operator(
             checkout=installation.find_root(),
             kubeconfig=installation.write_operator_kubeconfig(api, kubeconfig, tmp_path / "kubeconfig"),

@@ -209,9 +209,11 @@ async def install(user: RealUser, definitions: Iterable[Object]) -> None:
     """
     for definition in definitions:
         key = hashlib.sha256(orjson.dumps(definition)).hexdigest()
-        if key in INSTALLED and INSTALLED[key] == await user.find_version(Address.of(definition)):
+        address = Address.of(definition)
+        version = await user.find_version(address)
+        if version is not None and version == INSTALLED.get(key):
             continue
-        address = Address.of(await user.apply(definition))
+        await user.apply(definition)
         while not is_established(await user.find(address)):  # noqa: ASYNC110 -- another process decides, there is no event
             await asyncio.sleep(RETRY)
         INSTALLED[key] = await user.find_version(address)
