@@ -120,6 +120,8 @@ class World:
     memory: InMemoryState = field(default_factory=InMemoryState)
     now: float = 0.0
     count: int = 0
+    newly_failed: list[str] = field(default_factory=list)
+    """As of the last pass."""
 
     def of(self, resource: str) -> tuple[Child, ...]:
         """As `hearth.plan.state.memory.Children` says."""
@@ -131,7 +133,11 @@ class World:
 
     def refresh(self, board: StackPlanner, *dirty: str) -> list[str]:
         """One pass; over everything where nothing is named. The keys of the steps that were planned."""
-        return board.refresh(set(dirty) or board.all_names(self), children=self, memory=self.memory, now=self.now)
+        dirty_keys = set(dirty) or board.all_names(self)
+        result = board.refresh(dirty_keys, children=self, memory=self.memory, now=self.now)
+        self.memory.apply(result.memory_updates, now=self.now)
+        self.newly_failed = result.newly_failed
+        return result.planned
 
     def carry_out(self, step: Apply, *, status: Object | None = None) -> Child:
         """Do what an apply asks for; the child that is there since."""

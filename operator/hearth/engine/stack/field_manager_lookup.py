@@ -12,7 +12,8 @@ from hearth.engine.services import Services
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.resource import field_managers
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.memory import InMemoryState, ManagerQuery
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_conditions import ManagerQuery
 
 
 def resolve_queries(

@@ -99,9 +99,9 @@ class StackReconciler:
             return []
         children = StackChildren(self._services.workload_cluster, self.uid)
         marks = self._find_dirty(board, marks, children)
-        planned = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
+        refreshed = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
+        self.results.apply_refresh(refreshed, board)
         self.memory.prune(children)
-        self.results.count_failures(board)
         self._stopping.after_reconcile(stack, board, self.memory, blind_for=self._cache_sync.grace_left())
         self._update_target(board)
         self._check(stack, board)
@@ -112,8 +112,9 @@ class StackReconciler:
             self._was_held = True
             return []
         if self._was_held:
-            self._was_held, planned = False, list(board.ready_steps)
-        return planned
+            self._was_held = False
+            return list(board.ready_steps)
+        return refreshed.planned
 
     def _find_dirty(self, board: StackPlanner, marks: set[str], children: StackChildren) -> set[str]:
         """Pass the options on to the planner; return the names and keys to plan again."""

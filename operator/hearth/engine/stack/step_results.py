@@ -6,7 +6,7 @@ Must not decide. May be lost at any time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import structlog
@@ -19,7 +19,7 @@ from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import decide
 from hearth.plan.retry import backoff, drift_conflict, retry_triggers
 from hearth.plan.retry.backoff import BackoffPolicy, StepFailure
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_planner import RefreshResult, StackPlanner
 from hearth.plan.state import healing, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Step, Suspend
@@ -61,9 +61,14 @@ class StepResults:
             case _:
                 self.memory.forget_failures(key, steps.attempt_id(step))
 
-    def count_failures(self, board: StackPlanner) -> None:
+    def apply_refresh(self, refreshed: RefreshResult, board: StackPlanner) -> None:
+        """Apply the memory updates of a refresh, and count the failures that it found."""
+        self.memory.apply(refreshed.memory_updates, now=self.services.clock.monotonic())
+        self._count_failures(refreshed.newly_failed, board)
+
+    def _count_failures(self, names: Iterable[str], board: StackPlanner) -> None:
         """Count a permanently failed object as one attempt at its resource; count a marked object separately."""
-        for name in board.newly_failed:
+        for name in names:
             standing = board.statuses[name]
             if standing.child is not None:
                 self.memory.counted_failures.add(standing.child.uid)

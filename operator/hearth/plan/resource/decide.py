@@ -15,7 +15,7 @@ from hearth.plan.resource import drift, readiness, removal, replaced_fields, rep
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state import healing
 from hearth.plan.state.desired import DesiredObject
-from hearth.plan.state.memory import ManagerQuery
+from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Delete

@@ -21,8 +21,9 @@ from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state.altered_values import Altered
-from hearth.plan.state.memory import InMemoryState, ManagerQuery
-from hearth.plan.state.resource_conditions import ResourceCondition
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.memory_updates import OwnershipSeen
+from hearth.plan.state.resource_conditions import ManagerQuery, ResourceCondition
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.template.blueprint import DriftPolicy, ResourceBlueprint
 
@@ -55,16 +56,19 @@ class AppliedObject(Protocol):
         """Return the part of the manifest that comes from the parent's environment, or None."""
 
 
-def find(child: Child, desired: AppliedObject, memory: InMemoryState) -> DriftFinding:
-    """Find the fields of the definition that the operator does not own. Irrelevant losses are skipped."""
+def find(child: Child, desired: AppliedObject, memory: InMemoryState) -> tuple[DriftFinding, OwnershipSeen | None]:
+    """Find the fields of the definition that the operator does not own. Irrelevant losses are skipped.
+
+    The second result is what to remember, so that the next call compares nothing; None if that is known.
+    """
     record = desired.applied_fields.record if desired.applied_fields is not None else ""
     if child.hash == desired.hash and applied_fields.read_applied_record(child) == record:
-        finding = check_applied(child, desired, memory)
+        finding, seen = check_applied(child, desired, memory)
     else:
-        finding = check_before_change(child, desired)
+        finding, seen = check_before_change(child, desired), None
     if memory.altered and (altered := memory.altered.get(child.uid)) is not None and altered.hash == desired.hash:
         finding = with_altered(finding, altered, child, desired)
-    return finding if child.is_signed else with_signature(finding)
+    return (finding if child.is_signed else with_signature(finding)), seen
 
 
 def with_altered(finding: DriftFinding, altered: Altered, child: Child, desired: AppliedObject) -> DriftFinding:
@@ -84,15 +88,16 @@ def with_signature(finding: DriftFinding) -> DriftFinding:
     return dataclasses.replace(finding, to_repair=(*finding.to_repair, SIGNATURE))
 
 
-def check_applied(child: Child, desired: AppliedObject, memory: InMemoryState) -> DriftFinding:
-    """Find lost fields of an object that has this definition. The result is cached while the ownership is unchanged."""
-    seen = (desired.hash, child.ownership)
-    if memory.ownership_baseline.get(child.uid) == seen:
-        return memory.tolerated.get(child.uid, NOTHING)
+def check_applied(
+    child: Child, desired: AppliedObject, memory: InMemoryState
+) -> tuple[DriftFinding, OwnershipSeen | None]:
+    """Find lost fields of an object that has this definition. A remembered result is valid for the same ownership."""
+    baseline = (desired.hash, child.ownership)
+    if memory.ownership_baseline.get(child.uid) == baseline:
+        return memory.tolerated.get(child.uid, NOTHING), None
     finding = compare(child, desired)
-    if not finding.to_repair:
-        memory.record_ownership(child.uid, seen, finding)
-    return finding
+    seen = None if finding.to_repair else OwnershipSeen(uid=child.uid, baseline=baseline, finding=finding)
+    return finding, seen
 
 
 def check_before_change(child: Child, desired: AppliedObject) -> DriftFinding:
@@ -160,10 +165,10 @@ def describe_drift(
         reported, outlook = (*finding.to_repair, *reported), "spec.paused keeps it so"
     if not reported:
         return ()
-    query = ManagerQuery(child=child, lost=reported, manifest=manifest)
-    holder = describe_manager(resource.name, query, subject.memory)
-    message = f"{resource.name} ({child.ref}): {describe(reported)}, {holder}; {outlook}"
-    return (ResourceCondition(type="Drifted", reason="FieldOwnershipLost", message=message),)
+    question = ManagerQuery(child=child, lost=reported, manifest=manifest)
+    message = f"{resource.name} ({child.ref}): {describe(reported)}, {find_manager(child, subject.memory)}; {outlook}"
+    query = find_open_query(question, subject.memory)
+    return (ResourceCondition(type="Drifted", reason="FieldOwnershipLost", message=message, query=query),)
 
 
 def is_ignored(place: ElementPath, resource: ResourceBlueprint, child: Child, manifest: Object) -> bool:
@@ -183,20 +188,19 @@ def describe_conflict(
     if contest is None or not contest.is_conflict:
         return ()
     # The managers are resolved while the fields are lost. A moment later the operator owns the fields again.
-    holder = describe_manager(name, question, memory) if question.lost else find_manager(question.child, memory)
+    query = find_open_query(question, memory) if question.lost else None
     message = (
-        f"{name} ({question.child.ref}): {describe(question.lost) or contest.fields}, {holder}, changed "
-        f"repeatedly; repairs are delayed: stop that writer, or set ignoreFields"
+        f"{name} ({question.child.ref}): {describe(question.lost) or contest.fields}, "
+        f"{find_manager(question.child, memory)}, changed repeatedly; repairs are delayed: stop that writer, or set "
+        f"ignoreFields"
     )
-    return (ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message),)
+    return (ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message, query=query),)
 
 
-def describe_manager(name: str, question: ManagerQuery, memory: InMemoryState) -> str:
-    """Describe the field managers that own the fields, as far as known. An unknown manager is queued as a query."""
+def find_open_query(question: ManagerQuery, memory: InMemoryState) -> ManagerQuery | None:
+    """Return the query, or None if its answer is known."""
     known = memory.field_managers.get(question.child.uid)
-    if known is None or known[0] != question.lost:
-        memory.manager_queries[name] = question
-    return find_manager(question.child, memory)
+    return question if known is None or known[0] != question.lost else None
 
 
 def find_manager(child: Child, memory: InMemoryState) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
+from hearth.plan.state.memory_updates import ResourceReady
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Step
@@ -124,8 +125,10 @@ def _hold_after(subject: ResourceContext, standing: ResourceStatus) -> ResourceS
     if not hook:
         return standing
     # The object is usable even though it is stopped, so it is not replaced as if it had never been ready.
-    subject.memory.note_ready(subject.name, standing.child.uid)
-    return dataclasses.replace(stop_at(standing, hook), step=standing.step)
+    ready = ResourceReady(resource=subject.name, uid=standing.child.uid)
+    return dataclasses.replace(
+        stop_at(standing, hook), step=standing.step, memory_updates=(*standing.memory_updates, ready)
+    )
 
 
 def _mark(subject: ResourceContext, step: Apply, deed: ActionSpan) -> Apply:

@@ -9,7 +9,7 @@ from hearth.model import child, field_paths
 from hearth.model.field_paths import ElementPath
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource.readiness import enumerate_names
-from hearth.plan.state.memory import ManagerQuery
+from hearth.plan.state.resource_conditions import ManagerQuery
 
 REMOVED = "removed by another field manager"
 

@@ -297,8 +297,16 @@ class ResourcePlanner:
             # The object was obsolete a moment ago. A dependent that took it as ready would use values of a deleted
             # object.
             return step_planning.await_deletion(child)
+        return self._decide_existing(subject, child, desired)
+
+    def _decide_existing(self, subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
+        """Plan a resource by comparing its object with the definition."""
         # A definition made from values that are repaired later says nothing about this object's own.
-        finding = drift.compare(child, desired) if subject.awaits_repair else drift.find(child, desired, subject.memory)
+        finding, seen = (
+            (drift.compare(child, desired), None)
+            if subject.awaits_repair
+            else drift.find(child, desired, subject.memory)
+        )
         # An unproven object is signed first. Only then may another object be made, or this one be deleted.
         judge = (
             decide.decide
@@ -309,7 +317,10 @@ class ResourcePlanner:
         remarks = drift.describe_drift(subject, child, finding, desired)
         if child.has_record:
             remarks += self.records.tell(child)
-        return dataclasses.replace(standing, conditions=standing.conditions + remarks) if remarks else standing
+        if not remarks and seen is None:
+            return standing
+        updates = standing.memory_updates if seen is None else (*standing.memory_updates, seen)
+        return dataclasses.replace(standing, conditions=standing.conditions + remarks, memory_updates=updates)
 
     def _find_omitted(self, subject: ResourceContext, child: Child) -> Path:
         """Return a field that this Stack reads of the object and that is too large to store, or () for none."""

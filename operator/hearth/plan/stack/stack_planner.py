@@ -6,8 +6,10 @@ result, which the tests check. So losing it loses nothing. It performs no I/O; t
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.kinds import Kind, Kinds
@@ -27,12 +29,31 @@ from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.memory_updates import (
+    AttemptFailed,
+    AttemptObsolete,
+    ManagerUnknown,
+    MemoryUpdate,
+    ResourceReady,
+)
 from hearth.plan.state.resource_conditions import ConditionAggregator
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Step
 from hearth.template.blueprint import Blueprint, StackIdentity
 
 NOTHING_DENIED: Mapping[Kind, str] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshResult:
+    """Result of one refresh, apart from the statuses and steps that the planner keeps."""
+
+    planned: list[str] = field(default_factory=list)
+    """The keys of the newly planned steps."""
+    newly_failed: list[str] = field(default_factory=list)
+    """The resources with a terminal failure that is not counted yet."""
+    memory_updates: list[MemoryUpdate] = field(default_factory=list)
+    """The changes of the in-memory state, in order."""
 
 
 class StackPlanner:
@@ -96,9 +117,7 @@ class StackPlanner:
         self._obsolete: dict[str, tuple[Child, ...]] = {}
         self._users = UsageIndex()
         self._order = tuple(blueprint.resources)
-        self._planned: list[str] = []
-        self.newly_failed: list[str] = []
-        """The resources with a terminal failure that is not counted yet, as of the last refresh."""
+        self._result = RefreshResult()
         self._was = (False, False)
         """Whether all resources were ready, and whether any had failed, at the last refresh of the cleanup."""
 
@@ -214,17 +233,15 @@ class StackPlanner:
 
     def refresh(
         self, dirty: Iterable[str], *, children: ObservedChildren, memory: InMemoryState, now: float
-    ) -> list[str]:
+    ) -> RefreshResult:
         """Plan the resources and obsolete objects in `dirty` again, and all that depend on them.
 
-        dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps.
-        Return the keys of the newly planned steps.
+        dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps; memory: only read.
         """
-        self._planned = []
-        self.newly_failed = []
+        result = self._result = RefreshResult()
         if self.suspension is not None:
             self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
-            return self._planned
+            return result
         self._refresh_resources(dirty, children=children, memory=memory, now=now)
         found = (self.is_ready, bool(self.by_state[ResourceState.FAILED]))
         if found != self._was:
@@ -232,7 +249,7 @@ class StackPlanner:
             self.cleanup.changed.update(self.cleanup.children)
         self.cleanup.changed.update(key for key in dirty if key in self.cleanup.children)
         self._refresh_cleanup(memory=memory, now=now)
-        return self._planned
+        return result
 
     def take_step(self, key: str) -> Step | None:
         """Remove and return the step to execute now under that key."""
@@ -254,7 +271,7 @@ class StackPlanner:
         while queue:
             name = self._order[heapq.heappop(queue)]
             before, found = self.statuses.get(name), children.of(name)
-            standing = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
+            standing = self._pass_on(self._resolver.plan(name, self.statuses, found, memory=memory, now=now))
             self._record(name, standing, memory)
             # The planner deletes no object of a resource that it cannot assess.
             is_judged = standing.reason != internal_errors.REASON
@@ -291,13 +308,20 @@ class StackPlanner:
                 self._plan(uid, step=step, wake_at=wake_at)
         self._was = (False, False)
 
+    def _pass_on(self, standing: ResourceStatus) -> ResourceStatus:
+        """Return the status without its updates of the in-memory state, which become part of the result."""
+        if not standing.memory_updates:
+            return standing
+        self._result.memory_updates.extend(standing.memory_updates)
+        return dataclasses.replace(standing, memory_updates=())
+
     def _record(self, name: str, standing: ResourceStatus, memory: InMemoryState) -> None:
         self._plan_restoring(self.statuses.get(name), standing)
         self._note(name, standing)
-        if standing.is_ready and standing.child is not None:
-            memory.note_ready(name, standing.child.uid)
+        if standing.is_ready and standing.child is not None and memory.is_news(name, standing.child.uid):
+            self._result.memory_updates.append(ResourceReady(resource=name, uid=standing.child.uid))
         if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.counted_failures:
-            self.newly_failed.append(name)
+            self._result.newly_failed.append(name)
         self._plan(name, step=standing.step, wake_at=standing.requeue_at)
 
     def _plan_restoring(self, before: ResourceStatus | None, after: ResourceStatus) -> None:
@@ -325,11 +349,16 @@ class StackPlanner:
             self.cleanup.changed.update(child.uid for child in self._obsolete.get(name, ()))
         if standing.conditions or (before is not None and before.conditions):
             self.conditions.replace(name, before.conditions if before is not None else (), standing.conditions)
+            self._result.memory_updates.extend(
+                ManagerUnknown(resource=name, query=remark.query)
+                for remark in standing.conditions
+                if remark.query is not None
+            )
 
     def _plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
         if step is not None:
             self.ready_steps[key] = step
-            self._planned.append(key)
+            self._result.planned.append(key)
         else:
             self.ready_steps.pop(key, None)
         if wake_at is not None:
@@ -374,9 +403,10 @@ class StackPlanner:
             except Exception as error:  # noqa: BLE001 -- the other objects continue; `on_error` reports it
                 resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
                 self._resolver.on_error(resource, error)
-                failed = memory.attempts[uid] = internal_errors.make_attempt(
+                failed = internal_errors.make_attempt(
                     memory.attempts.get(uid), subject=uid, what=f"delete {ref}", now=now
                 )
+                self._result.memory_updates.append(AttemptFailed(key=uid, attempt=failed))
                 self._plan(uid, step=None, wake_at=failed.retry_at)
 
     def _refresh_obsolete(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
@@ -385,9 +415,9 @@ class StackPlanner:
         leave = removal.plan_removal(child, self.blueprint) if child is not None and may_go else None
         step: Step | None = self.deletion_guard.filter(uid, leave) or self._restore(child, memory)
         if step is None:
-            if child is not None and child.deleting:
+            if child is not None and child.deleting and uid in memory.attempts:
                 # The deletion happened, regardless of the response.
-                memory.attempts.pop(uid, None)
+                self._result.memory_updates.append(AttemptObsolete(key=uid))
             self._plan(uid, step=None, wake_at=None)
         elif attempt is not None and attempt.retry_at > now:
             self._plan(uid, step=None, wake_at=attempt.retry_at)

@@ -19,8 +19,8 @@ from hearth.plan.stack import cleanup
 from hearth.plan.stack.suspend_order import SuspendOrder
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.internal_errors import OnError, Retry
-from hearth.plan.state.memory import InMemoryState, ManagerQuery, ObservedChildren
-from hearth.plan.state.resource_conditions import ResourceCondition
+from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.resource_conditions import ManagerQuery, ResourceCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Suspend
 from hearth.plan.state.suspend_record import SuspendRecords
@@ -201,12 +201,11 @@ def find_due(
         for path in map(suspend_rules.parse_path, step.repairs.split(", "))
         if path is not None
     )
-    holder = drift.describe_manager(
-        step.child.resource, ManagerQuery(child=step.child, lost=lost, manifest=step.manifest), memory
-    )
+    holder = drift.find_manager(step.child, memory)
+    query = drift.find_open_query(ManagerQuery(child=step.child, lost=lost, manifest=step.manifest), memory)
     message = (
         f"{step.child.resource} ({step.child.ref}): {step.repairs}, {holder}, changed repeatedly while the Stack "
         f"is suspended; repairs are delayed: stop that writer"
     )
-    remark = ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message)
+    remark = ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message, query=query)
     return contest.next_repair, dataclasses.replace(standing, conditions=(remark,))

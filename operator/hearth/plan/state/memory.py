@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
-from hearth.model.child import Child, FieldOwnership, Object
+from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.retry import backoff
 from hearth.plan.retry.backoff import Attempt
@@ -15,6 +15,15 @@ from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.plan.state import steps
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.healing import MarkBackoff
+from hearth.plan.state.memory_updates import (
+    AttemptFailed,
+    AttemptObsolete,
+    ManagerUnknown,
+    MemoryUpdate,
+    OwnershipSeen,
+    ResourceReady,
+)
+from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.steps import Delete, Release, Step
 
 SLACK = 100
@@ -31,19 +40,12 @@ class ObservedChildren(Protocol):
         """Return the resource labels of all children."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerQuery:
-    """Query for the field managers that own these fields of an object."""
-
-    child: Child
-    lost: tuple[LostField, ...]
-    manifest: Object
-    """The manifest that the fields' paths refer to."""
-
-
 @dataclass(slots=True)
 class InMemoryState:
-    """In-memory state of one Stack. Losing it costs at most one extra read or retry, never correctness."""
+    """In-memory state of one Stack. Losing it costs at most one extra read or retry, never correctness.
+
+    Planning only reads it, and returns the changes that it finds necessary (`apply`).
+    """
 
     attempts: dict[str, Attempt] = field(default_factory=dict)
     """Failures, by the key of the step that failed."""
@@ -98,6 +100,26 @@ class InMemoryState:
             uids.intersection_update(live)
         self.tidy_above = 2 * len(live) + SLACK
 
+    def apply(self, updates: Iterable[MemoryUpdate], *, now: float) -> None:
+        """Apply the updates that planning returned, and forget expired drift conflicts. now: monotonic seconds."""
+        for update in updates:
+            match update:
+                case OwnershipSeen():
+                    self.record_ownership(update.uid, update.baseline, update.finding)
+                case ManagerUnknown():
+                    self.manager_queries[update.resource] = update.query
+                case ResourceReady():
+                    self._note_ready(update.resource, update.uid)
+                case AttemptFailed():
+                    self.attempts[update.key] = update.attempt
+                case AttemptObsolete():
+                    self.attempts.pop(update.key, None)
+                case _:
+                    assert_never(update)
+        if self.drift_conflicts:
+            for name in [name for name, contest in self.drift_conflicts.items() if contest.expires_at <= now]:
+                del self.drift_conflicts[name]
+
     def record_ownership(self, uid: str, seen: tuple[str, FieldOwnership | None], finding: DriftFinding) -> None:
         """Record that an object lost only tolerated fields while `seen` is unchanged (see `ownership_baseline`)."""
         self.ownership_baseline[uid] = seen
@@ -109,10 +131,7 @@ class InMemoryState:
     def find_contest(self, name: str, *, now: float) -> DriftConflict | None:
         """Return the drift conflict about the object of a resource, if it has not expired. now: monotonic seconds."""
         contest = self.drift_conflicts.get(name)
-        if contest is not None and contest.expires_at <= now:
-            del self.drift_conflicts[name]
-            return None
-        return contest
+        return contest if contest is not None and contest.expires_at > now else None
 
     def is_being_used(self, place: str) -> bool:
         """Return whether a write in flight uses values of that incarnation."""
@@ -156,7 +175,11 @@ class InMemoryState:
         self.attempts = {key: backoff.reset(attempt, now=now) for key, attempt in self.attempts.items()}
         self.immutable.clear()
 
-    def note_ready(self, name: str, uid: str) -> None:
+    def is_news(self, name: str, uid: str) -> bool:
+        """Return whether it changes anything that the object of a resource is ready. Usually it does not."""
+        return name in self.attempts or (uid in self.created and uid not in self.ready)
+
+    def _note_ready(self, name: str, uid: str) -> None:
         """Record that the object of a resource is ready, and forget the resource's failures."""
         self.attempts.pop(name, None)
         if uid in self.created:

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hearth.model.child import Child, Object
+from hearth.plan.ownership.field_ownership import LostField
+
 NAMED_AT_MOST = 5
 """Number of resources that one condition names. The others are counted."""
 
@@ -27,6 +30,16 @@ class ExtraCondition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerQuery:
+    """Query for the field managers that own these fields of an object."""
+
+    child: Child
+    lost: tuple[LostField, ...]
+    manifest: Object
+    """The manifest that the fields' paths refer to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceCondition:
     """Condition of one resource."""
 
@@ -36,6 +49,8 @@ class ResourceCondition:
     """One CamelCase word."""
     message: str
     """Bounded text that begins with the name of the resource."""
+    query: ManagerQuery | None = field(default=None, repr=False, compare=False)
+    """The query whose answer the message still needs, or None."""
 
 
 class HasConditions(Protocol):

@@ -8,6 +8,7 @@ from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
 from hearth.plan.health.health_result import NestedStop
+from hearth.plan.state.memory_updates import MemoryUpdate
 from hearth.plan.state.resource_conditions import ResourceCondition
 from hearth.plan.state.steps import Step
 
@@ -63,6 +64,8 @@ class ResourceStatus:
     """The separate step that restores the child meanwhile, so that it runs as before."""
     is_stuck: bool = False
     """Whether the definition cannot be applied soon, and the existing object keeps running unchanged."""
+    memory_updates: tuple[MemoryUpdate, ...] = ()
+    """What the caller must remember of the planning. The `StackPlanner` passes it on and does not keep it."""
 
     @property
     def ref(self) -> ObjectRef | None:

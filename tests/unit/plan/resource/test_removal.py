@@ -178,7 +178,8 @@ def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
         message="boom",
         is_final=False,
     )
-    planned = board.refresh({"a"}, children=world, memory=world.memory, now=9.0)
+    world.now = 9.0
+    planned = world.refresh(board, "a")
     standing = board.statuses["a"]
     assert (planned, standing.state, standing.step) == ([], ResourceState.FAILED, None)
     assert "has deletionPolicy: Retain" in standing.message

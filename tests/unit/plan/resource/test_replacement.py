@@ -331,7 +331,7 @@ def test_a_failure_that_nobody_counted_is_told_and_not_acted_upon() -> None:
     world.memory.counted_failures.clear()
     world.now = 50.0
     world.refresh(board, "a")
-    assert (board.newly_failed, board.statuses["a"].child, board.ready_steps) == (["a"], child, {})
+    assert (world.newly_failed, board.statuses["a"].child, board.ready_steps) == (["a"], child, {})
 
 
 @pytest.mark.parametrize(

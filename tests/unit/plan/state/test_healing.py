@@ -104,7 +104,7 @@ def test_a_mark_is_counted_before_it_is_obeyed() -> None:
     """Whoever reads the standing counts it."""
     world, board = settled(many())
     mark(world, "a", is_counted=False)
-    assert (world.refresh(board, "a"), board.newly_failed) == ([], ["a"])
+    assert (world.refresh(board, "a"), world.newly_failed) == ([], ["a"])
     assert board.statuses["a"].state is ResourceState.PROGRESSING
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state import memory as world_module
+from hearth.plan.state.memory_updates import OwnershipSeen, ResourceReady
+from hearth.template.blueprint import DriftPolicy
 from support.units import blueprints
 from support.units.blueprints import World
 
+DENIED = Attempt(attempt_id="x", failures=1, retry_at=0.0, reason="Denied", message="no", is_final=False)
 PAIR = blueprints.make_blueprint({"kept": [], "lost": []})
 
 
@@ -51,3 +59,31 @@ def test_a_large_stack_is_not_looked_through_at_every_pass() -> None:
         world.memory.prune(world)
 
     assert looks <= 4
+
+
+def test_planning_only_reads_what_is_remembered() -> None:
+    """What it wants remembered is part of its result: the caller applies it, or loses it."""
+    blueprint = blueprints.make_blueprint({"kept": [], "lost": []})
+    report = {
+        name: dataclasses.replace(each, drift_policy=DriftPolicy.REPORT) for name, each in blueprint.resources.items()
+    }
+    world, board = World(), blueprints.make_board(dataclasses.replace(blueprint, resources=report))
+    world.settle(board)
+    [kept], [lost] = world.of("kept"), world.of("lost")
+    assert lost.ownership is not None
+    world.children["lost"] = [dataclasses.replace(lost, ownership=None), dataclasses.replace(kept, resource="lost")]
+    memory = world.memory
+    memory.ownership_baseline.clear()
+    memory.created.add(kept.uid)
+    memory.attempts["kept"] = DENIED
+    memory.drift_conflicts["kept"] = DriftConflict(repairs=3, next_repair=1.0, expires_at=2.0, fields="data.a")
+    world.now = 3.0
+    before = copy.deepcopy(memory)
+
+    result = board.refresh(board.all_names(world), children=world, memory=memory, now=world.now)
+    assert memory == before
+    assert {OwnershipSeen, ResourceReady} <= {type(update) for update in result.memory_updates}
+
+    memory.apply(result.memory_updates, now=world.now)
+    assert (memory.attempts, memory.drift_conflicts, kept.uid in memory.ready) == ({}, {}, True)
+    assert kept.uid in memory.ownership_baseline

@@ -1,0 +1,58 @@
+"""Changes of the in-memory state that planning finds necessary, as data.
+
+Planning only reads the state. The caller applies the changes afterwards (`InMemoryState.apply`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hearth.model.child import FieldOwnership
+from hearth.plan.ownership.field_ownership import DriftFinding
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.state.resource_conditions import ManagerQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnershipSeen:
+    """An object has lost only tolerated fields, as long as its baseline is unchanged."""
+
+    uid: str
+    baseline: tuple[str, FieldOwnership | None]
+    """The definition's hash and the operator's ownership."""
+    finding: DriftFinding = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerUnknown:
+    """A condition of the resource needs the answer to a query to name a field manager."""
+
+    resource: str
+    query: ManagerQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceReady:
+    """The object of a resource is ready, which ends the resource's failures."""
+
+    resource: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed:
+    """Planning of a step failed."""
+
+    key: str
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptObsolete:
+    """The step under a key has happened, regardless of the response to it."""
+
+    key: str
+
+
+MemoryUpdate: TypeAlias = OwnershipSeen | ManagerUnknown | ResourceReady | AttemptFailed | AttemptObsolete
