@@ -18,7 +18,7 @@ from hearth import supervision
 from hearth.engine.ports import Observer
 from hearth.engine.services import Services
 from hearth.engine.stack_controller import StackController
-from hearth.engine.work_queue import EVALUATED, WorkQueue
+from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.cache.child_cache import WatchStatus
 from hearth.kube.cache.health_mark_cache import HealthMarkCache
@@ -88,7 +88,9 @@ class KubeRuntime:
             observer=observer,
         )
         self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
-        self._evaluations = Pool(tell=lambda uid: self._inbox.enqueue(uid, EVALUATED), on_limit=observer.on_limit)
+        self._evaluations = Pool(
+            tell=lambda uid: self._inbox.enqueue(uid, DirtyScope.EVALUATED), on_limit=observer.on_limit
+        )
         self._engine: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._unready = "has not started"

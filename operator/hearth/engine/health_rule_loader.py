@@ -57,9 +57,9 @@ class HealthRuleLoader:
         if self._ref.namespace:
             self._services.management_cluster.follow_sources(READER, ())
 
-    def on_broadcast(self, what: object) -> None:
-        """Handle an event that names no single Stack."""
-        if what == self._ref:
+    def on_source_changed(self, ref: ObjectRef) -> None:
+        """Handle a changed source, which may be another one than the rules."""
+        if ref == self._ref:
             self._is_outdated = True
             self._tasks.run("read health rules", self._catch_up)
 
@@ -86,7 +86,7 @@ class HealthRuleLoader:
         if trouble != self._trouble:
             self._trouble = trouble
             logger.warning("cannot read health rules; retrying", configmap=self._name, error=trouble)
-        self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.on_broadcast(self._ref))
+        self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.on_source_changed(self._ref))
 
     async def _take_up(self, documents: Mapping[str, str]) -> None:
         """Apply the new rules and report their errors."""

@@ -310,7 +310,7 @@ class Evaluations(Evaluator, Protocol):
     def begin(self, stack_uid: str) -> None:
         """Assign the following evaluations to that Stack.
 
-        When results are ready, the queue contains `EVALUATED` for the Stack, which then asks again.
+        When results are ready, the queue contains `DirtyScope.EVALUATED` for the Stack, which then asks again.
         """
 
     async def wait(self, stack_uid: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hearth.engine.ports import Clock, Evaluations, HealthMarkClient, ManagementCluster, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
-from hearth.engine.work_queue import WorkQueue
+from hearth.engine.work_queue import DirtyItem, WorkQueue
 from hearth.model.child import Child
 from hearth.model.sharding import WHOLE, Share
 from hearth.plan.health.health_rules import HealthRules
@@ -48,7 +48,7 @@ class Services:
             or self.management_cluster.is_other_shard_uid(stack_uid)
         )
 
-    def enqueue_after(self, delay: float, stack_uid: str, what: str) -> None:
+    def enqueue_after(self, delay: float, stack_uid: str, what: DirtyItem) -> None:
         """Enqueue a Stack after `delay` seconds."""
         self.clock.call_later(delay, lambda: self.queue.enqueue(stack_uid, what))
 

@@ -17,7 +17,7 @@ from hearth.engine.services import Services
 from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.status.status_writer import StatusWriter
-from hearth.engine.work_queue import ALL_RESOURCES, STACK_SELF
+from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.engine.writes.step_execution import StepResult
@@ -96,7 +96,7 @@ class StackController:
         self._recorder.start()
         self._health_marks.start()
         for uid in self._services.management_cluster.stacks():
-            self._services.queue.enqueue(uid, ALL_RESOURCES)
+            self._services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
         self._loop = supervision.spawn_forever("passes", self._run)
         self._look_for_kinds()
         self._look_at_causes()
@@ -119,8 +119,8 @@ class StackController:
     async def _run(self) -> None:
         queue, passes, seconds = self._services.queue, 0, 0.0
         while True:
-            for what in queue.take_broadcasts():
-                self._broadcast(what)
+            for event in queue.take_broadcasts():
+                self._broadcast(event)
             supervision.guard("health_mark", self._health_marks.enqueue)(queue.take_health_marks())
             taken = queue.get()
             if taken is None:
@@ -132,13 +132,14 @@ class StackController:
                 await asyncio.sleep(0)
                 passes, seconds = 0, 0.0
 
-    def _broadcast(self, what: object) -> None:
+    def _broadcast(self, event: Broadcast) -> None:
         """Send an event that names no single Stack to all reconcilers."""
-        supervision.guard("broadcast", self._user_rules.on_broadcast)(what)
+        if isinstance(event, SourceChanged):
+            supervision.guard("broadcast", self._user_rules.on_source_changed)(event.ref)
         for uid, each in list(self._runners.items()):
             supervision.attempt(
                 "broadcast",
-                functools.partial(each.on_broadcast, what),
+                functools.partial(each.on_broadcast, event),
                 functools.partial(self._note_lost_broadcast, uid, each),
                 stack=uid,
             )
@@ -147,9 +148,9 @@ class StackController:
         # The lost event may concern the definition.
         each.definition.resync_requested = True
         each.note_fault("broadcast")
-        self._services.queue.enqueue(uid, STACK_SELF)
+        self._services.queue.enqueue(uid, DirtyScope.STACK)
 
-    def _reconcile(self, uid: str, marks: set[str], since: float) -> float:
+    def _reconcile(self, uid: str, marks: set[DirtyItem], since: float) -> float:
         """Reconcile one Stack and return the seconds taken; an error affects no other Stack.
 
         marks: what is dirty since then.
@@ -158,7 +159,7 @@ class StackController:
             "pass", lambda: self._look(uid, marks, since), lambda: self._note_broken_pass(uid), stack=uid
         )
 
-    def _look(self, uid: str, marks: set[str], since: float) -> float:
+    def _look(self, uid: str, marks: set[DirtyItem], since: float) -> float:
         stack = self._services.management_cluster.find_stack(uid)
         if stack is None:
             self._forget(uid)
@@ -193,7 +194,7 @@ class StackController:
         self._observer.on_reconcile(result="error", seconds=0.0)
         each = self._runners.get(uid)
         if each is None:
-            self._services.enqueue_after(RETRY_UNKNOWN, uid, ALL_RESOURCES)
+            self._services.enqueue_after(RETRY_UNKNOWN, uid, DirtyScope.ALL_RESOURCES)
         else:
             self._unsettled[uid] = each
             each.note_fault(internal_error_backoff.PASS)
@@ -206,7 +207,7 @@ class StackController:
         if each is not None:
             each.memory.finish(key)
             each.note_fault("step")
-            self._services.queue.enqueue(uid, STACK_SELF)
+            self._services.queue.enqueue(uid, DirtyScope.STACK)
 
     def _forget(self, uid: str) -> None:
         self._unsettled.pop(uid, None)

@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry.retry_triggers import RetryTrigger
 
-ALL_RESOURCES = "*"
-"""Not a resource name: all resources of the Stack."""
-STACK_SELF = "@stack"
-"""Not a resource name: the Stack object itself, or a source of its definition."""
-EVALUATED = "@evaluated"
-"""Not a resource name: all resources that wait for an evaluation."""
-REVISIONS = "@revisions"
-"""Not a resource name: the ControllerRevisions with the Stack's label."""
-KINDS = "kinds"
-"""The event for a changed set of served kinds."""
+
+class DirtyScope(enum.Enum):
+    """What is dirty in a Stack besides single resources. A closed set."""
+
+    ALL_RESOURCES = "all resources"
+    STACK = "stack"
+    """The Stack object itself, or a source of its definition."""
+    REVISIONS = "revisions"
+    """The ControllerRevisions with the Stack's label."""
+    EVALUATED = "evaluated"
+    """All resources that wait for an evaluation."""
+
+    # `enum.Enum` implements it in Python, and every event hashes one.
+    __hash__ = object.__hash__
+
+
+DirtyItem: TypeAlias = DirtyScope | str
+"""A scope, or the name of a resource, or the key of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindsChanged:
+    """The set of served kinds changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSynced:
+    """The cache of a kind contains what was requested of it."""
+
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChanged:
+    """A source of definitions changed."""
+
+    ref: ObjectRef
+
+
+Broadcast: TypeAlias = KindsChanged | CacheSynced | SourceChanged | RuleChange | RetryTrigger
+"""An event that names no single Stack."""
 
 
 class WorkQueue:
@@ -28,17 +62,17 @@ class WorkQueue:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """Create an empty queue. now: seconds that never jump."""
         self._now = now
-        self._marks: dict[str, set[str]] = {}
+        self._marks: dict[str, set[DirtyItem]] = {}
         self._since: dict[str, float] = {}
         self._arrived = asyncio.Event()
-        self._broadcasts: set[object] = set()
+        self._broadcasts: set[Broadcast] = set()
         self._health_marks: set[str] = set()
 
     def __len__(self) -> int:
         """Return the number of queued Stacks."""
         return len(self._marks)
 
-    def enqueue(self, stack_uid: str, what: str) -> None:
+    def enqueue(self, stack_uid: str, what: DirtyItem) -> None:
         """Enqueue the Stack with `what` as dirty."""
         marks = self._marks.get(stack_uid)
         if marks is None:
@@ -54,19 +88,19 @@ class WorkQueue:
 
     def on_stack(self, uid: str) -> None:
         """Enqueue a Stack that was added, changed or deleted."""
-        self.enqueue(uid, STACK_SELF)
+        self.enqueue(uid, DirtyScope.STACK)
 
     def on_revision(self, stack_uid: str) -> None:
         """Enqueue the Stack of a ControllerRevision that another writer added, changed or deleted."""
-        self.enqueue(stack_uid, REVISIONS)
+        self.enqueue(stack_uid, DirtyScope.REVISIONS)
 
     def on_kinds(self) -> None:
         """Broadcast a change of the set of served kinds."""
-        self._broadcast(KINDS)
+        self._broadcast(KindsChanged())
 
     def on_synced(self, kind: Kind) -> None:
         """Broadcast that a cache contains what was requested of it."""
-        self._broadcast(kind)
+        self._broadcast(CacheSynced(kind))
 
     def on_rules(self, change: RuleChange) -> None:
         """Broadcast that the health of some kinds is assessed by new rules."""
@@ -74,7 +108,7 @@ class WorkQueue:
 
     def on_source(self, ref: ObjectRef) -> None:
         """Broadcast a changed source of definitions."""
-        self._broadcast(ref)
+        self._broadcast(SourceChanged(ref))
 
     def on_retry_trigger(self, cause: RetryTrigger) -> None:
         """Broadcast a change of a retry trigger."""
@@ -90,16 +124,16 @@ class WorkQueue:
         taken, self._health_marks = self._health_marks, set()
         return taken
 
-    def _broadcast(self, what: object) -> None:
+    def _broadcast(self, what: Broadcast) -> None:
         self._broadcasts.add(what)
         self._arrived.set()
 
-    def take_broadcasts(self) -> set[object]:
+    def take_broadcasts(self) -> set[Broadcast]:
         """Return the events since the last call that name no single Stack."""
         taken, self._broadcasts = self._broadcasts, set()
         return taken
 
-    def get(self) -> tuple[str, set[str], float] | None:
+    def get(self) -> tuple[str, set[DirtyItem], float] | None:
         """Return the longest-waiting Stack, what is dirty in it and since when; None if none waits."""
         uid = next(iter(self._marks), None)
         if uid is None:

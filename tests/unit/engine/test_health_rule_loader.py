@@ -83,7 +83,7 @@ class Bench:
     async def hear(self, answer: Mapping[str, str] | Exception) -> set[object]:
         """What is broadcast once the ConfigMap has changed to that."""
         self.shelf.answer = answer
-        self.rules.on_broadcast(REF)
+        self.rules.on_source_changed(REF)
         await asyncio.sleep(0.01)
         return self.inbox.take_broadcasts()
 

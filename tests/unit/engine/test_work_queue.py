@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hearth.engine.work_queue import STACK_SELF, WorkQueue
+from hearth.engine.work_queue import CacheSynced, DirtyScope, WorkQueue
 from support.units.blueprints import CONFIG_MAP
 
 
@@ -14,7 +14,7 @@ def test_marks_of_one_stack_are_one_pass() -> None:
     inbox.on_child("s", "a")
     inbox.on_child("s", "b")
     inbox.on_stack("s")
-    assert (inbox.get(), inbox.get()) == (("s", {"a", "b", STACK_SELF}, 5.0), None)
+    assert (inbox.get(), inbox.get()) == (("s", {"a", "b", DirtyScope.STACK}, 5.0), None)
 
 
 def test_the_stack_that_waits_longest_comes_first() -> None:
@@ -44,4 +44,4 @@ async def test_a_broadcast_ends_the_wait_too() -> None:
     inbox.on_synced(CONFIG_MAP)
     inbox.get()
     await inbox.wait()
-    assert (inbox.take_broadcasts(), inbox.take_broadcasts()) == ({CONFIG_MAP}, set())
+    assert (inbox.take_broadcasts(), inbox.take_broadcasts()) == ({CacheSynced(CONFIG_MAP)}, set())

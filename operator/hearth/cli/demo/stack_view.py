@@ -19,7 +19,7 @@ from hearth.template.blueprint import Blueprint, Known, Pending, ResourceBluepri
 
 NAMED_AT_MOST = 3
 """Names in a note, so that it stays on its line."""
-PATIENT = frozenset({resource_planner.KIND_NOT_AVAILABLE, "FieldNotFound"})
+PATIENT = frozenset({resource_planner.KIND_NOT_AVAILABLE, resource_planner.VALUE_MISSING})
 """Reasons of problems in which nothing has failed: something is not there yet."""
 
 

@@ -17,7 +17,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
-from hearth.engine.work_queue import STACK_SELF
+from hearth.engine.work_queue import DirtyScope
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.errors import (
@@ -124,12 +124,12 @@ class DefinitionSync:
         """Return whether the spec or a source has a change that was neither accepted nor rejected yet."""
         return stack.generation != self.generation or self._heard != self._heard_before
 
-    def on_broadcast(self, what: object) -> None:
-        """Handle an event that names no single Stack."""
-        if what in self.sources:
+    def on_source_changed(self, ref: ObjectRef) -> None:
+        """Handle a changed source of definitions, which may be another Stack's."""
+        if ref in self.sources:
             self._heard += 1
             self.resync_requested = True
-            self.services.queue.enqueue(self.uid, STACK_SELF)
+            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def read_options(self, stack: StackObject) -> None:
         """Load the target once and read the spec's reconcile options at once."""
@@ -177,7 +177,7 @@ class DefinitionSync:
             )
             self._put_off_until(max(RETRY, error.retry_after or 0.0))
         self._is_sound = True
-        self.services.queue.enqueue(self.uid, STACK_SELF)
+        self.services.queue.enqueue(self.uid, DirtyScope.STACK)
         return True
 
     async def give_up(self, message: str, *, delay: float) -> None:
@@ -203,7 +203,7 @@ class DefinitionSync:
 
     def _try_again(self) -> None:
         self._put_off = None
-        self.services.queue.enqueue(self.uid, STACK_SELF)
+        self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     async def _look_unless_evaluating(self, stack: StackObject, *, is_outdated: bool) -> bool:
         """Process the spec; return False while its expressions are still being evaluated."""

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from hearth.engine import verified_revisions
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import StackObject
-from hearth.engine.work_queue import REVISIONS
+from hearth.engine.work_queue import DirtyItem, DirtyScope
 
 INTERVAL = 1.0
 """Minimum seconds between two looks at one Stack: a tenant may create thousands of revisions, and each look reads all."""
@@ -26,9 +26,9 @@ class TamperedRevisions:
         """Monotonic seconds before which no look is due."""
         self._is_scheduled = False
 
-    def update(self, stack: StackObject, marks: Collection[str]) -> None:
+    def update(self, stack: StackObject, marks: Collection[DirtyItem]) -> None:
         """Look at the revisions if one of them changed."""
-        if REVISIONS not in marks:
+        if DirtyScope.REVISIONS not in marks:
             return
         services = self._intake.services
         now = services.clock.monotonic()
@@ -43,4 +43,4 @@ class TamperedRevisions:
 
     def _try_again(self) -> None:
         self._is_scheduled, self._next = False, float("-inf")
-        self._intake.services.queue.enqueue(self._intake.uid, REVISIONS)
+        self._intake.services.queue.enqueue(self._intake.uid, DirtyScope.REVISIONS)

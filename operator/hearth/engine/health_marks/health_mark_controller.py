@@ -25,7 +25,7 @@ from hearth.engine.health_marks.signed_marks import SignedMarks
 from hearth.engine.ports import HealthMarkObject, StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_reconciler import StackReconciler
-from hearth.engine.work_queue import ALL_RESOURCES, STACK_SELF
+from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.model import names
@@ -144,7 +144,7 @@ class HealthMarkController:
             # Queue fairly by namespace, so that many marks in one namespace do not delay another.
             self._executor.enqueue(mark.namespace if mark is not None else "", [uid])
 
-    def on_reconcile(self, stack: StackObject, what: Collection[str]) -> None:
+    def on_reconcile(self, stack: StackObject, what: Collection[DirtyItem]) -> None:
         """Enqueue the marks that a reconcile of the Stack affects. Costs one lookup if there are none."""
         self._places.add_stack(stack)
         if found := self._targets.hear(stack, what):
@@ -152,7 +152,7 @@ class HealthMarkController:
         by_resource = self._by_place.get((stack.namespace, stack.name))
         if by_resource is None:
             return
-        if ALL_RESOURCES in what or STACK_SELF in what:
+        if DirtyScope.ALL_RESOURCES in what or DirtyScope.STACK in what:
             concerned = list(by_resource)
         else:
             concerned = [name for name in by_resource if name in what]

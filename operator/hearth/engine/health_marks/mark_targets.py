@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hearth.engine.ports import StackObject, WorkloadCluster
-from hearth.engine.work_queue import ALL_RESOURCES
+from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.model.child import Child
 
 GroupKind: TypeAlias = tuple[str, str]
@@ -98,7 +98,7 @@ class Targets:
             del self._waiting[namespace]
             self._indexes.pop(namespace, None)
 
-    def hear(self, stack: StackObject, what: Collection[str]) -> list[str]:
+    def hear(self, stack: StackObject, what: Collection[DirtyItem]) -> list[str]:
         """Return the marks whose object is among the dirty resources of a Stack. Costs one lookup if none searches."""
         waiting = self._waiting.get(stack.namespace)
         if waiting is None:
@@ -117,16 +117,17 @@ class Targets:
         if index is None:
             index = Index()
             for stack in stacks:
-                for child in self._list_children(stack, (ALL_RESOURCES,)):
+                for child in self._list_children(stack, (DirtyScope.ALL_RESOURCES,)):
                     index.put(make_key(child), Owner(stack, child.resource))
             if namespace in self._waiting:
                 self._indexes[namespace] = index
         return index
 
-    def _list_children(self, stack: StackObject, what: Collection[str]) -> Iterator[Child]:
+    def _list_children(self, stack: StackObject, what: Collection[DirtyItem]) -> Iterator[Child]:
         """List the objects of these resources that a mark in the Stack's namespace may name."""
         found: Mapping[str, tuple[Child, ...]] = self.cluster.children(stack.uid)
-        names = found if ALL_RESOURCES in what else [name for name in what if name in found]
+        dirty = (item for item in what if isinstance(item, str) and item in found)
+        names = found if DirtyScope.ALL_RESOURCES in what else dirty
         for name in names:
             for child in found[name]:
                 if child.is_identified and child.namespace in ("", stack.namespace):

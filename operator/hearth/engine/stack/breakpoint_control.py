@@ -10,7 +10,7 @@ from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack import continue_requests
-from hearth.engine.work_queue import ALL_RESOURCES, STACK_SELF
+from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.plan.environment import active_environment
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
@@ -29,7 +29,7 @@ class BreakpointControl:
         self._made_of: tuple[object, ...] = ()
         """The inputs of the planner's current environment."""
 
-    def update(self, board: StackPlanner, *, is_swept_away: bool) -> set[str]:
+    def update(self, board: StackPlanner, *, is_swept_away: bool) -> set[DirtyItem]:
         """Apply the current environment to the planner; return the resources to reconcile.
 
         is_swept_away: the whole namespace is being deleted, so nothing can be stopped.
@@ -44,8 +44,8 @@ class BreakpointControl:
         )
         board.set_environment(wanted)
         if (before.rules, before.revision) != (wanted.rules, wanted.revision):
-            return {ALL_RESOURCES}
-        return before.cleared.find_changed(wanted.cleared)
+            return {DirtyScope.ALL_RESOURCES}
+        return {*before.cleared.find_changed(wanted.cleared)}
 
     def after_reconcile(
         self, stack: StackObject, board: StackPlanner, memory: InMemoryState, *, blind_for: float
@@ -58,13 +58,13 @@ class BreakpointControl:
         parting = board.deletion_guard.take_unrecorded()
         if parting:
             targets.record_post_delete(parting)
-            queue.enqueue(self._uid, STACK_SELF)
+            queue.enqueue(self._uid, DirtyScope.STACK)
         if self._intake.needs_sync(stack):
             return
         order = targets.find_continue_request(stack)
         if blind_for > 0:
             if order:
-                self._services.enqueue_after(blind_for, self._uid, STACK_SELF)
+                self._services.enqueue_after(blind_for, self._uid, DirtyScope.STACK)
             return
         is_idle = self._intake.options.is_paused or breakpoint_waits.is_stopped(board, memory)
         targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
@@ -74,7 +74,7 @@ class BreakpointControl:
     def _obey(self, stack: StackObject, board: StackPlanner, order: str) -> None:
         answer = continue_requests.answer(order, board)
         self._intake.targets.record_continue(order, answer.passed)
-        self._services.queue.enqueue(self._uid, STACK_SELF)
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         emit = self._services.management_cluster.emit_event
         type_, reason = ("Normal", "Continued") if answer.passed is not None else ("Warning", "BreakpointNotFound")
         self._tasks.run(order, lambda: emit(stack, type_=type_, reason=reason, message=answer.message))

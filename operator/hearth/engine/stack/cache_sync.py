@@ -12,7 +12,7 @@ from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.stack import denied_kinds
-from hearth.engine.work_queue import ALL_RESOURCES, STACK_SELF
+from hearth.engine.work_queue import DirtyScope
 from hearth.model.child import Path
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind
@@ -73,7 +73,7 @@ class CacheSync:
                 self.needs_full_refresh = True
             elif denial := cluster.find_denial(kind):
                 self.denied[kind] = denial
-        self._services.queue.enqueue(self._uid, ALL_RESOURCES)
+        self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
 
     def waits_for(self, kind: Kind) -> bool:
         """Return whether a sync or denial of that kind affects the Stack."""
@@ -107,11 +107,11 @@ class CacheSync:
             if not may_be and kind in self.denied:
                 self.unsynced.pop(kind, None)
                 self._absent.add(kind)
-        self._services.queue.enqueue(self._uid, ALL_RESOURCES)
+        self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
 
     def _forget_question(self, kind: Kind) -> None:
         self._asked.discard(kind)
-        self._services.queue.enqueue(self._uid, STACK_SELF)
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     def on_rules_changed(self, blueprint: Blueprint, change: RuleChange) -> None:
         """Handle new health rules for some kinds, which may require more fields of their objects."""

@@ -16,7 +16,7 @@ from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.altered_value_check import Comparison
-from hearth.engine.work_queue import ALL_RESOURCES, STACK_SELF
+from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -91,7 +91,7 @@ class CheckControl:
             self.invalidate()
         if blind > 0:
             if self._asked:
-                self._services.enqueue_after(blind, self._uid, STACK_SELF)
+                self._services.enqueue_after(blind, self._uid, DirtyScope.STACK)
             return
         if (said := self._standing) is not None:
             is_complete = ready_condition.is_complete(describe(), board)
@@ -115,7 +115,7 @@ class CheckControl:
         """Record that the status was written or is already up to date."""
         if not self._is_recorded and check_result.is_reported(self.result, status):
             self._is_recorded = True
-            self._services.queue.enqueue(self._uid, STACK_SELF)
+            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     def _recall(self) -> None:
         """Load the result of an earlier process."""
@@ -152,7 +152,7 @@ class CheckControl:
             if asked == self._asked:
                 self._listed, self.error = (asked, comparison.count), ""
         # The lists did not notify any listener, so enqueue the Stack in any case.
-        self._services.queue.enqueue(uid, ALL_RESOURCES)
+        self._services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
 
     def _put_off(self, asked: str, kind: Kind, error: Exception) -> None:
         logger.warning("check failed; retrying", stack=self._uid, kind=kind.key, error=str(error))
@@ -169,4 +169,4 @@ class CheckControl:
 
     def _try_again(self) -> None:
         self._is_put_off = False
-        self._services.queue.enqueue(self._uid, STACK_SELF)
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)

@@ -10,7 +10,7 @@ from hearth.engine import verified_revisions
 from hearth.engine.definition import revision_builder
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
-from hearth.engine.work_queue import ALL_RESOURCES, STACK_SELF
+from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -46,11 +46,11 @@ async def finalize(uid: str, services: Services, *, needed: Collection[int] = ()
     except (ApiStatusError, Unreachable) as error:
         if isinstance(error, ApiStatusError) and is_conflict(error):
             # The Stack changed, perhaps by a status of the operator. Reporting this would change it again.
-            services.enqueue_after(SOON, uid, STACK_SELF)
+            services.enqueue_after(SOON, uid, DirtyScope.STACK)
             return ""
         blocked = f"cannot verify that no child is left: {error}; the operator retries"
         logger.warning("finalization failed; retrying", stack=f"{stack.namespace}/{stack.name}", error=str(error))
-    services.enqueue_after(RETRY, uid, ALL_RESOURCES)
+    services.enqueue_after(RETRY, uid, DirtyScope.ALL_RESOURCES)
     return blocked
 
 

@@ -12,7 +12,7 @@ from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.engine.stack import finalization
 from hearth.engine.stack.cache_sync import CacheSync
-from hearth.engine.work_queue import STACK_SELF
+from hearth.engine.work_queue import DirtyScope
 from hearth.plan.stack.stack_planner import StackPlanner
 
 LOOK_AT_NAMESPACE = 60.0
@@ -57,7 +57,9 @@ class StackDeletion:
             return
         self._next_look = now + LOOK_AT_NAMESPACE / 2
         self.is_namespace_terminating = await finalization.is_namespace_terminating(stack, self._services)
-        self._services.enqueue_after(0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, STACK_SELF)
+        self._services.enqueue_after(
+            0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, DirtyScope.STACK
+        )
 
     async def _part(self) -> None:
         self.blocked_by = await finalization.finalize(

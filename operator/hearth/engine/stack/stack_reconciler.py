@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import assert_never
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
@@ -27,13 +28,19 @@ from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.supersession import Supersession
 from hearth.engine.stack.unproven_objects import UnprovenObjects
-from hearth.engine.work_queue import ALL_RESOURCES, EVALUATED, KINDS, REVISIONS, STACK_SELF
+from hearth.engine.work_queue import (
+    Broadcast,
+    CacheSynced,
+    DirtyItem,
+    DirtyScope,
+    KindsChanged,
+    SourceChanged,
+)
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
-from hearth.model.kinds import Kind
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry import retry_triggers
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_planner import RefreshResult, StackPlanner
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
@@ -41,8 +48,6 @@ from hearth.plan.state.steps import Step
 from hearth.plan.status import ready_condition
 from hearth.plan.target.target import Target, TargetCause
 
-NO_RESOURCES = {ALL_RESOURCES, STACK_SELF, EVALUATED, REVISIONS}
-"""What may be dirty besides resources."""
 TIMER_SLACK = 0.1
 """Seconds: timers may fire a moment early."""
 
@@ -79,7 +84,7 @@ class StackReconciler:
         """The in-memory state of the Stack's steps."""
         return self.results.memory
 
-    def reconcile(self, stack: StackObject, marks: set[str]) -> list[str]:
+    def reconcile(self, stack: StackObject, marks: set[DirtyItem]) -> list[str]:
         """Reconcile what is dirty; return the keys of the steps to execute."""
         planned = self._look(stack, marks)
         if self._cache_sync.has_questions:
@@ -88,7 +93,7 @@ class StackReconciler:
         self._faults.settle(self._tasks, now=self._services.clock.monotonic())
         return planned
 
-    def _look(self, stack: StackObject, marks: set[str]) -> list[str]:
+    def _look(self, stack: StackObject, marks: set[DirtyItem]) -> list[str]:
         marks |= self._apply_requests(stack)
         if self.definition.is_due(stack):
             self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
@@ -97,11 +102,7 @@ class StackReconciler:
         board = self.planner
         if board is None:
             return []
-        children = StackChildren(self._services.workload_cluster, self.uid)
-        marks = self._find_dirty(board, marks, children)
-        refreshed = board.refresh(marks, children=children, memory=self.memory, now=self._services.clock.monotonic())
-        self.results.apply_refresh(refreshed, board)
-        self.memory.prune(children)
+        refreshed = self._refresh(board, marks)
         self._stopping.after_reconcile(stack, board, self.memory, blind_for=self._cache_sync.grace_left())
         self._update_target(board)
         self._check(stack, board)
@@ -116,23 +117,35 @@ class StackReconciler:
             return list(board.ready_steps)
         return refreshed.planned
 
-    def _find_dirty(self, board: StackPlanner, marks: set[str], children: StackChildren) -> set[str]:
+    def _refresh(self, board: StackPlanner, marks: set[DirtyItem]) -> RefreshResult:
+        """Plan what is dirty again, and remember what the planner found."""
+        children = StackChildren(self._services.workload_cluster, self.uid)
+        keys = self._find_dirty(board, marks, children)
+        refreshed = board.refresh(keys, children=children, memory=self.memory, now=self._services.clock.monotonic())
+        self.results.apply_refresh(refreshed, board)
+        self.memory.prune(children)
+        return refreshed
+
+    def _find_dirty(self, board: StackPlanner, marks: set[DirtyItem], children: StackChildren) -> set[str]:
         """Pass the options on to the planner; return the names and keys to plan again."""
         if board.set_suspended(is_suspended=self.definition.is_suspended):
             # Attempts of one direction say nothing about the other.
             self.memory.reset_for_target(())
-            marks.add(ALL_RESOURCES)
+            marks.add(DirtyScope.ALL_RESOURCES)
         target = self.definition.targets.current
         is_completed = target is not None and target.is_completed
         if board.set_paused(is_paused=self._is_paused, is_completed=is_completed):
-            marks.add(ALL_RESOURCES)
-        if ALL_RESOURCES in marks or self._cache_sync.needs_full_refresh:
-            marks = board.all_names(children) | marks
+            marks.add(DirtyScope.ALL_RESOURCES)
+        keys = {mark for mark in marks if isinstance(mark, str)}
+        if DirtyScope.ALL_RESOURCES in marks or self._cache_sync.needs_full_refresh:
+            keys |= board.all_names(children)
             self._cache_sync.needs_full_refresh = False
-        marks |= board.set_healing(self.definition.options.healing, is_completed=is_completed)
-        return (marks | board.find_evaluating(marks & {EVALUATED})) - NO_RESOURCES
+        keys |= board.set_healing(self.definition.options.healing, is_completed=is_completed)
+        if DirtyScope.EVALUATED in marks:
+            keys |= board.find_evaluating()
+        return keys
 
-    def _apply_requests(self, stack: StackObject) -> set[str]:
+    def _apply_requests(self, stack: StackObject) -> set[DirtyItem]:
         """Apply the requests and options of the Stack besides its target; return the resources that became dirty."""
         clock = self._services.clock
         self.definition.read_options(stack)
@@ -145,12 +158,10 @@ class StackReconciler:
             self.definition.targets.waive_cleanup()
             if self.planner is not None:
                 self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
-        held = (
-            self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
-            if self.planner is not None
-            else set()
-        )
-        return held | ({ALL_RESOURCES} if verbs else set())
+        dirty: set[DirtyItem] = {DirtyScope.ALL_RESOURCES} if verbs else set()
+        if self.planner is not None:
+            dirty |= self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
+        return dirty
 
     @property
     def _is_paused(self) -> bool:
@@ -183,7 +194,7 @@ class StackReconciler:
             if failure:
                 self.definition.targets.failure = failure
                 self.definition.resync_requested = True
-                self._services.queue.enqueue(self.uid, STACK_SELF)
+                self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _check(self, stack: StackObject, board: StackPlanner) -> None:
         """Run a requested check, and report objects that only claim to be the Stack's by label."""
@@ -231,7 +242,7 @@ class StackReconciler:
         """Record the written status."""
         self._checking.note_written(status)
         if self.definition.targets.on_status_written(status):
-            self._services.queue.enqueue(self.uid, STACK_SELF)
+            self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def make_status_input(self, *, is_told: bool = True) -> ready_condition.StatusInput:
         """Make the input of the next status. is_told: whether the complete status can be written."""
@@ -267,22 +278,26 @@ class StackReconciler:
             return math.inf
         return begun + flow.timeout - self._services.clock.now()
 
-    def on_broadcast(self, what: object) -> None:
-        """Handle an event that names no single Stack: a kind, a synced cache, a source of definitions."""
-        if isinstance(what, Kind):
-            if self._cache_sync.waits_for(what):
-                self._cache_sync.check_synced()
-            return
-        if isinstance(what, RuleChange):
-            if self.planner is not None:
-                self._cache_sync.on_rules_changed(self.planner.blueprint, what)
-            return
-        if what == KINDS or isinstance(what, retry_triggers.RetryTrigger):
-            self.results.expedite(what if isinstance(what, retry_triggers.RetryTrigger) else retry_triggers.KINDS)
-        self.definition.on_broadcast(what)
-        if what == KINDS and (self.is_waiting_for_kinds or self._has_lost_kinds):
-            self.definition.resync_requested = True
-            self._services.queue.enqueue(self.uid, STACK_SELF)
+    def on_broadcast(self, event: Broadcast) -> None:
+        """Handle an event that names no single Stack."""
+        match event:
+            case CacheSynced(kind):
+                if self._cache_sync.waits_for(kind):
+                    self._cache_sync.check_synced()
+            case RuleChange():
+                if self.planner is not None:
+                    self._cache_sync.on_rules_changed(self.planner.blueprint, event)
+            case retry_triggers.RetryTrigger():
+                self.results.expedite(event)
+            case SourceChanged(ref):
+                self.definition.on_source_changed(ref)
+            case KindsChanged():
+                self.results.expedite(retry_triggers.KINDS)
+                if self.is_waiting_for_kinds or self._has_lost_kinds:
+                    self.definition.resync_requested = True
+                    self._services.queue.enqueue(self.uid, DirtyScope.STACK)
+            case _:
+                assert_never(event)
 
     @property
     def is_unsettled(self) -> bool:
@@ -365,17 +380,17 @@ class StackReconciler:
         """Enqueue what is due."""
         self._cancel_timer = None
         # Enqueue the Stack even if nothing is due: timers may fire early, and only a reconcile sets the next one.
-        self._services.queue.enqueue(self.uid, STACK_SELF)
+        self._services.queue.enqueue(self.uid, DirtyScope.STACK)
         now = self._services.clock.monotonic()
         for key, wake_at in self.planner.requeues.items() if self.planner is not None else ():
             if wake_at <= now:
                 self._services.queue.enqueue(self.uid, key)
 
-    def note_fault(self, work: str, *, what: str = ALL_RESOURCES) -> float:
+    def note_fault(self, work: str, *, what: DirtyItem = DirtyScope.ALL_RESOURCES) -> float:
         """Record an internal error for the status; enqueue `what` after the returned delay in seconds."""
         delay = self._faults.note(work, now=self._services.clock.monotonic())
         self._services.enqueue_after(delay, self.uid, what)
-        self._services.enqueue_after(delay + internal_error_backoff.SHOWN_FOR + TIMER_SLACK, self.uid, STACK_SELF)
+        self._services.enqueue_after(delay + internal_error_backoff.SHOWN_FOR + TIMER_SLACK, self.uid, DirtyScope.STACK)
         return delay
 
     def find_retry(self, work: str) -> float:
@@ -385,20 +400,20 @@ class StackReconciler:
     def clear_fault(self, work: str) -> None:
         """Record the success of work that may have failed."""
         if self._faults.clear(work):
-            self._services.queue.enqueue(self.uid, STACK_SELF)
+            self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _on_error(self, name: str, _error: BaseException) -> None:
         self.note_fault(name)
-        self._services.queue.enqueue(self.uid, STACK_SELF)
+        self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     async def _accept(self) -> None:
         """Sync the definition. After an internal error, keep the active revision and report the error."""
         if await supervision.contain("accept", self.definition.sync, lambda: False, stack=self.uid):
             return
         delay = self.note_fault(internal_error_backoff.ACCEPT)
-        self._services.queue.enqueue(self.uid, STACK_SELF)
+        self._services.queue.enqueue(self.uid, DirtyScope.STACK)
         await self.definition.give_up(internal_errors.explain("accept the definition"), delay=delay)
-        self._services.queue.enqueue(self.uid, STACK_SELF)
+        self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _on_success(self, name: str) -> None:
         if name != internal_error_backoff.ACCEPT or self.definition.is_sound:

@@ -15,9 +15,11 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.writes import step_execution
 from hearth.model import redaction
+from hearth.plan.health import suspend_rules
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import decide
 from hearth.plan.retry import backoff, drift_conflict, retry_triggers
+from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.backoff import BackoffPolicy, StepFailure
 from hearth.plan.stack.stack_planner import RefreshResult, StackPlanner
 from hearth.plan.state import healing, steps
@@ -55,9 +57,9 @@ class StepResults:
                     self.memory.created.add(child.uid)
                 if step.repaired_fields:
                     self._count_repair(key, step.repaired_fields)
-            case step_execution.StepDone(), Suspend(repairs=str(started)) if started:
+            case step_execution.StepDone(), Suspend(repaired_paths=started) if started:
                 self.memory.forget_failures(key, steps.attempt_id(step))
-                self._count_repair(step.child.resource, started)
+                self._count_repair(step.child.resource, suspend_rules.write_paths(started))
             case _:
                 self.memory.forget_failures(key, steps.attempt_id(step))
 
@@ -89,7 +91,12 @@ class StepResults:
             self.services.queue.enqueue(self.uid, key)
 
     def _remember(
-        self, key: str, trouble: StepFailure, *, subject: str, missed: Collection[retry_triggers.RetryTrigger] = ()
+        self,
+        key: str,
+        trouble: StepFailure,
+        *,
+        subject: AttemptId,
+        missed: Collection[retry_triggers.RetryTrigger] = (),
     ) -> None:
         """missed: triggers that fired while the step was in flight."""
         now = self.services.clock.monotonic()

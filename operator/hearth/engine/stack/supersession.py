@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
-from hearth.engine.work_queue import STACK_SELF
+from hearth.engine.work_queue import DirtyScope
 
 MAX_HOLD = 10.0
 """Seconds that a newer spec may take. Compiling and storing thousands of resources takes a fraction of that."""
@@ -50,4 +50,4 @@ class Supersession:
     def _go_on(self) -> None:
         """Resume until the spec is read: an unreadable spec must not stop the work forever."""
         self.is_active = False
-        self._services.queue.enqueue(self._uid, STACK_SELF)
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)

@@ -15,7 +15,7 @@ from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.status.status_rate_limiter import StatusRateLimiter
-from hearth.engine.work_queue import STACK_SELF
+from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -173,7 +173,7 @@ class StatusWriter:
     async def _write_without_details(self, stack: StackObject, runner: StackReconciler) -> None:
         """Report at least that the status cannot be built; the complete one is retried later."""
         self._failed_at[stack.uid] = stack.generation
-        runner.note_fault(internal_error_backoff.STATUS, what=STACK_SELF)
+        runner.note_fault(internal_error_backoff.STATUS, what=DirtyScope.STACK)
         before = stack.status
         status = status_builder.build_without_details(
             runner.make_status_input(is_told=False), before=before, now=self._clock.now()

@@ -5,7 +5,7 @@ Parsed from the same texts as health rules (`hearth.plan.health.rule_parser`). M
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -149,6 +149,11 @@ def read_scalar(node: yaml.ScalarNode) -> Any:
         return loader.construct_json(node)
     finally:
         loader.dispose()
+
+
+def write_paths(paths: Iterable[Path]) -> str:
+    """Format the paths for users."""
+    return ", ".join(map(write_path, paths))
 
 
 def write_path(path: Path) -> str:

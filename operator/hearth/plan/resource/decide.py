@@ -12,6 +12,7 @@ from hearth.plan.environment import inherited_rules
 from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import drift, readiness, removal, replaced_fields, replacement, step_planning, suspend_object
+from hearth.plan.retry.attempt_ids import ApplyAttempt, FailedObject, RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state import healing
 from hearth.plan.state.desired import DesiredObject
@@ -158,7 +159,7 @@ def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
         return failed
     standing = failed
     # A rejected apply of the next object has its own delay, set where that apply is planned.
-    if attempt.attempt_id in (failure_id(child), child.uid):
+    if attempt.attempt_id in (failure_id(child), RemovalAttempt(uid=child.uid)):
         standing = dataclasses.replace(
             failed, state=ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         )
@@ -208,10 +209,13 @@ def find_required_resources(requires: tuple[str, ...]) -> set[str]:
 
 def matches_attempt(attempt: Attempt, subject: ResourceContext, child: Child) -> bool:
     """Return whether the recorded attempt is a failed object, a rejected deletion, or a rejected next apply."""
-    is_refusal = attempt.attempt_id == child.uid or attempt.attempt_id.startswith(f"{subject.desired.hash}/None")
-    return is_refusal or attempt.attempt_id == failure_id(child)
+    match attempt.attempt_id:
+        case ApplyAttempt(hash=hash_, uid=None):
+            return hash_ == subject.desired.hash
+        case other:
+            return other in (failure_id(child), RemovalAttempt(uid=child.uid))
 
 
-def failure_id(child: Child) -> str:
+def failure_id(child: Child) -> FailedObject:
     """Return the ID of an attempt that replaces a failed object."""
-    return f"{child.hash}/failed"
+    return FailedObject(hash=child.hash)

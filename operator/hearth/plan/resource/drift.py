@@ -23,7 +23,7 @@ from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.memory_updates import OwnershipSeen
-from hearth.plan.state.resource_conditions import ManagerQuery, ResourceCondition
+from hearth.plan.state.resource_conditions import ConditionType, ManagerQuery, ResourceCondition
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.template.blueprint import DriftPolicy, ResourceBlueprint
 
@@ -168,7 +168,7 @@ def describe_drift(
     question = ManagerQuery(child=child, lost=reported, manifest=manifest)
     message = f"{resource.name} ({child.ref}): {describe(reported)}, {find_manager(child, subject.memory)}; {outlook}"
     query = find_open_query(question, subject.memory)
-    return (ResourceCondition(type="Drifted", reason="FieldOwnershipLost", message=message, query=query),)
+    return (ResourceCondition(type=ConditionType.DRIFTED, reason="FieldOwnershipLost", message=message, query=query),)
 
 
 def is_ignored(place: ElementPath, resource: ResourceBlueprint, child: Child, manifest: Object) -> bool:
@@ -194,7 +194,11 @@ def describe_conflict(
         f"{find_manager(question.child, memory)}, changed repeatedly; repairs are delayed: stop that writer, or set "
         f"ignoreFields"
     )
-    return (ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message, query=query),)
+    return (
+        ResourceCondition(
+            type=ConditionType.DRIFT_CONFLICT, reason="FieldOwnershipLostAgain", message=message, query=query
+        ),
+    )
 
 
 def find_open_query(question: ManagerQuery, memory: InMemoryState) -> ManagerQuery | None:

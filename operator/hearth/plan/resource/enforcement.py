@@ -13,7 +13,7 @@ from hearth.model.child import Child
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.state.memory_updates import ResourceReady
 from hearth.plan.state.resource_context import ResourceContext
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Step
 
 BEFORE: dict[Action, str] = {action: f"Pre{action}" for action in Action}
@@ -93,6 +93,7 @@ def stop_at(standing: ResourceStatus, hook: str) -> ResourceStatus:
         standing,
         state=ResourceState.STOPPED,
         reason=STOPPED,
+        cause=Cause.OTHER,
         message=where,
         step=None,
         requeue_at=None,
@@ -113,7 +114,13 @@ def _restrict(standing: ResourceStatus, rule: EnvironmentRule, action: Action) -
     if standing.is_terminal or standing.state is ResourceState.FAILED:
         message = f"{standing.message}; {message}"
     return dataclasses.replace(
-        standing, state=ResourceState.FAILED, reason=RESTRICTED, message=message, step=None, requeue_at=None
+        standing,
+        state=ResourceState.FAILED,
+        reason=RESTRICTED,
+        cause=Cause.OTHER,
+        message=message,
+        step=None,
+        requeue_at=None,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hearth.model.child import Child
 from hearth.plan.health import health_rules
 from hearth.plan.health.health_rules import HealthRules
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.template.blueprint import Evaluable, EvaluationError, Known, Pending, ResourceBlueprint, Values
 from hearth.template.cel import expressions
 
@@ -29,7 +29,8 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
             f"is being deleted{held}; it is created again when the deletion completes",
         )
     if child.unhealthy_reason is not None:
-        return make_status(child, ResourceState.FAILED, UNHEALTHY, f"is marked unhealthy: {child.unhealthy_reason}")
+        standing = make_status(child, ResourceState.FAILED, UNHEALTHY, f"is marked unhealthy: {child.unhealthy_reason}")
+        return dataclasses.replace(standing, cause=Cause.MARKED_UNHEALTHY)
     seen = values
     if resource.failed_when or resource.ready_when:
         seen = {**values, resource.name: expressions.enlarge(child.fields)}

@@ -7,12 +7,11 @@ import dataclasses
 from hearth.model.child import Child
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import decide, readiness, removal, step_planning
-from hearth.plan.state import healing
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingDelay
-from hearth.plan.state.resource_conditions import ResourceCondition
+from hearth.plan.state.resource_conditions import ConditionType, ResourceCondition
 from hearth.plan.state.resource_context import ResourceContext
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.template.blueprint import Replacement
 
 
@@ -31,10 +30,10 @@ def replace_unhealthy(
         # Changes in place continue, since the object may stay in use for a long time.
         standing = decide.decide(subject, child, desired, finding)
         reason, outlook = obstacle.reason, obstacle.message
-        if standing.reason == readiness.UNHEALTHY:
+        if standing.cause is Cause.MARKED_UNHEALTHY:
             standing = dataclasses.replace(standing, message=f"{standing.message}; {outlook}")
     message = f"{subject.name} ({child.ref}) is marked unhealthy: {child.unhealthy_reason}; {outlook}"
-    remark = ResourceCondition(type=healing.TYPE, reason=reason, message=message)
+    remark = ResourceCondition(type=ConditionType.UNHEALTHY, reason=reason, message=message)
     return dataclasses.replace(standing, conditions=(*standing.conditions, remark))
 
 

@@ -33,7 +33,7 @@ from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_context import ResourceContext
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import (
     Blueprint,
@@ -48,12 +48,10 @@ from hearth.template.blueprint import (
 from hearth.template.cel import expressions
 from hearth.template.parser import object_metadata
 
-EVALUATING = "Evaluating"
-"""The reason of a resource whose expressions are being evaluated outside the reconcile."""
 KIND_NOT_AVAILABLE = "KindNotServed"
 """The reason of a resource whose kind is not served, or not watched yet."""
-FORBIDDEN = "Forbidden"
-"""The reason of a resource whose kind the operator may not watch."""
+VALUE_MISSING = "FieldNotFound"
+"""The reason of a resource that waits for a value although its required resources are ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +141,7 @@ class ResourcePlanner:
         return ResourceStatus(
             state=ResourceState.FAILED,
             reason=internal_errors.REASON,
+            cause=Cause.INTERNAL_ERROR,
             message=internal_errors.explain("decide what to do about it"),
             child=find_current(children),
             requeue_at=retry.due,
@@ -375,9 +374,11 @@ def incarnation_of(child: Child | None) -> int:
     return child.incarnation if child is not None else 1
 
 
-def waiting(message: str, *, child: Child | None = None, reason: str = "Waiting") -> ResourceStatus:
+def waiting(
+    message: str, *, child: Child | None = None, reason: str = "Waiting", cause: Cause = Cause.ORDER
+) -> ResourceStatus:
     """Return the status of a resource that cannot be planned yet."""
-    return ResourceStatus(state=ResourceState.WAITING, reason=reason, message=message, child=child)
+    return ResourceStatus(state=ResourceState.WAITING, reason=reason, message=message, cause=cause, child=child)
 
 
 def unreadable(child: Child) -> ResourceStatus:
@@ -412,17 +413,18 @@ def _told(outcome: Pending | EvaluationError | Mistake | Denial | str, *, child:
     """Return the status of a resource whose manifest has no value."""
     match outcome:
         case Denial():
-            return waiting(outcome.message, child=child, reason=FORBIDDEN)
+            return waiting(outcome.message, child=child, reason="Forbidden", cause=Cause.OTHER)
         case str():
-            return waiting(outcome, child=child, reason=KIND_NOT_AVAILABLE)
+            return waiting(outcome, child=child, reason=KIND_NOT_AVAILABLE, cause=Cause.KIND_NOT_AVAILABLE)
         case Pending(is_evaluating=True):
-            return waiting(f"waits for {enumerate_names(outcome.missing)}", child=child, reason=EVALUATING)
+            message = f"waits for {enumerate_names(outcome.missing)}"
+            return waiting(message, child=child, reason="Evaluating", cause=Cause.EVALUATING)
         case Pending():
             # The required resource is ready, so the path may never appear. The message names it, and a later value is
             # still used.
             missing = enumerate_names(outcome.missing)
             message = f"waits for {missing}, which does not exist although its resource is ready"
-            return waiting(message, child=child, reason=restore_object.MISSING)
+            return waiting(message, child=child, reason=VALUE_MISSING, cause=Cause.VALUE_MISSING)
         case Mistake():
             return ResourceStatus(
                 state=ResourceState.FAILED,

@@ -11,12 +11,10 @@ from collections.abc import Iterable
 from hearth.plan.resource import suspend_object
 from hearth.plan.state import steps
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.suspend_record import SuspendRecords
 
 STUCK = frozenset({ResourceState.FAILED, ResourceState.STOPPED})
-MISSING = "FieldNotFound"
-"""The reason of a resource that waits for a value although its required resources are ready."""
 
 
 def restore_if_stuck(
@@ -34,7 +32,7 @@ def restore_if_stuck(
     """
     if standing.state is ResourceState.WAITING:
         waits_for = list(unready)
-        is_stuck = all(each.is_stuck for each in waits_for) if waits_for else standing.reason == MISSING
+        is_stuck = all(each.is_stuck for each in waits_for) if waits_for else standing.cause is Cause.VALUE_MISSING
     else:
         is_stuck = standing.state in STUCK
     if not is_stuck:

@@ -10,7 +10,7 @@ from hearth.plan.resource import drift, readiness, suspend_object
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_context import ResourceContext
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Step
 
 
@@ -48,6 +48,7 @@ def plan_apply(
     standing = ResourceStatus(
         state=ResourceState.PROGRESSING,
         reason="Applying",
+        cause=Cause.APPLYING,
         message="is being applied",
         planned_ref=desired.ref,
         child=child,
@@ -81,7 +82,10 @@ def _when_due(subject: ResourceContext, standing: ResourceStatus, step: Step) ->
     attempt, is_in_flight = subject.memory.attempts.get(subject.name), subject.name in subject.memory.in_flight
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
-        standing = dataclasses.replace(standing, state=state, reason=attempt.reason, message=attempt.message)
+        cause = Cause.INTERNAL_ERROR if attempt.is_internal else Cause.OTHER
+        standing = dataclasses.replace(
+            standing, state=state, reason=attempt.reason, cause=cause, message=attempt.message
+        )
         if attempt.retry_at > subject.now and not is_in_flight:
             return dataclasses.replace(standing, step=None, requeue_at=attempt.retry_at)
     return dataclasses.replace(standing, step=None) if is_in_flight else standing

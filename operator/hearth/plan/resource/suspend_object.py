@@ -17,8 +17,9 @@ from hearth.plan.health import suspend_rules
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
+from hearth.plan.retry.attempt_ids import SuspendPurpose
 from hearth.plan.state import suspend_record
-from hearth.plan.state.steps import Suspend, SuspendPurpose
+from hearth.plan.state.steps import Suspend
 from hearth.plan.state.suspend_record import SuspendRecord, SuspendRecords
 
 
@@ -39,7 +40,7 @@ def suspend(child: Child, rule: SuspendRule, records: SuspendRecords) -> Suspend
         child=child,
         manifest=remember(build_apply(child, rule.sets), records.write(child, record)),
         purpose=SuspendPurpose.SUSPEND,
-        repairs=", ".join(map(suspend_rules.write_path, started)) if is_again else "",
+        repaired_paths=tuple(started) if is_again else (),
     )
 
 

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.retry_triggers import RetryTriggers
 
 FIRST_DELAY = 1.0
@@ -27,8 +28,8 @@ failures, and nineteen seconds for a delay of five minutes.
 class Attempt:
     """In-memory record of the failures of one step. Losing it costs one extra retry."""
 
-    attempt_id: str
-    """What the operator tried: the hash of the definition. Another ID resets the count."""
+    attempt_id: AttemptId
+    """What the operator tried. Another ID resets the count."""
     failures: int
     retry_at: float
     """Monotonic seconds."""
@@ -42,6 +43,8 @@ class Attempt:
     """Monotonic seconds before which even a trigger causes no retry."""
     limit: int = LIMIT
     """Failures after which the phase of the Stack ends in Failed."""
+    is_internal: bool = False
+    """Whether the last failure was an error of the operator."""
 
     @property
     def is_exhausted(self) -> bool:
@@ -74,6 +77,8 @@ class StepFailure:
     causes: RetryTriggers = ()
     """Events that may end the failure, if a watch can observe them."""
     server: ServerResponse = ServerResponse.ANSWERS
+    is_internal: bool = False
+    """Whether it is an error of the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,7 @@ class BackoffPolicy:
 
 
 def after_failure(
-    previous: Attempt | None, trouble: StepFailure, *, subject: str, now: float, patience: BackoffPolicy
+    previous: Attempt | None, trouble: StepFailure, *, subject: AttemptId, now: float, patience: BackoffPolicy
 ) -> Attempt:
     """Return the attempt after one more failure. now: monotonic seconds."""
     failures = previous.failures + 1 if previous is not None and previous.attempt_id == subject else 1
@@ -105,6 +110,7 @@ def after_failure(
         reason=trouble.reason,
         message=trouble.message,
         is_final=trouble.is_final,
+        is_internal=trouble.is_internal,
         limit=patience.limit,
         triggers=trouble.causes,
         earliest_retry=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.retry_after),

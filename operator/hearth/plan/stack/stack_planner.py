@@ -18,6 +18,7 @@ from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import removal, resource_planner, suspend_object
+from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.cleanup import ObsoleteChildren, incarnation_key
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
@@ -37,7 +38,7 @@ from hearth.plan.state.memory_updates import (
     ResourceReady,
 )
 from hearth.plan.state.resource_conditions import ConditionAggregator
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Step
 from hearth.template.blueprint import Blueprint, StackIdentity
 
@@ -151,17 +152,12 @@ class StackPlanner:
     def is_waiting_for_kinds(self) -> bool:
         """Return whether a resource waits until the API server serves its kind or the operator watches it."""
         waiting = self.by_state[ResourceState.WAITING]
-        return any(self.statuses[name].reason == resource_planner.KIND_NOT_AVAILABLE for name in waiting)
+        return any(self.statuses[name].cause is Cause.KIND_NOT_AVAILABLE for name in waiting)
 
-    def find_evaluating(self, is_asked: object) -> set[str]:
-        """Find the resources that only wait for an evaluation; none if `is_asked` is false."""
-        if not is_asked:
-            return set()
-        return {
-            name
-            for name in self.by_state[ResourceState.WAITING]
-            if self.statuses[name].reason == resource_planner.EVALUATING
-        }
+    def find_evaluating(self) -> set[str]:
+        """Find the resources that only wait for an evaluation."""
+        waiting = self.by_state[ResourceState.WAITING]
+        return {name for name in waiting if self.statuses[name].cause is Cause.EVALUATING}
 
     def has_failed(self, memory: InMemoryState) -> bool:
         """Return whether a resource or a deletion has failed, so that the Stack is Failed."""
@@ -274,7 +270,7 @@ class StackPlanner:
             standing = self._pass_on(self._resolver.plan(name, self.statuses, found, memory=memory, now=now))
             self._record(name, standing, memory)
             # The planner deletes no object of a resource that it cannot assess.
-            is_judged = standing.reason != internal_errors.REASON
+            is_judged = standing.cause is not Cause.INTERNAL_ERROR
             self._sort_out(name, chosen=standing.child, children=found if is_judged else ())
             self._claim(standing.child, children)
             if self.unhealthy.update(name, standing):
@@ -404,7 +400,7 @@ class StackPlanner:
                 resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
                 self._resolver.on_error(resource, error)
                 failed = internal_errors.make_attempt(
-                    memory.attempts.get(uid), subject=uid, what=f"delete {ref}", now=now
+                    memory.attempts.get(uid), subject=RemovalAttempt(uid=uid), what=f"delete {ref}", now=now
                 )
                 self._result.memory_updates.append(AttemptFailed(key=uid, attempt=failed))
                 self._plan(uid, step=None, wake_at=failed.retry_at)
@@ -464,6 +460,6 @@ class StackPlanner:
 
     def _is_meant(self, uid: str, attempt: Attempt, memory: InMemoryState) -> bool:
         """Return whether the failed step is still needed. A suspend may have succeeded without a response."""
-        if attempt.attempt_id == uid:
+        if attempt.attempt_id == RemovalAttempt(uid=uid):
             return self.suspension is None
         return uid in self.requeues or uid in self.ready_steps or uid in memory.in_flight

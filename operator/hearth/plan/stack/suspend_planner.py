@@ -20,8 +20,8 @@ from hearth.plan.stack.suspend_order import SuspendOrder
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
-from hearth.plan.state.resource_conditions import ManagerQuery, ResourceCondition
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_conditions import ConditionType, ManagerQuery, ResourceCondition
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Suspend
 from hearth.plan.state.suspend_record import SuspendRecords
 
@@ -152,9 +152,10 @@ class SuspendPlanner:
                 child, ResourceState.PROGRESSING, "Suspending", "is suspended; what it still runs is finishing"
             )
         if not self.suspend_order.may_suspend(child.resource):
-            return readiness.make_status(
+            standing = readiness.make_status(
                 child, ResourceState.WAITING, "Waiting", "is suspended after all that require it"
             )
+            return dataclasses.replace(standing, cause=Cause.ORDER)
         step = suspend_object.suspend(child, rule, self.records)
         standing = readiness.make_status(child, ResourceState.PROGRESSING, "Suspending", "is being suspended")
         if child.uid in memory.in_flight:
@@ -192,20 +193,18 @@ def find_due(
         refused = dataclasses.replace(standing, state=state, reason=attempt.reason, message=attempt.message)
         return attempt.retry_at, refused
     contest = memory.find_contest(step.child.resource, now=now)
-    if contest is None or not step.repairs:
+    if contest is None or not step.repaired_paths:
         return now, standing
     if not contest.is_conflict:
         return contest.next_repair, standing
-    lost = tuple(
-        LostField(path=path, text=suspend_rules.write_path(path))
-        for path in map(suspend_rules.parse_path, step.repairs.split(", "))
-        if path is not None
-    )
+    lost = tuple(LostField(path=path, text=suspend_rules.write_path(path)) for path in step.repaired_paths)
     holder = drift.find_manager(step.child, memory)
     query = drift.find_open_query(ManagerQuery(child=step.child, lost=lost, manifest=step.manifest), memory)
     message = (
-        f"{step.child.resource} ({step.child.ref}): {step.repairs}, {holder}, changed repeatedly while the Stack "
-        f"is suspended; repairs are delayed: stop that writer"
+        f"{step.child.resource} ({step.child.ref}): {suspend_rules.write_paths(step.repaired_paths)}, {holder}, changed "
+        f"repeatedly while the Stack is suspended; repairs are delayed: stop that writer"
     )
-    remark = ResourceCondition(type="DriftConflict", reason="FieldOwnershipLostAgain", message=message, query=query)
+    remark = ResourceCondition(
+        type=ConditionType.DRIFT_CONFLICT, reason="FieldOwnershipLostAgain", message=message, query=query
+    )
     return contest.next_repair, dataclasses.replace(standing, conditions=(remark,))

@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, BackoffPolicy
-from hearth.plan.state.resource_conditions import ResourceCondition
+from hearth.plan.state.resource_conditions import ConditionType, ResourceCondition
 from hearth.plan.state.resource_status import ResourceStatus
 
-TYPE = "Unhealthy"
-"""The condition that reports unhealthy resources."""
 EXPIRY_FACTOR = 2.0
 """Earlier marks are forgotten after this many maximum delays without a mark."""
 
@@ -86,7 +84,7 @@ class UnhealthyTracker:
 
     def update(self, name: str, standing: ResourceStatus) -> bool:
         """Update the health of a resource. Return whether all unhealthy resources must be planned again."""
-        is_unhealthy = any(remark.type == TYPE for remark in standing.conditions)
+        is_unhealthy = any(remark.type is ConditionType.UNHEALTHY for remark in standing.conditions)
         is_unhealthy = is_unhealthy or (standing.is_terminal and self.is_completed)
         if is_unhealthy == (name in self.names):
             return False
@@ -120,7 +118,9 @@ class UnhealthyTracker:
 def delay_replacement(name: str, failed: ResourceStatus, obstacle: HealingDelay) -> ResourceStatus:
     """Return the status of a resource whose object failed permanently and is not replaced now."""
     remark = ResourceCondition(
-        type=TYPE, reason=obstacle.reason, message=f"{name} ({failed.ref}) {failed.message}; {obstacle.message}"
+        type=ConditionType.UNHEALTHY,
+        reason=obstacle.reason,
+        message=f"{name} ({failed.ref}) {failed.message}; {obstacle.message}",
     )
     message = f"{failed.message}; {obstacle.message}"
     return dataclasses.replace(failed, message=message, conditions=(*failed.conditions, remark))

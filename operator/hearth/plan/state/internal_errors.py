@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, MAX_BACKOFF, Attempt, StepFailure
 
 REASON = "InternalError"
@@ -66,12 +67,12 @@ def explain(what: str) -> str:
 
 def make_trouble(what: str) -> StepFailure:
     """Return the failure of a step that ended in an internal error. what: `apply configmap/web`."""
-    return StepFailure(reason=REASON, message=explain(what))
+    return StepFailure(reason=REASON, message=explain(what), is_internal=True)
 
 
-def make_attempt(before: Attempt | None, *, subject: str, what: str, now: float) -> Attempt:
+def make_attempt(before: Attempt | None, *, subject: AttemptId, what: str, now: float) -> Attempt:
     """Return an internal error as an attempt to record."""
-    known = before is not None and before.attempt_id == subject and before.reason == REASON
+    known = before is not None and before.attempt_id == subject and before.is_internal
     retry = after_failure(Retry(failures=before.failures, due=before.retry_at) if before and known else None, now=now)
     return Attempt(
         attempt_id=subject,
@@ -80,4 +81,5 @@ def make_attempt(before: Attempt | None, *, subject: str, what: str, now: float)
         reason=REASON,
         message=explain(what),
         is_final=False,
+        is_internal=True,
     )

@@ -9,6 +9,7 @@ from typing import Any, Protocol, assert_never
 from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.retry import backoff
+from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.retry.retry_triggers import RetryTrigger
@@ -142,7 +143,7 @@ class InMemoryState:
         found = (self.in_flight.get(child.uid), self.in_flight.get(child.resource))
         return any(isinstance(step, Delete | Release) and step.child.uid == child.uid for step in found)
 
-    def forget_failures(self, key: str, subject: str) -> None:
+    def forget_failures(self, key: str, subject: AttemptId) -> None:
         """Forget earlier failures of the attempt, which has now succeeded."""
         attempt = self.attempts.get(key)
         if attempt is not None and attempt.attempt_id == subject:

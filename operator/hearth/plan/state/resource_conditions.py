@@ -1,11 +1,11 @@
 """Conditions of single resources besides their status, and the conditions of the Stack that follow from them.
 
-Indexed by type as statuses change, so that building a status reads only the few resources that it names. Must not know
-any condition by name.
+Indexed by type as statuses change, so that building a status reads only the few resources that it names.
 """
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +29,16 @@ class ExtraCondition:
     message: str
 
 
+class ConditionType(enum.StrEnum):
+    """Types of the Stack's conditions that follow from its resources. A subset of `plan.status.conditions.EXTRA_TYPES`."""
+
+    DRIFTED = "Drifted"
+    DRIFT_CONFLICT = "DriftConflict"
+    UNHEALTHY = "Unhealthy"
+    SUSPEND_RECORD_INVALID = "SuspendRecordInvalid"
+    """The record of a suspended object is not trusted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerQuery:
     """Query for the field managers that own these fields of an object."""
@@ -43,8 +53,7 @@ class ManagerQuery:
 class ResourceCondition:
     """Condition of one resource."""
 
-    type: str
-    """The type of the Stack's condition: one of `plan.status.conditions.EXTRA_TYPES`."""
+    type: ConditionType
     reason: str
     """One CamelCase word."""
     message: str
@@ -65,7 +74,7 @@ class HasConditions(Protocol):
 class ConditionAggregator:
     """Resource conditions by type, in the order of detection."""
 
-    by_type: dict[str, dict[str, ResourceCondition]] = field(default_factory=dict)
+    by_type: dict[ConditionType, dict[str, ResourceCondition]] = field(default_factory=dict)
 
     def replace(self, name: str, old: Iterable[ResourceCondition], new: Iterable[ResourceCondition]) -> None:
         """Replace the conditions `old` of a resource with `new`."""
@@ -76,7 +85,7 @@ class ConditionAggregator:
         for remark in kept.values():
             self.by_type.setdefault(remark.type, {})[name] = remark
 
-    def first(self, type_: str) -> Mapping[str, ResourceCondition]:
+    def first(self, type_: ConditionType) -> Mapping[str, ResourceCondition]:
         """Return, by resource, the conditions that the Stack's condition names."""
         return dict(itertools.islice(self.by_type.get(type_, {}).items(), NAMED_AT_MOST))
 
@@ -87,4 +96,4 @@ class ConditionAggregator:
                 named = list(self.first(type_).values())
                 more = f"; and {len(remarks) - len(named)} more" if len(remarks) > len(named) else ""
                 message = "; ".join(remark.message for remark in named) + more
-                yield ExtraCondition(type=type_, reason=named[0].reason, message=message)
+                yield ExtraCondition(type=type_.value, reason=named[0].reason, message=message)

@@ -32,6 +32,25 @@ class ResourceState(enum.Enum):
     __hash__ = object.__hash__
 
 
+class Cause(enum.Enum):
+    """Cause of a status, as far as other decisions depend on it. A closed set; reasons and messages are for users only."""
+
+    OTHER = "other"
+    ORDER = "order"
+    """A required resource, or while suspending a dependent, comes first."""
+    KIND_NOT_AVAILABLE = "kind not available"
+    """The kind is not served, or not watched yet."""
+    EVALUATING = "evaluating"
+    """Its expressions are being evaluated outside the reconcile."""
+    VALUE_MISSING = "value missing"
+    """A value is missing although the required resources are ready."""
+    APPLYING = "applying"
+    """Only an apply is missing, and nothing speaks against it."""
+    MARKED_UNHEALTHY = "marked unhealthy"
+    INTERNAL_ERROR = "internal error"
+    """The planning ended in an unexpected exception."""
+
+
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceStatus:
     """Status of one resource at the end of a reconcile."""
@@ -40,6 +59,7 @@ class ResourceStatus:
     reason: str
     """One CamelCase word."""
     message: str
+    cause: Cause = Cause.OTHER
     planned_ref: ObjectRef | None = None
     """The reference of its planned object, if it differs from `child`."""
     child: Child | None = None

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hearth.model import field_paths, names, value_class
-from hearth.model.child import Child, Object
+from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import LostField
+from hearth.plan.retry.attempt_ids import (
+    ApplyAttempt,
+    AttemptId,
+    MarkAttempt,
+    RemovalAttempt,
+    SuspendAttempt,
+    SuspendPurpose,
+)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +78,6 @@ class WriteHealthMark:
     """Why the object is unhealthy. None removes an earlier mark."""
 
 
-class SuspendPurpose(enum.StrEnum):
-    """What to do with the fields that suspend an object."""
-
-    SUSPEND = "suspend"
-    RESUME = "resume"
-    """The object has its definition, so suspending has no more effect."""
-    RESTORE = "restore"
-    """The definition cannot be applied now, so the object runs as before."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend:
     """Suspend, resume or restore of one object: applies only the fields that do so."""
@@ -89,25 +86,25 @@ class Suspend:
     manifest: Object = field(repr=False)
     """The fields that the suspend field manager applies. Fields that it applied before and now omits are removed."""
     purpose: SuspendPurpose
-    repairs: str = ""
-    """The fields that another client started again, as text, if that is the only reason for the write."""
+    repaired_paths: tuple[Path, ...] = ()
+    """The fields that another client started again, if that is the only reason for the write."""
 
 
 Step: TypeAlias = Apply | Delete | Release | WriteHealthMark | Suspend
 
 
-def attempt_id(step: Step) -> str:
+def attempt_id(step: Step) -> AttemptId:
     """Return the ID of an attempt at the step. A change of the target or of the object gives another ID."""
     match step:
         case Apply():
-            given = f"/{step.inherited_rules.digest}" if step.inherited_rules is not None else ""
-            return f"{step.hash}/{step.uid}" + ("/adopts" if step.may_adopt else "") + given
+            rules = step.inherited_rules.digest if step.inherited_rules is not None else ""
+            return ApplyAttempt(hash=step.hash, uid=step.uid, may_adopt=step.may_adopt, inherited_rules=rules)
         case Delete() | Release():
-            return step.child.uid
+            return RemovalAttempt(uid=step.child.uid)
         case WriteHealthMark():
-            return f"{step.child.uid}/{step.reason}"
+            return MarkAttempt(uid=step.child.uid, reason=step.reason)
         case Suspend():
-            return f"{step.child.uid}/{step.purpose}"
+            return SuspendAttempt(uid=step.child.uid, purpose=step.purpose)
 
 
 def affected_keys(step: Step) -> tuple[str, ...]:

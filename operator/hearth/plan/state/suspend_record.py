@@ -19,13 +19,11 @@ from hearth.plan.health import suspend_rules
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.state.resource_conditions import ResourceCondition
+from hearth.plan.state.resource_conditions import ConditionType, ResourceCondition
 
 RESUMED = "false"
 """The annotation's value when the object's own definition has restored all fields in one apply."""
 PURPOSE = "suspended"
-TYPE = "SuspendRecordInvalid"
-"""The condition of a Stack with an object whose record is not trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +112,9 @@ class SuspendRecords:
             f"{child.resource} ({child.ref}): annotation {names.ANNOTATION_SUSPENDED} was not written by this operator for "
             f"this object. It is ignored; remove it: {command}"
         )
-        return (ResourceCondition(type=TYPE, reason="SignatureInvalid", message=message),)
+        return (
+            ResourceCondition(type=ConditionType.SUSPEND_RECORD_INVALID, reason="SignatureInvalid", message=message),
+        )
 
 
 def find_text(child: Child) -> str:

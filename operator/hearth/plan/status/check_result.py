@@ -16,8 +16,8 @@ from hearth.model.child import Object
 from hearth.model.phases import Phase
 from hearth.plan.resource import readiness
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.resource_conditions import ExtraCondition
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_conditions import ConditionType, ExtraCondition
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply
 from hearth.plan.status import problems
 
@@ -25,7 +25,7 @@ VERB = "check"
 """Its key in `status.handled`."""
 TYPE = "CheckPending"
 """Type of the condition that is True while a requested check cannot run."""
-DRIFT = ("Drifted", "DriftConflict")
+DRIFT = (ConditionType.DRIFTED, ConditionType.DRIFT_CONFLICT)
 """Types of the conditions that report drift, even on ready resources."""
 UNREADY = (
     ResourceState.FAILED,
@@ -72,7 +72,7 @@ def find(board: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
     """Find all problems by resource: states first, then drift, then obsolete objects."""
     for name in itertools.chain.from_iterable(board.by_state[state] for state in UNREADY):
         standing = board.statuses[name]
-        if standing.reason != "Waiting" or standing.child is None:
+        if standing.cause is not Cause.ORDER or standing.child is None:
             yield name, _word(standing)
         elif standing.child.unhealthy_reason is not None:
             # The planner does not assess it before its dependencies are ready. Its health mark counts nevertheless.
@@ -100,7 +100,7 @@ def _is_repaired(standing: ResourceStatus) -> bool:
 def _word(standing: ResourceStatus) -> ResourceStatus:
     """Convert a status to a problem: the reason for the planned step, not the step."""
     step = standing.step
-    if not isinstance(step, Apply) or standing.reason != "Applying":
+    if not isinstance(step, Apply) or standing.cause is not Cause.APPLYING:
         return standing
     reason, message = "Outdated", "does not match the definition"
     if step.repaired_fields:

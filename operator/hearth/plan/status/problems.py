@@ -10,7 +10,7 @@ from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 
 AT_MOST = 20
 
@@ -20,7 +20,7 @@ def find_problems(board: StackPlanner, memory: InMemoryState) -> list[tuple[str,
     names = itertools.chain(
         board.by_state[ResourceState.FAILED],
         board.by_state[ResourceState.RETRYING],
-        (name for name in board.by_state[ResourceState.WAITING] if board.statuses[name].reason != "Waiting"),
+        (name for name in board.by_state[ResourceState.WAITING] if board.statuses[name].cause is not Cause.ORDER),
     )
     problems = [(name, board.statuses[name]) for name in itertools.islice(names, AT_MOST)]
     for child, attempt in board.find_failed_deletions(memory):

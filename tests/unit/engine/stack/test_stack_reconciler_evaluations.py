@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from hearth.engine.work_queue import EVALUATED, WorkQueue
+from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.sandbox import worker
@@ -64,7 +64,9 @@ def make_world(world: FakeWorld) -> SlowProcess:
         return process  # type: ignore[return-value]  # a process that is none
 
     def make(inbox: WorkQueue) -> Pool:
-        return SlowPool(tell=lambda uid: inbox.enqueue(uid, EVALUATED), start=start, now=VirtualClock().monotonic)
+        return SlowPool(
+            tell=lambda uid: inbox.enqueue(uid, DirtyScope.EVALUATED), start=start, now=VirtualClock().monotonic
+        )
 
     world.evaluate = make
     return process

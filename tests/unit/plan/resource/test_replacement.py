@@ -9,6 +9,7 @@ import pytest
 from hearth.model import packing
 from hearth.model.child import Child, FieldOwnership, Object
 from hearth.plan.resource import replacement
+from hearth.plan.retry.attempt_ids import FailedObject
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import desired, steps
@@ -262,7 +263,12 @@ def fail(world: World, board: StackPlanner, *, failures: int, is_known: bool = T
     if is_known:
         world.memory.created.add(child.uid)
     world.memory.attempts["a"] = Attempt(
-        attempt_id=f"{step.hash}/failed", failures=failures, retry_at=5.0, reason="Boom", message="boom", is_final=False
+        attempt_id=FailedObject(hash=step.hash),
+        failures=failures,
+        retry_at=5.0,
+        reason="Boom",
+        message="boom",
+        is_final=False,
     )
     world.refresh(board, "a")
     return child

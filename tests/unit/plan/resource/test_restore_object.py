@@ -10,10 +10,11 @@ from hearth.model import child, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan.resource import restore_object
+from hearth.plan.retry.attempt_ids import SuspendAttempt, SuspendPurpose
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.plan.state.steps import Delete, Suspend, SuspendPurpose
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.steps import Delete, Suspend
 from support.units import suspended
 from support.units.suspended import RECORDS
 
@@ -38,10 +39,10 @@ GOING = ResourceStatus(state=ResourceState.PROGRESSING, reason="Resuming", messa
 
 
 def settle(
-    state: ResourceState, found: child.Child | None, *others: ResourceStatus, reason: str = "Waiting"
+    state: ResourceState, found: child.Child | None, *others: ResourceStatus, cause: Cause = Cause.ORDER
 ) -> ResourceStatus:
     """The standing that comes of it."""
-    standing = ResourceStatus(state=state, reason=reason, message="", child=found)
+    standing = ResourceStatus(state=state, reason="Any", message="", cause=cause, child=found)
     return restore_object.restore_if_stuck("web", standing, others, memory=InMemoryState(), records=RECORDS, now=10.0)
 
 
@@ -52,11 +53,13 @@ def settle(
         pytest.param(settle(ResourceState.STOPPED, ASLEEP), True, id="it is stopped"),
         pytest.param(settle(ResourceState.WAITING, ASLEEP, FAILED), True, id="what it waits for failed"),
         pytest.param(
-            settle(ResourceState.WAITING, ASLEEP, reason=restore_object.MISSING), True, id="a value will not come"
+            settle(ResourceState.WAITING, ASLEEP, cause=Cause.VALUE_MISSING), True, id="a value will not come"
         ),
         pytest.param(settle(ResourceState.RETRYING, ASLEEP), False, id="another try may do"),
         pytest.param(settle(ResourceState.WAITING, ASLEEP, FAILED, GOING), False, id="something is on its way yet"),
-        pytest.param(settle(ResourceState.WAITING, ASLEEP, reason="KindNotServed"), False, id="nobody can tell yet"),
+        pytest.param(
+            settle(ResourceState.WAITING, ASLEEP, cause=Cause.KIND_NOT_AVAILABLE), False, id="nobody can tell yet"
+        ),
         pytest.param(settle(ResourceState.FAILED, AWAKE), False, id="it runs already"),
         pytest.param(settle(ResourceState.FAILED, make(None)), False, id="it never was suspended"),
         pytest.param(settle(ResourceState.WAITING, None, FAILED), False, id="there is no object"),
@@ -96,7 +99,14 @@ def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
         is planned
     )
     memory = InMemoryState()
-    attempt = Attempt(attempt_id="u/restore", failures=1, retry_at=20.0, reason="Denied", message="no", is_final=False)
+    attempt = Attempt(
+        attempt_id=SuspendAttempt(uid="u", purpose=SuspendPurpose.RESTORE),
+        failures=1,
+        retry_at=20.0,
+        reason="Denied",
+        message="no",
+        is_final=False,
+    )
     memory.attempts["u"] = attempt
     failed = dataclasses.replace(planned, step=None, requeue_at=30.0)
     standing = restore_object.restore_if_stuck("web", failed, (), memory=memory, records=RECORDS, now=10.0)

@@ -64,7 +64,7 @@ def test_a_step_states_what_suspends_and_nothing_else() -> None:
     metadata = {key: value for key, value in step.manifest["metadata"].items() if key != "annotations"}
     assert metadata == {"name": "web", "namespace": "n", "uid": "u1"}
     assert step.manifest["spec"] == {"replicas": 0}
-    assert step.repairs == ""
+    assert step.repaired_paths == ()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_somebody_starts_meanwhile_is_not_taken_for_how_it_was() -> None:
     found = make(9, holder="kubectl", record={"theirs": {"spec.replicas": 5}})
     step = suspend_object.suspend(found, rule(), RECORDS)
     assert read_said(step.manifest) == {"theirs": {"spec.replicas": 5}}
-    assert step.repairs == "spec.replicas"
+    assert step.repaired_paths == (("spec", "replicas"),)
 
 
 def test_what_was_somebody_elses_is_put_back_and_the_rest_let_go() -> None:

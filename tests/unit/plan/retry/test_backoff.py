@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hearth.plan.retry import backoff
+from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt, BackoffPolicy, StepFailure
 
 STEADY = BackoffPolicy(max_backoff=300.0, jitter=lambda: 0.0)
@@ -15,7 +16,7 @@ def fail(times: int, *, patience: BackoffPolicy = STEADY, trouble: StepFailure =
     """What is remembered after that many failures at one thing, all at the time 0."""
     attempt = None
     for _ in range(times):
-        attempt = backoff.after_failure(attempt, trouble, subject="s", now=0.0, patience=patience)
+        attempt = backoff.after_failure(attempt, trouble, subject=RemovalAttempt(uid="s"), now=0.0, patience=patience)
     assert attempt is not None
     return attempt
 
@@ -42,7 +43,7 @@ def test_the_servers_wish_to_wait_is_kept() -> None:
 
 def test_another_subject_starts_from_nothing() -> None:
     """A new definition is not punished for the failures of the old one."""
-    after = backoff.after_failure(fail(8), TROUBLE, subject="other", now=100.0, patience=STEADY)
+    after = backoff.after_failure(fail(8), TROUBLE, subject=RemovalAttempt(uid="other"), now=100.0, patience=STEADY)
     assert (after.failures, after.retry_at) == (1, 101.0)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import api_errors, backoff, retry_triggers
+from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt, BackoffPolicy, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state.memory import InMemoryState
@@ -85,7 +86,7 @@ def refuse(memory: InMemoryState, times: int, *, trouble: StepFailure, now: floa
     """Let one resource be refused so often."""
     for _ in range(times):
         memory.attempts["web"] = backoff.after_failure(
-            memory.attempts.get("web"), trouble, subject="s", now=now, patience=STEADY
+            memory.attempts.get("web"), trouble, subject=RemovalAttempt(uid="s"), now=now, patience=STEADY
         )
     return memory.attempts["web"]
 

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.usage_index import UsageIndex
@@ -58,7 +59,9 @@ def test_who_is_not_ready_goes_on_to_use_what_it_was_made_of() -> None:
 
 def test_a_retry_makes_everything_due() -> None:
     """And forgets how often it failed, not what."""
-    attempt = Attempt(attempt_id="s", failures=7, retry_at=900.0, reason="Denied", message="no", is_final=True)
+    attempt = Attempt(
+        attempt_id=RemovalAttempt(uid="s"), failures=7, retry_at=900.0, reason="Denied", message="no", is_final=True
+    )
     world = blueprints.World()
     world.memory.attempts["a"] = attempt
     world.memory.immutable["u"] = ("hash", "spec.x")

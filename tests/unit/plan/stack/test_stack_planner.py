@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Child, FieldOwnership, Path
+from hearth.plan.retry.attempt_ids import ApplyAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState
@@ -290,7 +291,7 @@ def test_a_refused_step_is_not_planned_before_its_time() -> None:
     step = board.take_step("a")
     assert isinstance(step, Apply)
     world.memory.attempts["a"] = Attempt(
-        attempt_id=f"{step.hash}/None", failures=1, retry_at=5.0, reason="Denied", message="no", is_final=False
+        attempt_id=ApplyAttempt(hash=step.hash), failures=1, retry_at=5.0, reason="Denied", message="no", is_final=False
     )
     assert world.refresh(board, "a") == []
     assert (board.statuses["a"].state, board.requeues) == (ResourceState.RETRYING, {"a": 5.0})

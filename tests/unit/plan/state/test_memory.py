@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 
+from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state import memory as world_module
@@ -13,7 +14,9 @@ from hearth.template.blueprint import DriftPolicy
 from support.units import blueprints
 from support.units.blueprints import World
 
-DENIED = Attempt(attempt_id="x", failures=1, retry_at=0.0, reason="Denied", message="no", is_final=False)
+DENIED = Attempt(
+    attempt_id=RemovalAttempt(uid="x"), failures=1, retry_at=0.0, reason="Denied", message="no", is_final=False
+)
 PAIR = blueprints.make_blueprint({"kept": [], "lost": []})
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from hearth.model.phases import DONE
-from hearth.plan.state.resource_conditions import NAMED_AT_MOST, ConditionAggregator, ExtraCondition, ResourceCondition
+from hearth.plan.state.resource_conditions import (
+    NAMED_AT_MOST,
+    ConditionAggregator,
+    ConditionType,
+    ExtraCondition,
+    ResourceCondition,
+)
 from hearth.plan.status import conditions
 
 
-def remark(message: str, *, type_: str = "Drifted") -> ResourceCondition:
+def remark(message: str, *, type_: ConditionType = ConditionType.DRIFTED) -> ResourceCondition:
     """One remark."""
     return ResourceCondition(type=type_, reason="FieldOwnershipLost", message=message)
 
@@ -47,13 +53,13 @@ def test_remarks_follow_the_resources() -> None:
     """One condition a type, true while any resource has something to say."""
     remarks = ConditionAggregator()
     remarks.replace("a", (), (remark("a: x"),))
-    remarks.replace("b", (), (remark("b: y"), remark("b: z", type_="DriftConflict")))
+    remarks.replace("b", (), (remark("b: y"), remark("b: z", type_=ConditionType.DRIFT_CONFLICT)))
     assert [(each.type, each.message) for each in remarks.conditions()] == [
         ("Drifted", "a: x; b: y"),
         ("DriftConflict", "b: z"),
     ]
     remarks.replace("a", (remark("a: x"),), ())
-    remarks.replace("b", (remark("b: y"), remark("b: z", type_="DriftConflict")), (remark("b: w"),))
+    remarks.replace("b", (remark("b: y"), remark("b: z", type_=ConditionType.DRIFT_CONFLICT)), (remark("b: w"),))
     assert [(each.type, each.message) for each in remarks.conditions()] == [("Drifted", "b: w")]
 
 

@@ -11,7 +11,7 @@ from hearth.model import child, limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.resource import suspend_object
-from hearth.plan.state import suspend_record
+from hearth.plan.state.resource_conditions import ConditionType
 from hearth.plan.state.suspend_record import SuspendRecord
 from support.units import suspended
 from support.units.suspended import RECORDS
@@ -78,7 +78,7 @@ def test_any_other_record_is_ignored_and_named(found: Child) -> None:
     """Nothing of it is written, whatever is done with the object."""
     assert (RECORDS.find(found), RECORDS.is_suspended(found), RECORDS.read(found)) == (None, False, SuspendRecord())
     (remark,) = RECORDS.tell(found)
-    assert (remark.type, "hearth.dev/suspended-" in remark.message) == (suspend_record.TYPE, True)
+    assert (remark.type, "hearth.dev/suspended-" in remark.message) == (ConditionType.SUSPEND_RECORD_INVALID, True)
     for step in (suspend_object.resume(found, RECORDS), suspend_object.restore(found, RECORDS)):
         assert step.manifest.keys() == {"apiVersion", "kind", "metadata"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from hearth.model.child import Child
+from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import deletion_blockers
@@ -12,7 +13,7 @@ from support.units import blueprints
 from support.units.blueprints import World
 
 DENIED = Attempt(
-    attempt_id="uid-1",
+    attempt_id=RemovalAttempt(uid="uid-1"),
     failures=1,
     retry_at=9.0,
     reason="Denied",

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from hearth.model.child import Object
+from hearth.plan.retry.attempt_ids import ApplyAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
@@ -48,7 +49,7 @@ def refuse(world: World, board: StackPlanner, name: str, *, failures: int) -> No
     step = board.ready_steps[name]
     assert isinstance(step, Apply)
     world.memory.attempts[name] = Attempt(
-        attempt_id=f"{step.hash}/{step.uid}",
+        attempt_id=ApplyAttempt(hash=step.hash, uid=step.uid),
         failures=failures,
         retry_at=30.0,
         reason="Denied",

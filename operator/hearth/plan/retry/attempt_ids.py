@@ -1,0 +1,64 @@
+"""IDs of attempts: what the operator tried. A different ID means a different attempt, with its own count of failures."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+class SuspendPurpose(enum.StrEnum):
+    """What to do with the fields that suspend an object."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    """The object has its definition, so suspending has no more effect."""
+    RESTORE = "restore"
+    """The definition cannot be applied now, so the object runs as before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyAttempt:
+    """Apply of a definition to an object, or creation of an object."""
+
+    hash: str
+    """Keyed hash of the definition."""
+    uid: str | None = None
+    """UID of the object; None to create one."""
+    may_adopt: bool = False
+    inherited_rules: str = ""
+    """Digest of the rules that the object inherits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalAttempt:
+    """Deletion or release of an object."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkAttempt:
+    """Write of a health mark onto an object."""
+
+    uid: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendAttempt:
+    """Suspend, resume or restore of an object."""
+
+    uid: str
+    purpose: SuspendPurpose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedObject:
+    """An object of a definition that was applied and then failed permanently."""
+
+    hash: str
+    """Keyed hash of the definition."""
+
+
+AttemptId: TypeAlias = ApplyAttempt | RemovalAttempt | MarkAttempt | SuspendAttempt | FailedObject
