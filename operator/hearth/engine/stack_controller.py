@@ -146,7 +146,7 @@ class StackController:
 
     def _note_lost_broadcast(self, uid: str, each: StackReconciler) -> None:
         # The lost event may concern the definition.
-        each.definition.resync_requested = True
+        each.definition.request_resync()
         each.note_fault("broadcast")
         self._services.queue.enqueue(uid, DirtyScope.STACK)
 

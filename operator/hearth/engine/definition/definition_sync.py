@@ -88,7 +88,7 @@ class DefinitionSync:
     is_deleting: bool = False
     sensitive_texts: tuple[frozenset[str], ...] = field(default=(), repr=False)
     """Sensitive texts of the current and earlier definitions, which a child's status may still contain."""
-    resync_requested: bool = True
+    _resync_requested: bool = True
     """Whether a change besides the spec affects the definition or the target."""
     _names: dict[int, Set[str]] = field(default_factory=dict)
     """By number: the resources of the active revision and of the protected revisions."""
@@ -118,7 +118,7 @@ class DefinitionSync:
 
     def needs_sync(self, stack: StackObject) -> bool:
         """Return whether the Stack differs from what was last processed."""
-        return self.resync_requested or stack.generation != self.generation or stack.deleting != self.is_deleting
+        return self._resync_requested or stack.generation != self.generation or stack.deleting != self.is_deleting
 
     def has_unprocessed_spec(self, stack: StackObject) -> bool:
         """Return whether the spec or a source has a change that was neither accepted nor rejected yet."""
@@ -128,8 +128,23 @@ class DefinitionSync:
         """Handle a changed source of definitions, which may be another Stack's."""
         if ref in self.sources:
             self._heard += 1
-            self.resync_requested = True
+            self.request_resync()
             self.services.queue.enqueue(self.uid, DirtyScope.STACK)
+
+    def request_resync(self) -> None:
+        """Choose the target again at the next sync. The caller enqueues the Stack."""
+        self._resync_requested = True
+
+    def request_retry(self) -> None:
+        """Try the target once more, at the user's request."""
+        self.targets.request_retry()
+        self.request_resync()
+
+    def fail(self, reason: str) -> None:
+        """Give up the target: the next sync may choose another one."""
+        self.targets.fail(reason)
+        self.request_resync()
+        self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def read_options(self, stack: StackObject) -> None:
         """Load the target once and read the spec's reconcile options at once."""
@@ -161,7 +176,7 @@ class DefinitionSync:
                     if latest is None or latest.deleting != stack.deleting:
                         continue
                     self._looked_at, heard = latest.resource_version, self._heard
-                    is_outdated, self.resync_requested = self.resync_requested, False
+                    is_outdated, self._resync_requested = self._resync_requested, False
                     self.read_options(latest)
                     is_evaluated = await self._look_unless_evaluating(latest, is_outdated=is_outdated)
                     if is_evaluated:
@@ -171,7 +186,7 @@ class DefinitionSync:
                     await self.services.evaluations.wait(self.uid)
         except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot store the revision; retrying", stack=self.uid, error=str(error))
-            self.resync_requested = True
+            self.request_resync()
             self.rejection = DefinitionRejection(
                 reason="RevisionStoreFailed", message=f"cannot store the definition: {error}; the operator retries"
             )
@@ -197,7 +212,7 @@ class DefinitionSync:
 
     def _put_off_until(self, delay: float) -> None:
         """Retry a failed sync after `delay` seconds or once the Stack changes."""
-        self.resync_requested = True
+        self.request_resync()
         self._put_off = self._looked_at
         self.services.clock.call_later(delay, self._try_again)
 
@@ -210,7 +225,7 @@ class DefinitionSync:
         try:
             await self._look(stack, is_outdated=is_outdated)
         except Unevaluated:
-            self.resync_requested = True
+            self.request_resync()
             return False
         return True
 

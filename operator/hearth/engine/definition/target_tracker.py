@@ -41,11 +41,11 @@ class TargetTracker:
     """Result of the last check of an earlier process."""
     failure: str = ""
     """Why the current target has failed."""
-    is_retried: bool = False
-    """Whether the user requested a retry since the spec was last processed."""
     was_idle: bool = False
     """Whether no work was possible for the target, so that its timeout has not started."""
-    is_restored: bool = False
+    _is_retried: bool = False
+    """Whether the user requested a retry since the spec was last processed."""
+    _is_restored: bool = False
     """Whether an earlier process set the target and no reconcile checked it since. It may be completed already."""
     _is_known: bool = False
     _is_unseen: bool = False
@@ -80,7 +80,7 @@ class TargetTracker:
         memory = status_signature.read_memory(status, uid=stack.uid, hashes=hashes)
         is_lost = memory is None and (status_signature.is_written(status) or count_revisions() > 1)
         self.current = target_status.decode(memory) if memory is not None else None
-        self.is_restored = self.current is not None
+        self._is_restored = self.current is not None
         self._written = persisted_identity(self.current)
         self._is_unseen = "phase" not in status
         self.completed = target_status.read_completed(None if is_lost else memory or {})
@@ -97,7 +97,7 @@ class TargetTracker:
         for verb, annotation in REQUESTS.items():
             token = stack.annotations.get(annotation, "")
             if token and self.handled.get(verb) != token:
-                self.handled[verb] = token
+                self.record_handled(verb, token)
                 found.append(verb)
         return found
 
@@ -128,7 +128,7 @@ class TargetTracker:
             hash=hashed or (failed if failure else ""),
             to_revision=to_revision,
             failure=failure,
-            is_retried=self.is_retried and self.current is not None and self.current.is_completed,
+            is_retried=self._is_retried and self.current is not None and self.current.is_completed,
         )
         return targets.choose_target(asked, before=self.current, hashes=hashes, completed=self.completed)
 
@@ -143,15 +143,31 @@ class TargetTracker:
             before=before,
             given=targets.TargetContext(
                 now=now,
-                is_recalled=self.is_restored,
-                is_retried=self.is_retried,
+                is_recalled=self._is_restored,
+                is_retried=self._is_retried,
                 is_unseen=self._is_unseen,
             ),
         )
-        self.is_restored = self.is_restored and persisted_identity(before) == persisted_identity(target)
-        self.failure, self.is_retried = "", False
+        self._is_restored = self._is_restored and persisted_identity(before) == persisted_identity(target)
+        self.failure, self._is_retried = "", False
         self.current = target
         return target
+
+    def request_retry(self) -> None:
+        """Try the target once more, at the user's request."""
+        self._is_retried = True
+
+    def fail(self, reason: str) -> None:
+        """Record that the target has failed, which the next choice of a target considers."""
+        self.failure = reason
+
+    def confirm(self) -> None:
+        """Record that a reconcile of this process checked the target."""
+        self._is_restored = False
+
+    def record_handled(self, verb: str, token: str) -> None:
+        """Record that a request was handled."""
+        self.handled[verb] = token
 
     def complete(self) -> None:
         """Record that the target is completed."""
@@ -178,7 +194,7 @@ class TargetTracker:
 
     def record_continue(self, order: str, passed: tuple[str, str] | None) -> None:
         """Record that a continue request was handled. passed: the resource and its hook."""
-        self.handled[CONTINUE] = order
+        self.record_handled(CONTINUE, order)
         if passed is not None and self.current is not None:
             self.current = dataclasses.replace(self.current, cleared=self.current.cleared.clear(*passed))
 

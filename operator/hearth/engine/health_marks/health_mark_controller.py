@@ -24,7 +24,7 @@ from hearth.engine.health_marks.resource_locator import ResourceKey, ResourceLoc
 from hearth.engine.health_marks.signed_marks import SignedMarks
 from hearth.engine.ports import HealthMarkObject, StackObject
 from hearth.engine.services import Services
-from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.stack.stack_view import StackView
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.fair_executor import FairExecutor
@@ -83,7 +83,7 @@ class HealthMarkController:
         self,
         services: Services,
         *,
-        find_runner: Callable[[str], StackReconciler | None],
+        find_runner: Callable[[str], StackView | None],
         on_limit: Callable[[str], None],
     ) -> None:
         """Prepare the controller. It processes nothing before `start`."""

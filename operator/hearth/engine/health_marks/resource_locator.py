@@ -9,11 +9,11 @@ from hearth.engine.health_marks import mark_targets
 from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.ports import HealthMarkObject, StackObject
 from hearth.engine.services import Services
-from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.stack.stack_view import StackView
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
 from hearth.plan.resource import resource_planner
 from hearth.plan.resource.readiness import enumerate_names
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class ResourceLocator:
     """The locator from a HealthMark to the objects of a resource."""
 
     services: Services
-    find_runner: Callable[[str], StackReconciler | None]
+    find_runner: Callable[[str], StackView | None]
     targets: Targets
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
     """By namespace and name: the last known UID of the Stack."""
@@ -86,18 +86,18 @@ class ResourceLocator:
         runner = self.find_runner(stack.uid)
         if runner is None:
             return None
-        if runner.planner is None:
+        if runner.plan is None:
             return describe_rejection(runner, place)
-        wanted = runner.planner.blueprint.resources
+        wanted = runner.plan.blueprint.resources
         children = self.services.workload_cluster.children_of(stack.uid, place.resource)
         if is_unsynced(
-            runner.planner, place, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
+            runner.plan, place, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
         ):
             return None
         if place.resource not in wanted and not children:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
             return _without(gone, "ResourceNotFound", f"Stack {place.stack} has no resource {place.resource}; {there}")
-        standing = runner.planner.statuses.get(place.resource)
+        standing = runner.plan.statuses.get(place.resource)
         current = (standing.child if standing is not None else None) or resource_planner.find_current(children)
         uid = mark.status.get("observedUID")
         return MarkedResource(
@@ -160,9 +160,9 @@ def target_of(mark: HealthMarkObject) -> mark_targets.Key:
     return (target["apiVersion"].rpartition("/")[0], target["kind"]), target["name"]
 
 
-def describe_rejection(runner: StackReconciler, place: ResourceKey) -> MarkedResource | None:
+def describe_rejection(runner: StackView, place: ResourceKey) -> MarkedResource | None:
     """Return the state of a Stack without an accepted definition; None while the decision is pending."""
-    if runner.definition.rejection is None:
+    if not runner.is_refused:
         return None
     problem = MarkProblem(
         reason="ObjectNotFound", message=f"Stack {place.stack} has no objects: its definition is rejected"
@@ -170,7 +170,7 @@ def describe_rejection(runner: StackReconciler, place: ResourceKey) -> MarkedRes
     return MarkedResource(stack=place.stack, resource=place.resource, problem=problem)
 
 
-def is_unsynced(board: StackPlanner, place: ResourceKey, *, is_seen: bool) -> bool:
+def is_unsynced(board: StackPlan, place: ResourceKey, *, is_seen: bool) -> bool:
     """Return whether the caches may lack objects of the resource. is_seen: whether they contain the bound object."""
     resource = board.blueprint.resources.get(place.resource)
     if is_seen or not board.unsynced:
@@ -181,11 +181,11 @@ def is_unsynced(board: StackPlanner, place: ResourceKey, *, is_seen: bool) -> bo
     )
 
 
-def find_write_block(runner: StackReconciler, place: ResourceKey) -> MarkProblem | None:
+def find_write_block(runner: StackView, place: ResourceKey) -> MarkProblem | None:
     """Explain why no object of the Stack may be written now."""
-    if runner.definition.is_deleting:
+    if runner.is_deleting:
         return MarkProblem(reason="StackDeleting", message=f"Stack {place.stack} is being deleted")
-    if runner.definition.options.is_paused:
+    if runner.is_paused:
         return MarkProblem(
             reason="Paused", message=f"spec.paused of Stack {place.stack} is true; the mark waits until it is false"
         )

@@ -18,7 +18,7 @@ from hearth.model.errors import ApiStatusError
 from hearth.model.field_paths import ElementPath
 from hearth.model.kinds import Kind
 from hearth.plan.resource import drift
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state import altered_values
 from hearth.plan.state.altered_values import Altered
 
@@ -43,7 +43,7 @@ class Candidate:
 class Comparison:
     """One check of the values of a Stack's objects."""
 
-    def __init__(self, board: StackPlanner, *, services: Services, manager: str) -> None:
+    def __init__(self, board: StackPlan, *, services: Services, manager: str) -> None:
         """manager: the field manager of the Stack's applies."""
         self.found: dict[str, Altered] = {}
         """By UID."""

@@ -40,7 +40,7 @@ class CacheSync:
         self._asked: set[Kind] = set()
         """The denied kinds for which the question is answered or in progress."""
         self._wanted: dict[Kind, frozenset[Path]] = {}
-        self.needs_full_refresh = False
+        self._needs_full_refresh = False
         """Whether the planner must refresh every resource since its creation or the last cache sync."""
         self._uid = uid
         self._services = services
@@ -57,9 +57,14 @@ class CacheSync:
 
     def refresh(self) -> None:
         """Request a full refresh and restart the grace period."""
-        self.needs_full_refresh = True
+        self._needs_full_refresh = True
         self._blind_until = self._services.clock.monotonic() + SYNC_GRACE
         self.check_synced()
+
+    def take_full_refresh(self) -> bool:
+        """Return whether the planner must refresh every resource, and assume that it now does."""
+        needed, self._needs_full_refresh = self._needs_full_refresh, False
+        return needed
 
     def check_synced(self) -> None:
         """Remove the kinds whose caches are synced."""
@@ -70,7 +75,7 @@ class CacheSync:
                 self.unsynced.pop(kind, None)
                 self._absent.discard(kind)
                 self.denied.pop(kind, None)
-                self.needs_full_refresh = True
+                self._needs_full_refresh = True
             elif denial := cluster.find_denial(kind):
                 self.denied[kind] = denial
         self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
@@ -124,7 +129,7 @@ class CacheSync:
 
     def grace_left(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""
-        is_blind = self.needs_full_refresh or self.unsynced
+        is_blind = self._needs_full_refresh or self.unsynced
         return max(0.0, self._blind_until - self._services.clock.monotonic()) if is_blind else 0.0
 
     def find_required_watches(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:

@@ -21,7 +21,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.status import check_result, ready_condition
 from hearth.plan.status.check_result import CheckResult
@@ -74,7 +74,7 @@ class CheckControl:
     def update(
         self,
         stack: StackObject,
-        board: StackPlanner,
+        board: StackPlan,
         *,
         describe: Callable[[], StatusInput],
         kinds: Callable[[], Collection[Kind]],
@@ -131,10 +131,10 @@ class CheckControl:
             self._asked, self._listed, self.error = asked, None, ""
             self._is_put_off, self._failures = False, 0
 
-    def _conclude(self, board: StackPlanner, *, objects: int, is_reached: bool) -> None:
+    def _conclude(self, board: StackPlan, *, objects: int, is_reached: bool) -> None:
         now = self._services.clock.now()
         self.result = check_result.conclude(board, objects=objects, now=now, is_reached=is_reached)
-        self._intake.targets.handled[check_result.VERB] = self._asked
+        self._intake.targets.record_handled(check_result.VERB, self._asked)
         self._asked, self._listed, self._is_recorded = "", None, False
 
     async def _list(self, kinds: Collection[Kind], comparison: Comparison) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.resource import enforcement
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.status import breakpoint_waits
 
 MAX_ECHO = 120
@@ -29,7 +29,7 @@ def parse(order: str) -> tuple[str, str]:
     return (resource, hook) if hook in enforcement.HOOKS else (target, "")
 
 
-def answer(order: str, board: StackPlanner) -> ContinueResult:
+def answer(order: str, board: StackPlan) -> ContinueResult:
     """Answer a request after all resources were observed."""
     resource, hook = parse(order)
     waiting = list(breakpoint_waits.find_waits(board))
@@ -51,7 +51,7 @@ def answer(order: str, board: StackPlanner) -> ContinueResult:
     )
 
 
-def _advise(resource: str, board: StackPlanner) -> str:
+def _advise(resource: str, board: StackPlan) -> str:
     """Name the nested Stack that a path leads into. A Stack being deleted accepts no requests."""
     first, slash, rest = resource.partition("/")
     standing = board.statuses.get(first)

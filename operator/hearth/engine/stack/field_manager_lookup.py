@@ -11,13 +11,13 @@ from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.resource import field_managers
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ManagerQuery
 
 
 def resolve_queries(
-    stack_uid: str, board: StackPlanner, memory: InMemoryState, *, tasks: NamedTasks, services: Services
+    stack_uid: str, board: StackPlan, memory: InMemoryState, *, tasks: NamedTasks, services: Services
 ) -> None:
     """Start the lookups that the last reconcile requested; each answer enqueues its resource."""
     if not memory.manager_queries:

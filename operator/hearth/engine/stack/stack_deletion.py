@@ -13,7 +13,7 @@ from hearth.engine.services import Services
 from hearth.engine.stack import finalization
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.work_queue import DirtyScope
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 
 LOOK_AT_NAMESPACE = 60.0
 """Seconds between two checks of the namespace while a user defers the deletion of its Stack.
@@ -41,7 +41,7 @@ class StackDeletion:
         self._next_look = -math.inf
         """Monotonic time in seconds of the next allowed check of the namespace."""
 
-    def update(self, board: StackPlanner) -> None:
+    def update(self, board: StackPlan) -> None:
         """Finalize what can be finalized after a reconcile."""
         if not self._intake.is_deleting:
             return

@@ -40,6 +40,7 @@ from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry import retry_triggers
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.stack.stack_planner import RefreshResult, StackPlanner
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.memory import InMemoryState
@@ -137,9 +138,8 @@ class StackReconciler:
         if board.set_paused(is_paused=self._is_paused, is_completed=is_completed):
             marks.add(DirtyScope.ALL_RESOURCES)
         keys = {mark for mark in marks if isinstance(mark, str)}
-        if DirtyScope.ALL_RESOURCES in marks or self._cache_sync.needs_full_refresh:
+        if self._cache_sync.take_full_refresh() or DirtyScope.ALL_RESOURCES in marks:
             keys |= board.all_names(children)
-            self._cache_sync.needs_full_refresh = False
         keys |= board.set_healing(self.definition.options.healing, is_completed=is_completed)
         if DirtyScope.EVALUATED in marks:
             keys |= board.find_evaluating()
@@ -153,7 +153,7 @@ class StackReconciler:
         verbs = self.definition.targets.take_requests(stack)
         if "retry" in verbs:
             self.memory.retry(clock.monotonic())
-            self.definition.targets.is_retried = self.definition.resync_requested = True
+            self.definition.request_retry()
         if "cleanup" in verbs:
             self.definition.targets.waive_cleanup()
             if self.planner is not None:
@@ -182,7 +182,7 @@ class StackReconciler:
             self.definition.targets.complete_suspend()
         if self.definition.is_suspended or self.definition.rejection is not None:
             return
-        self.definition.targets.is_restored = False
+        self.definition.targets.confirm()
         if target.is_completed:
             return
         if board.is_complete and self.definition.targets.is_persisted:
@@ -192,9 +192,7 @@ class StackReconciler:
         elif not self.definition.targets.failure and self._may_give_up(target):
             failure = ready_condition.explain_failure(self.make_status_input(), board, self.memory)
             if failure:
-                self.definition.targets.failure = failure
-                self.definition.resync_requested = True
-                self._services.queue.enqueue(self.uid, DirtyScope.STACK)
+                self.definition.fail(failure)
 
     def _check(self, stack: StackObject, board: StackPlanner) -> None:
         """Run a requested check, and report objects that only claim to be the Stack's by label."""
@@ -222,6 +220,36 @@ class StackReconciler:
     def cache_sync_grace(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""
         return self._cache_sync.grace_left()
+
+    @property
+    def plan(self) -> StackPlan | None:
+        """The result of planning; None without an accepted definition."""
+        return self.planner
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the definition in the spec is refused."""
+        return self.definition.rejection is not None
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether the Stack is being deleted, as of the last sync."""
+        return self.definition.is_deleting
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether writes to children are forbidden."""
+        return self.definition.options.is_paused
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a definition was accepted or refused, so that there is a status to write."""
+        return self.definition.generation >= 0
+
+    @property
+    def hidden_texts(self) -> frozenset[str]:
+        """Texts that no user-visible output may contain."""
+        return self.definition.hidden_texts
 
     @property
     def is_superseded(self) -> bool:
@@ -294,7 +322,7 @@ class StackReconciler:
             case KindsChanged():
                 self.results.expedite(retry_triggers.KINDS)
                 if self.is_waiting_for_kinds or self._has_lost_kinds:
-                    self.definition.resync_requested = True
+                    self.definition.request_resync()
                     self._services.queue.enqueue(self.uid, DirtyScope.STACK)
             case _:
                 assert_never(event)

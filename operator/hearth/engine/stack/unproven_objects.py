@@ -15,7 +15,7 @@ from hearth.engine.services import Services
 from hearth.model import limits, names
 from hearth.model.child import UNPROVEN, Child
 from hearth.plan.resource.readiness import enumerate_names
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 
 logger = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ class UnprovenObjects:
         self._seen: tuple[Child, ...] = ()
         self._named: set[str] = set()
 
-    def refresh(self, stack: StackObject, board: StackPlanner) -> None:
+    def refresh(self, stack: StackObject, board: StackPlan) -> None:
         """Report new objects after a reconcile with nothing left to do, or while the Stack is being deleted."""
         found = self._services.workload_cluster.children_of(self._uid, UNPROVEN)
         if found is self._seen or not (stack.deleting or board.is_complete):

@@ -13,7 +13,7 @@ from hearth import supervision
 from hearth.engine import internal_error_backoff
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
-from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.stack.stack_view import ReportedStack
 from hearth.engine.status.status_rate_limiter import StatusRateLimiter
 from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes.fair_executor import FairExecutor
@@ -77,7 +77,7 @@ class StatusWriter:
     """The only writer of Stack statuses."""
 
     def __init__(
-        self, services: Services, *, find_runner: Callable[[str], StackReconciler | None], interval: float
+        self, services: Services, *, find_runner: Callable[[str], ReportedStack | None], interval: float
     ) -> None:
         """interval: minimum seconds between two writes of one Stack's status."""
         self._home = services.management_cluster
@@ -149,7 +149,7 @@ class StatusWriter:
             self.request(stack_uid, delay=self._interval)
             return
         stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
-        if stack is None or runner is None or (runner.definition.generation < 0 and not runner.is_faulty):
+        if stack is None or runner is None or not (runner.is_known or runner.is_faulty):
             return
         self._writing.add(stack_uid)
         try:
@@ -170,7 +170,7 @@ class StatusWriter:
             return 0.0
         return runner.find_retry(internal_error_backoff.STATUS)
 
-    async def _write_without_details(self, stack: StackObject, runner: StackReconciler) -> None:
+    async def _write_without_details(self, stack: StackObject, runner: ReportedStack) -> None:
         """Report at least that the status cannot be built; the complete one is retried later."""
         self._failed_at[stack.uid] = stack.generation
         runner.note_fault(internal_error_backoff.STATUS, what=DirtyScope.STACK)
@@ -190,22 +190,22 @@ class StatusWriter:
                 return
         runner.note_written({**before, **status})
 
-    def _build(self, stack: StackObject, runner: StackReconciler, before: Object) -> Object:
+    def _build(self, stack: StackObject, runner: ReportedStack, before: Object) -> Object:
         """Build and sign the status."""
         self._evaluations.begin(stack.uid)
         status = status_builder.build_status(
             runner.make_status_input(),
-            runner.planner,
+            runner.plan,
             memory=runner.memory,
             before=before,
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
         )
-        status = status_redaction.redact_status(status, runner.definition.hidden_texts)
+        status = status_redaction.redact_status(status, runner.hidden_texts)
         # The signature covers the final content.
         return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
 
-    async def _write_changes(self, stack: StackObject, runner: StackReconciler) -> Outcome:
+    async def _write_changes(self, stack: StackObject, runner: ReportedStack) -> Outcome:
         """Write the changed fields of the status."""
         stack_uid = stack.uid
         if (blind := runner.cache_sync_grace()) > 0:

@@ -140,6 +140,11 @@ class StackPlanner:
         is_clean = not self.cleanup.children and not self.unsynced
         return self.is_ready and is_clean and not self.find_post_delete_stops()
 
+    @property
+    def is_suspended(self) -> bool:
+        """Return whether the Stack is suspended, so that only suspend steps are planned."""
+        return self.suspension is not None
+
     def has_lost_kinds(self) -> bool:
         """Return whether the API server no longer serves the kind of some resource. Checks all resources."""
         return self._resolver.has_lost_kinds()

@@ -12,7 +12,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.resource import enforcement, readiness
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
@@ -44,7 +44,7 @@ class BreakpointWait:
         return f"{called} {enforcement.HOOK_TEXTS[self.hook]}"
 
 
-def find_waits(board: StackPlanner) -> Iterator[BreakpointWait]:
+def find_waits(board: StackPlan) -> Iterator[BreakpointWait]:
     """Find all waits; one for several objects of a removed resource."""
     for name, hook in board.stopped.items():
         yield BreakpointWait(resource=name, hook=hook, ref=board.statuses[name].ref)
@@ -68,7 +68,7 @@ def _find_waits_within(name: str, standing: ResourceStatus) -> Iterator[Breakpoi
         yield BreakpointWait(resource=f"{name}/{stop.resource}", hook=stop.hook, ref=ref, stack=stop.stack)
 
 
-def is_stopped(board: StackPlanner, memory: InMemoryState) -> bool:
+def is_stopped(board: StackPlan, memory: InMemoryState) -> bool:
     """Return whether a resource waits at a breakpoint and no other step can proceed.
 
     Only if one waits, this checks the obsolete objects.
@@ -81,7 +81,7 @@ def is_stopped(board: StackPlanner, memory: InMemoryState) -> bool:
     return not any(child.deleting or uid in board.requeues for uid, child in board.cleanup.children.items())
 
 
-def explain(board: StackPlanner) -> str:
+def explain(board: StackPlan) -> str:
     """Describe which resources wait at which breakpoint, and how to continue them."""
     waits = list(find_waits(board))
     named = "; ".join(str(wait) for wait in waits[: readiness.NAMED_AT_MOST])
@@ -96,13 +96,13 @@ def explain(board: StackPlanner) -> str:
     )
 
 
-def find_condition(board: StackPlanner) -> Iterator[ExtraCondition]:
+def find_condition(board: StackPlan) -> Iterator[ExtraCondition]:
     """Return the condition while any resource waits, independent of other steps."""
     if next(find_waits(board), None) is not None:
         yield ExtraCondition(type=TYPE, reason="Breakpoint", message=explain(board))
 
 
-def list_waits(board: StackPlanner) -> list[Object]:
+def list_waits(board: StackPlan) -> list[Object]:
     """List the first waits for a status."""
     return [_entry(wait) for wait in itertools.islice(find_waits(board), NAMED_AT_MOST)]
 
@@ -116,7 +116,7 @@ def _entry(wait: BreakpointWait) -> Object:
     return entry
 
 
-def warn(board: StackPlanner) -> list[str]:
+def warn(board: StackPlan) -> list[str]:
     """Describe the rules that match no resource, as many as a status may name."""
     return [
         f"{rule.place}: there is no {_call(rule)} now, so this entry has no effect"

@@ -15,7 +15,7 @@ from hearth.model import times
 from hearth.model.child import Object
 from hearth.model.phases import Phase
 from hearth.plan.resource import readiness
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.resource_conditions import ConditionType, ExtraCondition
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply
@@ -55,7 +55,7 @@ class CheckResult:
     """Whether the phase shows this result."""
 
 
-def conclude(board: StackPlanner, *, objects: int, now: float, is_reached: bool) -> CheckResult:
+def conclude(board: StackPlan, *, objects: int, now: float, is_reached: bool) -> CheckResult:
     """Make the result from a planner with fully refreshed statuses.
 
     now: seconds since the epoch; is_reached: whether the target completed once, so that no action is in progress whose
@@ -68,7 +68,7 @@ def conclude(board: StackPlanner, *, objects: int, now: float, is_reached: bool)
     )
 
 
-def find(board: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
+def find(board: StackPlan) -> Iterator[tuple[str, ResourceStatus]]:
     """Find all problems by resource: states first, then drift, then obsolete objects."""
     for name in itertools.chain.from_iterable(board.by_state[state] for state in UNREADY):
         standing = board.statuses[name]
@@ -112,12 +112,12 @@ def _word(standing: ResourceStatus) -> ResourceStatus:
     )
 
 
-def is_still_current(outcome: CheckResult, board: StackPlanner, *, is_complete: bool) -> bool:
+def is_still_current(outcome: CheckResult, board: StackPlan, *, is_complete: bool) -> bool:
     """Return whether a result that was current is still true. is_complete: whether the target is complete."""
     return finds_any(board) if outcome.problem_count else is_complete
 
 
-def finds_any(board: StackPlanner) -> bool:
+def finds_any(board: StackPlan) -> bool:
     """Return whether there may be any problem, in constant time."""
     is_unready = any(board.by_state[state] for state in UNREADY)
     return is_unready or bool(board.cleanup.children) or any(board.conditions.by_type.get(type_) for type_ in DRIFT)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hearth.model.child import Child
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import enforcement, readiness
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.status import breakpoint_waits
@@ -20,7 +20,7 @@ TYPE = "DeletionBlocked"
 """Type of the condition."""
 
 
-def find_deletion_block(board: StackPlanner, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
+def find_deletion_block(board: StackPlan, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
     """Return the condition of a Stack that is being deleted; None while the deletion only needs time.
 
     beyond: the cause that blocks the deletion although no known child is left, "" for none.

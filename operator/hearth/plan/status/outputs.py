@@ -8,7 +8,7 @@ from typing import Any
 from hearth.model import limits
 from hearth.model.child import Object
 from hearth.plan.resource import resource_planner
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.template.blueprint import EvaluationError, Known
 from hearth.template.cel import value_sizes
 
@@ -32,7 +32,7 @@ class Outputs:
         self.values[name] = value
 
 
-def evaluate(board: StackPlanner) -> Outputs:
+def evaluate(board: StackPlan) -> Outputs:
     """Evaluate all outputs."""
     outputs = Outputs()
     for name, output in board.blueprint.outputs.items():

@@ -8,14 +8,14 @@ from hearth.model import times
 from hearth.model.child import Object
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import enforcement
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 
 AT_MOST = 20
 
 
-def find_problems(board: StackPlanner, memory: InMemoryState) -> list[tuple[str, ResourceStatus]]:
+def find_problems(board: StackPlan, memory: InMemoryState) -> list[tuple[str, ResourceStatus]]:
     """Find the problems: failed resources first, then others, then failed deletions; as many as a status may list."""
     names = itertools.chain(
         board.by_state[ResourceState.FAILED],
@@ -37,7 +37,7 @@ def find_problems(board: StackPlanner, memory: InMemoryState) -> list[tuple[str,
     return problems[:AT_MOST]
 
 
-def list_problem(board: StackPlanner, name: str, standing: ResourceStatus, offset: float) -> Object:
+def list_problem(board: StackPlan, name: str, standing: ResourceStatus, offset: float) -> Object:
     """Make one entry of the list of problems. offset: difference of seconds since the epoch and monotonic seconds."""
     child, resource = standing.child, board.blueprint.resources.get(name)
     is_obsolete = child is not None and child.uid in board.cleanup.children

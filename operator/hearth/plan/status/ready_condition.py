@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hearth.model import times
 from hearth.model.phases import Phase
 from hearth.plan.resource import readiness
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state import internal_errors
 from hearth.plan.state.internal_errors import Fault
 from hearth.plan.state.memory import InMemoryState
@@ -84,13 +84,13 @@ class StatusInput:
         return check_result.find_phase(self.check) if self.is_completed else None
 
 
-def find_phase(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> Phase:
+def find_phase(subject: StatusInput, board: StackPlan | None, memory: InMemoryState) -> Phase:
     """Find the phase."""
     checked = None if is_stuck(subject) else subject.checked
     return checked or Phase(_action(subject) + _progress(subject, board, memory))
 
 
-def is_complete(subject: StatusInput, board: StackPlanner | None) -> bool:
+def is_complete(subject: StatusInput, board: StackPlan | None) -> bool:
     """Return whether the target is complete."""
     return (
         board is not None
@@ -98,7 +98,7 @@ def is_complete(subject: StatusInput, board: StackPlanner | None) -> bool:
         and (subject.rejection is None or subject.is_suspended)
         and subject.is_recorded
         # The planner only follows with the next reconcile.
-        and subject.is_suspended == (board.suspension is not None)
+        and subject.is_suspended == (board.is_suspended)
         and board.is_complete
     )
 
@@ -120,7 +120,7 @@ def _action(subject: StatusInput) -> str:
     return "Create" if target.is_first else "Update"
 
 
-def _progress(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> str:
+def _progress(subject: StatusInput, board: StackPlan | None, memory: InMemoryState) -> str:
     if _is_refused(subject, board) or is_stuck(subject):
         return "Failed"
     if board is None or not subject.is_recorded:
@@ -137,7 +137,7 @@ def is_stuck(subject: StatusInput) -> bool:
     return subject.fault is not None and subject.fault.is_blocking
 
 
-def _is_refused(subject: StatusInput, board: StackPlanner | None) -> bool:
+def _is_refused(subject: StatusInput, board: StackPlan | None) -> bool:
     """Return whether a rejected definition is the first fact to report.
 
     For a suspended Stack, it is only if no known object could be suspended, because a rejection does not block that.
@@ -147,7 +147,7 @@ def _is_refused(subject: StatusInput, board: StackPlanner | None) -> bool:
     )
 
 
-def find_ready_reason(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> tuple[str, str]:
+def find_ready_reason(subject: StatusInput, board: StackPlan | None, memory: InMemoryState) -> tuple[str, str]:
     """Find reason and message of `Ready`: the first problem, else the object that the Stack waits for."""
     if word := _find_word(subject, board):
         return word
@@ -168,7 +168,7 @@ def find_ready_reason(subject: StatusInput, board: StackPlanner | None, memory: 
     return "Paused" if subject.is_paused and board.ready_steps else "Progressing", _tell_wait(subject, board)
 
 
-def _find_word(subject: StatusInput, board: StackPlanner | None) -> tuple[str, str] | None:
+def _find_word(subject: StatusInput, board: StackPlan | None) -> tuple[str, str] | None:
     """Find reason and message that the planner does not know: an error, a rejected definition, or a failed check."""
     if subject.fault is not None and subject.fault.is_blocking:
         return internal_errors.REASON, subject.fault.message
@@ -179,7 +179,7 @@ def _find_word(subject: StatusInput, board: StackPlanner | None) -> tuple[str, s
     return None
 
 
-def explain_failure(subject: StatusInput, board: StackPlanner, memory: InMemoryState) -> str:
+def explain_failure(subject: StatusInput, board: StackPlan, memory: InMemoryState) -> str:
     """Explain which failure of its definition makes the Stack Failed; "" if there is none."""
     # An internal error of the operator is no reason for a rollback: other revisions could cause it too.
     subject = dataclasses.replace(subject, fault=None)
@@ -188,7 +188,7 @@ def explain_failure(subject: StatusInput, board: StackPlanner, memory: InMemoryS
     return find_ready_reason(subject, board, memory)[1]
 
 
-def _find_trouble(board: StackPlanner, memory: InMemoryState) -> tuple[str, str]:
+def _find_trouble(board: StackPlan, memory: InMemoryState) -> tuple[str, str]:
     """Return reason and message of the first problem; both empty if there is none."""
     problem = next(iter(problems.find_problems(board, memory)), None)
     if problem is None:
@@ -197,7 +197,7 @@ def _find_trouble(board: StackPlanner, memory: InMemoryState) -> tuple[str, str]
     return standing.reason, f"{_called(name, standing)}: {standing.message}"
 
 
-def _tell_end(subject: StatusInput, board: StackPlanner) -> tuple[str, str]:
+def _tell_end(subject: StatusInput, board: StackPlan) -> tuple[str, str]:
     """Return reason and message of a complete target."""
     if subject.is_suspended:
         refused = f"; the definition in the spec is rejected: {subject.rejection.message}" if subject.rejection else ""
@@ -228,7 +228,7 @@ def _tell_end(subject: StatusInput, board: StackPlanner) -> tuple[str, str]:
     )
 
 
-def _tell_wait(subject: StatusInput, board: StackPlanner) -> str:
+def _tell_wait(subject: StatusInput, board: StackPlan) -> str:
     """Describe what the Stack waits for, and which deletions are deferred until then."""
     if subject.is_paused and board.ready_steps:
         return describe_plan(board)
@@ -240,7 +240,7 @@ def _tell_wait(subject: StatusInput, board: StackPlanner) -> str:
     return f"{waited}; deleted after all resources are ready: {refs} (annotation hearth.dev/cleanup deletes them now)"
 
 
-def describe_plan(board: StackPlanner) -> str:
+def describe_plan(board: StackPlan) -> str:
     """Describe the steps that `spec.paused` prevents."""
     done: dict[str, list[str]] = {}
     for name, step in board.ready_steps.items():
@@ -255,7 +255,7 @@ def describe_plan(board: StackPlanner) -> str:
 
 
 def find_extra_conditions(
-    subject: StatusInput, board: StackPlanner | None, memory: InMemoryState
+    subject: StatusInput, board: StackPlan | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
     """Find the extra conditions that are True."""
     if subject.is_paused:
@@ -279,7 +279,7 @@ def find_extra_conditions(
         yield ExtraCondition(type="RollingBack", reason=str(target.cause), message=cause)
 
 
-def _find_blockage(subject: StatusInput, board: StackPlanner | None, memory: InMemoryState) -> Iterator[ExtraCondition]:
+def _find_blockage(subject: StatusInput, board: StackPlan | None, memory: InMemoryState) -> Iterator[ExtraCondition]:
     """Find what blocks a deletion: `spec.paused`, an internal error, or a cause outside the operator."""
     if subject.is_paused:
         yield ExtraCondition(
@@ -297,7 +297,7 @@ def _called(name: str, standing: ResourceStatus) -> str:
     return f"{name} ({standing.ref})" if standing.ref is not None else name
 
 
-def _waited_for(board: StackPlanner) -> str:
+def _waited_for(board: StackPlan) -> str:
     """Describe the first few resources, objects or kinds that the Stack waits for."""
     progressing = board.by_state[ResourceState.PROGRESSING] or board.by_state[ResourceState.WAITING]
     if progressing:

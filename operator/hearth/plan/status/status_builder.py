@@ -7,7 +7,7 @@ from typing import Any
 
 from hearth.model import phases, times
 from hearth.model.child import Object
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.status import breakpoint_waits, check_result, conditions, outputs, problems, ready_condition
@@ -20,7 +20,7 @@ PROGRESS = frozenset({"conditions", "resources", "summary"})
 
 def build_status(
     subject: StatusInput,
-    board: StackPlanner | None,
+    board: StackPlan | None,
     *,
     memory: InMemoryState,
     before: Mapping[str, Any],
@@ -101,7 +101,7 @@ def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
     return said
 
 
-def _describe(board: StackPlanner, memory: InMemoryState, values: Object, *, offset: float) -> Object:
+def _describe(board: StackPlan, memory: InMemoryState, values: Object, *, offset: float) -> Object:
     """Describe counts, problems and outputs.
 
     values: of the outputs; offset: difference of seconds since the epoch and monotonic seconds.

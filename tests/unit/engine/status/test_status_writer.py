@@ -60,8 +60,9 @@ class Told:
         self.message = message
         self.reason = "InvalidTemplate"
         self.looks = 0
-        self.definition = SimpleNamespace(generation=1, hidden_texts=frozenset())
-        self.planner = None
+        self.is_known = True
+        self.hidden_texts: frozenset[str] = frozenset()
+        self.plan = None
         self.memory = InMemoryState()
 
     def cache_sync_grace(self) -> float:
