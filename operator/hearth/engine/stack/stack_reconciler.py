@@ -40,8 +40,9 @@ from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry import retry_triggers
+from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_plan import StackPlan
-from hearth.plan.stack.stack_planner import RefreshResult, StackPlanner
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState

@@ -21,7 +21,8 @@ from hearth.plan.resource import decide
 from hearth.plan.retry import backoff, drift_conflict, retry_triggers
 from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.backoff import BackoffPolicy, StepFailure
-from hearth.plan.stack.stack_planner import RefreshResult, StackPlanner
+from hearth.plan.stack.plan_index import RefreshResult
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import healing, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Step, Suspend

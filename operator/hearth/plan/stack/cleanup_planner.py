@@ -1,0 +1,180 @@
+"""Planner of the obsolete objects of one Stack: which of them is deleted, released or restored, and when.
+
+Must not know how resources are planned; it reads their statuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hearth.model.child import Child
+from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.resource import removal, suspend_object
+from hearth.plan.retry.attempt_ids import RemovalAttempt
+from hearth.plan.stack.cleanup import ObsoleteChildren, incarnation_key
+from hearth.plan.stack.cleanup_policy import CleanupPolicy
+from hearth.plan.stack.deletion_guard import DeletionGuard
+from hearth.plan.stack.plan_index import PlanIndex
+from hearth.plan.stack.usage_index import UsageIndex
+from hearth.plan.state import internal_errors
+from hearth.plan.state.internal_errors import OnError
+from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.memory_updates import AttemptFailed, AttemptObsolete
+from hearth.plan.state.resource_status import ResourceStatus
+from hearth.plan.state.steps import Step
+from hearth.plan.state.suspend_record import SuspendRecords
+from hearth.template.blueprint import Blueprint
+
+
+class CleanupPlanner:
+    """Planner of the obsolete objects of one Stack."""
+
+    def __init__(self, *, blueprint: Blueprint, index: PlanIndex, records: SuspendRecords, on_error: OnError) -> None:
+        """Create a planner without objects. index: receives the steps; on_error: see `StackPlanner`."""
+        self.obsolete = ObsoleteChildren()
+        self.preserved: dict[str, Child] = {}
+        """The obsolete objects that cleanup preserves, by UID."""
+        self.guard = DeletionGuard(desired=blueprint.resources)
+        self._blueprint = blueprint
+        self._index = index
+        self._records = records
+        self._on_error = on_error
+        self._policy = CleanupPolicy()
+        self._by_resource: dict[str, tuple[Child, ...]] = {}
+        self._users = UsageIndex()
+        self._was = (False, False)
+        """Whether all resources were ready, and whether any had failed, at the last refresh."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """Return the resources with obsolete objects."""
+        return self._by_resource.keys()
+
+    def set_policy(self, policy: CleanupPolicy) -> None:
+        """Change the policy. The next refresh plans the deletions that it allows."""
+        self._policy = policy
+        self.refresh_all()
+
+    def set_environment(self, gates: ActiveEnvironment) -> None:
+        """Change the environment. The next refresh follows it."""
+        self.guard.gates = gates
+        self.refresh_all()
+
+    def refresh_all(self) -> None:
+        """Plan all objects again at the next refresh."""
+        self.obsolete.changed.update(self.obsolete.children)
+
+    def on_suspended(self) -> None:
+        """Plan all objects again at the first refresh after a suspension."""
+        self._was = (False, False)
+
+    def on_status(self, name: str, before: ResourceStatus | None, after: ResourceStatus) -> None:
+        """Follow a changed status of a resource, which may allow or forbid deletions."""
+        if before is not None and before.is_ready and after.is_ready:
+            # A ready resource uses no incarnation, so nothing changes.
+            return
+        for left in self._users.update(name, before, after):
+            self.obsolete.changed.update(self.obsolete.at(left))
+        if before is None or before.is_ready != after.is_ready:
+            self.obsolete.changed.update(child.uid for child in self._by_resource.get(name, ()))
+
+    def sort_out(self, name: str, *, chosen: Child | None, children: tuple[Child, ...]) -> None:
+        """Update which objects with a resource's label are obsolete."""
+        before = self._by_resource.get(name, ())
+        if not before and len(children) == 1 and children[0] is chosen and not self.preserved:
+            # The usual case, for every resource in every full refresh.
+            return
+        after = tuple(child for child in children if child.is_identified and child is not chosen)
+        if self._policy.preserves_data:
+            after = self._spare(name, after)
+        if before == after:
+            return
+        self.obsolete.replace(before, after)
+        if after:
+            self._by_resource[name] = after
+        else:
+            self._by_resource.pop(name, None)
+
+    def _spare(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
+        """Return the obsolete objects of a resource, without those that cleanup preserves."""
+        for uid in [uid for uid, child in self.preserved.items() if child.resource == name]:
+            del self.preserved[uid]
+        self.preserved.update({child.uid: child for child in obsolete if self._policy.preserves(child)})
+        return tuple(child for child in obsolete if child.uid not in self.preserved)
+
+    def claim(self, child: Child | None, children: ObservedChildren) -> None:
+        """Exclude an object from the cleanup that belonged to another resource until it was relabeled."""
+        obsolete = self.obsolete.children.get(child.uid) if child is not None else None
+        if obsolete is not None:
+            standing = self._index.statuses.get(obsolete.resource)
+            chosen = standing.child if standing is not None else None
+            self.sort_out(obsolete.resource, chosen=chosen, children=children.of(obsolete.resource))
+
+    def refresh(self, dirty: Collection[str], *, is_ready: bool, memory: InMemoryState, now: float) -> None:
+        """Plan what changed, and the objects in `dirty`, by UID. is_ready: whether all resources are ready."""
+        found = (is_ready, self._index.has_failed)
+        if found != self._was:
+            self._was = found
+            self.refresh_all()
+        self.obsolete.changed.update(key for key in dirty if key in self.obsolete.children)
+        changed, self.obsolete.changed = self.obsolete.changed, set()
+        for uid in changed:
+            child = self.obsolete.children.get(uid)
+            try:
+                self._refresh_one(uid, child, memory=memory, now=now)
+            except Exception as error:  # noqa: BLE001 -- the other objects continue; `on_error` reports it
+                resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
+                self._on_error(resource, error)
+                failed = internal_errors.make_attempt(
+                    memory.attempts.get(uid), subject=RemovalAttempt(uid=uid), what=f"delete {ref}", now=now
+                )
+                self._index.result.memory_updates.append(AttemptFailed(key=uid, attempt=failed))
+                self._index.plan(uid, step=None, wake_at=failed.retry_at)
+
+    def _refresh_one(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
+        attempt = memory.attempts.get(uid)
+        may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
+        leave = removal.plan_removal(child, self._blueprint) if child is not None and may_go else None
+        step: Step | None = self.guard.filter(uid, leave) or self._restore(child, memory)
+        if step is None:
+            if child is not None and child.deleting and attempt is not None:
+                # The deletion happened, regardless of the response.
+                self._index.result.memory_updates.append(AttemptObsolete(key=uid))
+            self._index.plan(uid, step=None, wake_at=None)
+        elif attempt is not None and attempt.retry_at > now:
+            self._index.plan(uid, step=None, wake_at=attempt.retry_at)
+        else:
+            self._index.plan(uid, step=step, wake_at=None)
+
+    def _restore(self, child: Child | None, memory: InMemoryState) -> Step | None:
+        """Make the step that resumes a suspended obsolete object while a resource has failed."""
+        if child is None or child.deleting or child.uid in memory.in_flight or not self._index.has_failed:
+            return None
+        return suspend_object.restore(child, self._records) if self._records.is_suspended_now(child) else None
+
+    def _may_go(self, child: Child, memory: InMemoryState) -> bool:
+        """Return whether the operator may delete an obsolete object now."""
+        if not self.obsolete.may_delete(child.uid) or self._users.is_used(incarnation_key(child)):
+            return False
+        if self.guard.is_required(child.resource, self._by_resource) or memory.is_being_used(incarnation_key(child)):
+            return False
+        is_ready, _ = self._was
+        if is_ready or self._policy.is_waived:
+            return True
+        standing = self._index.statuses.get(child.resource)
+        return not self._is_kept(child) and (standing is None or standing.is_ready)
+
+    def _is_kept(self, child: Child) -> bool:
+        """Return whether a completed revision needs that object."""
+        standing = self._index.statuses.get(child.resource)
+        chosen = (standing.child,) if standing is not None and standing.child is not None else ()
+        present = (*self._by_resource.get(child.resource, ()), *chosen)
+        return self._policy.protects(child, oldest=min(each.incarnation for each in present))
+
+    def find_deferred(self) -> list[Child]:
+        """Find the objects that a completed revision needs. Checks all of them."""
+        return [child for child in self.obsolete.children.values() if self._is_kept(child)]
+
+    def find_post_delete_stops(self) -> list[str]:
+        """Find the deleted resources that still stop at their post-delete hook."""
+        return list(self.guard.find_parted(self._by_resource))

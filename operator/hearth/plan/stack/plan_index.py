@@ -1,0 +1,83 @@
+"""Statuses and steps of one Stack, indexed as they change. Must not know how they are planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hearth.plan.state.memory_updates import ManagerUnknown, MemoryUpdate
+from hearth.plan.state.resource_conditions import ConditionAggregator
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.steps import Step
+
+
+@dataclass(slots=True)
+class RefreshResult:
+    """Result of one refresh, apart from the statuses and steps that the planner keeps."""
+
+    planned: list[str] = field(default_factory=list)
+    """The keys of the newly planned steps."""
+    newly_failed: list[str] = field(default_factory=list)
+    """The resources with a terminal failure that is not counted yet."""
+    memory_updates: list[MemoryUpdate] = field(default_factory=list)
+    """The changes of the in-memory state, in order."""
+
+
+@dataclass(slots=True)
+class PlanIndex:
+    """Statuses and steps of one Stack."""
+
+    statuses: dict[str, ResourceStatus] = field(default_factory=dict)
+    """By resource."""
+    by_state: dict[ResourceState, dict[str, None]] = field(
+        default_factory=lambda: {state: {} for state in ResourceState}
+    )
+    ready_steps: dict[str, Step] = field(default_factory=dict)
+    """The steps to execute now, by key."""
+    requeues: dict[str, float] = field(default_factory=dict)
+    """Monotonic seconds of the next refresh, by key."""
+    conditions: ConditionAggregator = field(default_factory=ConditionAggregator)
+    stopped: dict[str, str] = field(default_factory=dict)
+    """The hook at which a resource stops, by resource."""
+    result: RefreshResult = field(default_factory=RefreshResult)
+    """The result of the current refresh so far."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether any resource has failed."""
+        return bool(self.by_state[ResourceState.FAILED])
+
+    def note(self, name: str, before: ResourceStatus | None, standing: ResourceStatus) -> None:
+        """Replace the status `before` of a resource."""
+        if before is None or before.state is not standing.state:
+            if before is not None:
+                del self.by_state[before.state][name]
+            self.by_state[standing.state][name] = None
+        if standing.stopped_at:
+            self.stopped[name] = standing.stopped_at
+        else:
+            self.stopped.pop(name, None)
+        self.statuses[name] = standing
+        if standing.conditions or (before is not None and before.conditions):
+            self.conditions.replace(name, before.conditions if before is not None else (), standing.conditions)
+            self.result.memory_updates.extend(
+                ManagerUnknown(resource=name, query=remark.query)
+                for remark in standing.conditions
+                if remark.query is not None
+            )
+
+    def plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
+        """Replace the step under a key, and the time of the next refresh of that key."""
+        if step is not None:
+            self.ready_steps[key] = step
+            self.result.planned.append(key)
+        else:
+            self.ready_steps.pop(key, None)
+        if wake_at is not None:
+            self.requeues[key] = wake_at
+        else:
+            self.requeues.pop(key, None)
+
+    def forget_steps(self) -> None:
+        """Forget all steps and refresh times."""
+        self.ready_steps.clear()
+        self.requeues.clear()
