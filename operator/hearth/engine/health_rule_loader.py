@@ -11,9 +11,8 @@ import structlog
 
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError, Mistake, Unreachable
 from hearth.model.kinds import ObjectRef
-from hearth.model.mistakes import Mistake
 from hearth.plan.health import rule_parser
 
 logger = structlog.get_logger(__name__)

@@ -1,12 +1,26 @@
-"""Errors by the reaction that they require, not by their cause."""
+"""Errors by the reaction that they require, not by their cause; and the mistakes that a definition may have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hearth.model import limits
-from hearth.model.mistakes import Mistake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """A fault in a definition that only its author can fix."""
+
+    path: str
+    """The path as kubectl writes it, from the root of the Stack: `spec.template.resources.web.manifest.spec.replicas`.
+    """
+    message: str
+    """The fault, the value found, and the next step; without a path and without a final period."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
 
 
 class HearthError(Exception):

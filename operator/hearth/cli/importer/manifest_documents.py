@@ -14,9 +14,8 @@ import yaml
 from hearth.cli.importer import cluster_scoped_kinds
 from hearth.model import limits
 from hearth.model.child import Object
-from hearth.model.errors import InvalidDefinition
+from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef
-from hearth.model.mistakes import Mistake
 from hearth.template.text import kubectl_yaml
 
 BOUNDS = kubectl_yaml.Bounds(nodes=limits.IMPORT_NODES, size=limits.IMPORT_BYTES)

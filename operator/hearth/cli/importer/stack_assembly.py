@@ -23,8 +23,7 @@ from hearth.graph import order
 from hearth.model import names
 from hearth.model.api import stack
 from hearth.model.child import Object
-from hearth.model.errors import InvalidDefinition
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import InvalidDefinition, Mistake
 
 USUAL_NAMESPACE = "default"
 """Namespace that kubectl uses by default."""

@@ -16,9 +16,8 @@ import yaml
 from hearth.engine.ports import ManagementCluster
 from hearth.model import limits
 from hearth.model.child import Object
-from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound
+from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceNotFound
 from hearth.model.kinds import ObjectRef
-from hearth.model.mistakes import Mistake
 from hearth.template.blueprint import Definition, Origin
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import sensitivity

@@ -15,8 +15,8 @@ from typing import Final, Generic, TypeVar
 import yaml
 
 from hearth.model import limits
+from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind
-from hearth.model.mistakes import Mistake
 from hearth.plan.health import rule_cases, rule_expressions, suspend_rules
 from hearth.plan.health.health_result import HealthRuleEntry, HealthState
 from hearth.plan.health.rule_cases import CONDITION, SELF, ConditionMatch, RuleCase, Text

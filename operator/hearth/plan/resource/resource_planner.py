@@ -9,8 +9,8 @@ from typing import Any
 
 from hearth.model import limits
 from hearth.model.child import Child, Path
+from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.model.mistakes import Mistake
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.health.health_rules import HealthRules

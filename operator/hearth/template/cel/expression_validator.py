@@ -9,8 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from hearth.model import limits, value_class
-from hearth.model.errors import InvalidDefinition
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.cel import cel_environment, expressions, type_checker
 from hearth.template.cel.expressions import Parsed
 from hearth.template.schema import literal_validator

@@ -9,8 +9,8 @@ from typing import Any
 
 from hearth.graph import order
 from hearth.model import errors, limits, redaction
+from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
-from hearth.model.mistakes import Mistake
 from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.cel import evaluation, expressions, type_checker

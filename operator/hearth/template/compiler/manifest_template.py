@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from hearth.model import limits, packing, value_class
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import Mistake
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, Values
 from hearth.template.cel import cel_values, expressions, value_sizes
 from hearth.template.cel.expressions import Expression, Reads

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import limits
-from hearth.model.errors import InvalidDefinition
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, SharingScope, Values
 from hearth.template.cel import cel_values, evaluation, expressions, value_sizes
 from hearth.template.cel.evaluation import Evaluator

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hearth.model import limits
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import Mistake
 from hearth.template.text import error_hints
 
 SEGMENT = re.compile(r"[^/%\x00-\x1f\x7f]+")

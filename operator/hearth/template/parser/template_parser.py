@@ -11,8 +11,8 @@ from typing import Any
 
 from hearth.model import limits, names
 from hearth.model.child import Object, Path
+from hearth.model.errors import Mistake
 from hearth.model.field_paths import PathPattern
-from hearth.model.mistakes import Mistake
 from hearth.template.blueprint import DriftPolicy, Replacement
 from hearth.template.cel import cel_environment
 from hearth.template.chunked_work import ChunkedWork

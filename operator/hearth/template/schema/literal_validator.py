@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hearth.model import limits
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import Mistake
 from hearth.template.schema import shapes
 from hearth.template.schema.effort import Effort
 from hearth.template.schema.shapes import Shape, Type

@@ -15,7 +15,7 @@ import orjson
 import yaml
 
 from hearth.model import limits
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import Mistake
 from hearth.template.blueprint import Origin
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.schema import json_schema, json_schema_check, shapes

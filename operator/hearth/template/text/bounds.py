@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearth.model import limits
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import Mistake
 
 
 def check(value: Any, *, path: str, depth: int = limits.JSON_DEPTH, nodes: int = limits.JSON_NODES) -> list[Mistake]:

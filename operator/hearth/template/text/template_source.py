@@ -8,8 +8,7 @@ from typing import Any
 import yaml
 
 from hearth.model.child import Object
-from hearth.model.errors import InvalidDefinition
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template import chunked_work
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.text import kubectl_yaml

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.model import field_paths
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import Mistake
 from hearth.template import chunked_work
 from hearth.template.blueprint import DriftPolicy
 from hearth.template.parser import template_parser
