@@ -6,19 +6,19 @@ A rejected definition leaves the active revision in place. Must not know childre
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass, field
 
 import structlog
 
 from hearth.engine import verified_revisions
-from hearth.engine.definition import revision_builder, revision_history
+from hearth.engine.definition import rejections, revision_builder, revision_history
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import limits, names
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
@@ -45,21 +45,8 @@ logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
 """Seconds until a failed read or store of a definition is retried."""
-TAMPERED = "RevisionTampered"
-"""Rejection reason for a definition whose revision is not as this operator stored it."""
 HIDDEN_KEPT = 8
 """Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRevision:
-    """A stored revision with its blueprint, ready to activate."""
-
-    blueprint: Blueprint
-    revision: Revision | None = None
-    """None for the empty revision."""
-    renewed: tuple[str, ...] = ()
-    """Sensitive parameters whose values changed since."""
 
 
 @dataclass(slots=True)
@@ -134,6 +121,10 @@ class DefinitionSync:
     def request_resync(self) -> None:
         """Choose the target again at the next sync. The caller enqueues the Stack."""
         self._resync_requested = True
+
+    def note_tampered(self, found: Collection[Revision]) -> None:
+        """Report stored revisions that are not as this operator wrote them, and no others."""
+        self.tampered = verified_revisions.explain_all(found)
 
     def request_retry(self) -> None:
         """Try the target once more, at the user's request."""
@@ -238,13 +229,13 @@ class DefinitionSync:
         read = await self._read(stack, spec)
         hashed = self.acceptor.hash(read, stack) if isinstance(read, Definition) else ""
         known = self.acceptor.load_revisions(stack)
-        self.tampered = verified_revisions.explain_all(known.tampered)
+        self.note_tampered(known.tampered)
         revisions = known.verified
         try:
             aim = self.targets.choose(hashed, self.options.to_revision, revisions=revisions)
         except RollbackRevisionNotFound as error:
             unverified = known.find_unverified(self.options.to_revision or 0)
-            await self._reject(stack, refuse_order(error, unverified))
+            await self._reject(stack, rejections.refuse_order(error, unverified))
             return
         if aim.revision is not None:
             await self._activate_revision(stack, aim, aim.revision)
@@ -270,7 +261,7 @@ class DefinitionSync:
         try:
             return await self.acceptor.read_spec(stack.namespace, spec)
         except InvalidDefinition as error:
-            return DefinitionRejection(reason="InvalidTemplate", message=describe_mistakes(error))
+            return DefinitionRejection(reason="InvalidTemplate", message=rejections.describe_mistakes(error))
         except SourceNotFound as error:
             return DefinitionRejection(reason="SourceNotFound", message=str(error))
 
@@ -295,13 +286,15 @@ class DefinitionSync:
         try:
             blueprint = await self.acceptor.compile(definition, stack)
         except InvalidDefinition as error:
-            await self._reject(stack, DefinitionRejection(reason="InvalidTemplate", message=describe_mistakes(error)))
+            await self._reject(
+                stack, DefinitionRejection(reason="InvalidTemplate", message=rejections.describe_mistakes(error))
+            )
             return
         last = max([0, *self.targets.needed, *([self.revision.number] if self.revision is not None else [])])
         try:
             revision = await self.acceptor.store(stack, definition, blueprint, last=last)
         except TamperedRevision as error:
-            await self._reject(stack, DefinitionRejection(reason=TAMPERED, message=str(error)))
+            await self._reject(stack, DefinitionRejection(reason=rejections.TAMPERED, message=str(error)))
             return
         await self._begin(stack, aim, blueprint, revision=revision)
 
@@ -309,31 +302,17 @@ class DefinitionSync:
         """Activate an earlier revision regardless of the spec."""
         await self.services.management_cluster.add_finalizer(stack)
         try:
-            stored = await self._compile_stored(stack, number)
+            stored = await self.acceptor.compile_stored(stack, number)
         except InvalidDefinition as error:
-            message = f"cannot roll back to revision {number}: {describe_mistakes(error)}"
+            message = f"cannot roll back to revision {number}: {rejections.describe_mistakes(error)}"
             await self._reject(stack, DefinitionRejection(reason="RevisionUnavailable", message=message))
         except (SourceNotFound, TamperedRevision) as error:
             message = f"cannot roll back to revision {number}: {error}"
-            reason = TAMPERED if isinstance(error, TamperedRevision) else "RevisionUnavailable"
+            reason = rejections.TAMPERED if isinstance(error, TamperedRevision) else "RevisionUnavailable"
             await self._reject(stack, DefinitionRejection(reason=reason, message=message))
         else:
             self.refreshed_parameters = stored.renewed
             await self._begin(stack, aim, stored.blueprint, revision=stored.revision)
-
-    async def _compile_stored(self, stack: StackObject, number: int) -> StoredRevision:
-        """Compile a stored revision. Raises SourceNotFound, TamperedRevision or InvalidDefinition."""
-        if number == EMPTY_REVISION:
-            return StoredRevision(blueprint=revision_builder.EMPTY)
-        revisions = self.acceptor.load_revisions(stack)
-        revision = revisions.find(number)
-        if (unverified := revisions.find_unverified(number)) is not None:
-            raise TamperedRevision(verified_revisions.explain(unverified))
-        if revision is None:
-            raise SourceNotFound("it is no longer stored; name another one, or change the spec")
-        definition = await self.acceptor.read_revision(stack, revision)
-        blueprint = await self.acceptor.compile(definition, stack)
-        return StoredRevision(blueprint=blueprint, revision=revision, renewed=definition.refreshed)
 
     async def _begin(
         self, stack: StackObject, aim: TargetChoice, blueprint: Blueprint, *, revision: Revision | None
@@ -342,28 +321,18 @@ class DefinitionSync:
         target = self.targets.start(aim, revision=number, now=self.services.clock.now())
         self.rejection = None
         for kept in target.protected_revisions:
-            if kept not in self._names and (names := await self._read_names(stack, kept)) is not None:
+            if kept not in self._names and (names := await self.acceptor.read_names(stack, kept)) is not None:
                 self._names[kept] = names
         self._names = {each: names for each, names in self._names.items() if each in target.protected_revisions}
         self._names[number] = blueprint.resources.keys()
         self._activate(stack, blueprint, revision=revision)
-
-    async def _read_names(self, stack: StackObject, number: int) -> Set[str] | None:
-        """Return the resources of a stored revision; None if they are unknown."""
-        if number == EMPTY_REVISION:
-            return frozenset()
-        try:
-            stored = await self._compile_stored(stack, number)
-        except (InvalidDefinition, SourceNotFound, TamperedRevision):
-            return None
-        return stored.blueprint.resources.keys()
 
     async def _reject(self, stack: StackObject, refusal: DefinitionRejection) -> None:
         """Keep the active revision; after a restart, activate the target's stored revision."""
         target = self.targets.current
         if self.blueprint is None and target is not None:
             try:
-                stored = await self._compile_stored(stack, target.revision)
+                stored = await self.acceptor.compile_stored(stack, target.revision)
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
                 logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
             else:
@@ -424,21 +393,3 @@ class DefinitionSync:
             is_waived=target.is_cleanup_waived,
             preserves_data=target.cause is TargetCause.AUTOMATIC,
         )
-
-
-def refuse_order(error: RollbackRevisionNotFound, unverified: Revision | None) -> DefinitionRejection:
-    """Explain why a requested rollback is impossible. unverified: the unverified revision of that number."""
-    if unverified is None:
-        return DefinitionRejection(reason="RevisionNotFound", message=str(error))
-    return DefinitionRejection(
-        reason=TAMPERED, message=f"spec.rollback.toRevision: {verified_revisions.explain(unverified)}"
-    )
-
-
-def describe_mistakes(error: InvalidDefinition) -> str:
-    """Describe all errors in one message, one line each."""
-    count = len(error.mistakes)
-    head = "the definition has an error" if count == 1 else f"the definition has {count} errors"
-    shown = [f"- {str(mistake)[: limits.MISTAKE_LENGTH]}" for mistake in error.mistakes[: limits.MISTAKES]]
-    rest = [f"- and {count - limits.MISTAKES} more, at least"] if count > limits.MISTAKES else []
-    return "\n".join([f"{head}; the active revision is unchanged:", *shown, *rest])

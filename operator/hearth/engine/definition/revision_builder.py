@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -23,6 +23,7 @@ from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.compiler import compiler
 from hearth.template.parser import policies
@@ -37,6 +38,17 @@ FORBIDDEN = 403
 MAX_CONCURRENT_BUILDS = 16
 """Definitions. Together with writes of children and statuses they stay below the concurrent requests of a connection.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRevision:
+    """A stored revision with its blueprint, ready to activate."""
+
+    blueprint: Blueprint
+    revision: Revision | None = None
+    """None for the empty revision."""
+    renewed: tuple[str, ...] = ()
+    """Sensitive parameters whose values changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +200,30 @@ class RevisionBuilder:
         """Create the revision; return the revision that has its name afterward."""
         signed = verified_revisions.sign(revision, stack, self.hashes)
         return await self.home.create_revision(stack, signed, stored)
+
+    async def compile_stored(self, stack: StackObject, number: int) -> StoredRevision:
+        """Compile a stored revision. Raises SourceNotFound, TamperedRevision or InvalidDefinition."""
+        if number == EMPTY_REVISION:
+            return StoredRevision(blueprint=EMPTY)
+        revisions = self.load_revisions(stack)
+        revision = revisions.find(number)
+        if (unverified := revisions.find_unverified(number)) is not None:
+            raise TamperedRevision(verified_revisions.explain(unverified))
+        if revision is None:
+            raise SourceNotFound("it is no longer stored; name another one, or change the spec")
+        definition = await self.read_revision(stack, revision)
+        blueprint = await self.compile(definition, stack)
+        return StoredRevision(blueprint=blueprint, revision=revision, renewed=definition.refreshed)
+
+    async def read_names(self, stack: StackObject, number: int) -> Set[str] | None:
+        """Return the resources of a stored revision; None if they are unknown."""
+        if number == EMPTY_REVISION:
+            return frozenset()
+        try:
+            stored = await self.compile_stored(stack, number)
+        except (InvalidDefinition, SourceNotFound, TamperedRevision):
+            return None
+        return stored.blueprint.resources.keys()
 
     def load_revisions(self, stack: StackObject) -> RevisionSet:
         """Load the revisions of a Stack, sorted by whether they count."""

@@ -1,0 +1,30 @@
+"""Messages about a definition that cannot be accepted, for the author of the Stack."""
+
+from __future__ import annotations
+
+from hearth.engine import verified_revisions
+from hearth.engine.ports import Revision
+from hearth.model import limits
+from hearth.model.errors import InvalidDefinition, RollbackRevisionNotFound
+from hearth.plan.status.ready_condition import DefinitionRejection
+
+TAMPERED = "RevisionTampered"
+"""Rejection reason for a definition whose revision is not as this operator stored it."""
+
+
+def refuse_order(error: RollbackRevisionNotFound, unverified: Revision | None) -> DefinitionRejection:
+    """Explain why a requested rollback is impossible. unverified: the unverified revision of that number."""
+    if unverified is None:
+        return DefinitionRejection(reason="RevisionNotFound", message=str(error))
+    return DefinitionRejection(
+        reason=TAMPERED, message=f"spec.rollback.toRevision: {verified_revisions.explain(unverified)}"
+    )
+
+
+def describe_mistakes(error: InvalidDefinition) -> str:
+    """Describe all errors in one message, one line each."""
+    count = len(error.mistakes)
+    head = "the definition has an error" if count == 1 else f"the definition has {count} errors"
+    shown = [f"- {str(mistake)[: limits.MISTAKE_LENGTH]}" for mistake in error.mistakes[: limits.MISTAKES]]
+    rest = [f"- and {count - limits.MISTAKES} more, at least"] if count > limits.MISTAKES else []
+    return "\n".join([f"{head}; the active revision is unchanged:", *shown, *rest])
