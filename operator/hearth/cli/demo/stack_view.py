@@ -14,12 +14,12 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.health import health_rules
-from hearth.plan.resource import resource_planner
+from hearth.plan.resource import blocked_status
 from hearth.template.blueprint import Blueprint, Known, Pending, ResourceBlueprint
 
 NAMED_AT_MOST = 3
 """Names in a note, so that it stays on its line."""
-PATIENT = frozenset({resource_planner.KIND_NOT_AVAILABLE, resource_planner.VALUE_MISSING})
+PATIENT = frozenset({blocked_status.KIND_NOT_AVAILABLE, blocked_status.VALUE_MISSING})
 """Reasons of problems in which nothing has failed: something is not there yet."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hearth.model import limits
@@ -17,6 +16,7 @@ from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import (
+    blocked_status,
     decide,
     drift,
     enforcement,
@@ -25,6 +25,7 @@ from hearth.plan.resource import (
     restore_object,
     step_planning,
 )
+from hearth.plan.resource.blocked_status import Denial, KindUnavailable, Unevaluated
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.resource.unproven import Unproven
 from hearth.plan.state import internal_errors
@@ -40,25 +41,12 @@ from hearth.template.blueprint import (
     DriftPolicy,
     EvaluationError,
     Known,
-    Pending,
     ResourceBlueprint,
     StackIdentity,
     Values,
 )
 from hearth.template.cel import expressions
 from hearth.template.parser import object_metadata
-
-KIND_NOT_AVAILABLE = "KindNotServed"
-"""The reason of a resource whose kind is not served, or not watched yet."""
-VALUE_MISSING = "FieldNotFound"
-"""The reason of a resource that waits for a value although its required resources are ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """Reason why the operator may not watch the objects of a kind."""
-
-    message: str
 
 
 class ResourcePlanner:
@@ -159,11 +147,11 @@ class ResourcePlanner:
     ) -> ResourceStatus:
         """Plan the resource without regard to suspension. unready: required resources that are not ready."""
         if unready:
-            return waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
+            return blocked_status.waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
         values = {required: fields_of(statuses[required].child) for required in resource.requires}
         wanted = self._evaluate(resource, statuses, values)
         if not isinstance(wanted, DesiredResource):
-            return _told(wanted, child=find_current(children))
+            return blocked_status.explain(wanted, child=find_current(children))
         awaits_repair = any(statuses[required].is_held for required in resource.requires)
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
         subject = ResourceContext(
@@ -208,18 +196,20 @@ class ResourcePlanner:
 
     def _evaluate(
         self, resource: ResourceBlueprint, statuses: Mapping[str, ResourceStatus], values: Values
-    ) -> DesiredResource | Pending | EvaluationError | Mistake | Denial | str:
-        """Evaluate the desired resource. Return a text if its kind is not served or not watched."""
+    ) -> DesiredResource | Unevaluated:
+        """Evaluate the desired resource, or return why it has no manifest."""
         kind = self._kinds.find(resource.api_version, resource.kind)
         if kind is None:
-            return f"the cluster does not serve kind {resource.kind} in {resource.api_version}; the resource continues when it does"
+            return KindUnavailable(
+                f"the cluster does not serve kind {resource.kind} in {resource.api_version}; the resource continues when it does"
+            )
         if self.denied and kind in self.denied:
             return Denial(
                 f"the operator is not allowed to watch {kind.key} objects: {self.denied[kind]}; grant it that "
                 f"right, or remove the resource"
             )
         if kind in self._unwatched:
-            return f"{kind.key} objects cannot be watched yet; the resource continues when they can"
+            return KindUnavailable(f"{kind.key} objects cannot be watched yet; the resource continues when they can")
         inherited = inherited_rules.find(self.gates.rules, resource.name) if resource.is_stack else None
         signatures = [statuses[required].fingerprint for required in resource.requires]
         inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
@@ -289,9 +279,9 @@ class ResourcePlanner:
         if child.defect and child.hash == desired.hash:
             # The object shows only part of its content, so it allows no conclusion. A different definition is still
             # written.
-            return unreadable(child)
+            return blocked_status.unreadable(child)
         if child.omitted and child.hash == desired.hash and (path := self._find_omitted(subject, child)):
-            return too_large(child, path)
+            return blocked_status.too_large(child, path)
         if subject.memory.is_leaving(child):
             # The object was obsolete a moment ago. A dependent that took it as ready would use values of a deleted
             # object.
@@ -374,29 +364,6 @@ def incarnation_of(child: Child | None) -> int:
     return child.incarnation if child is not None else 1
 
 
-def waiting(
-    message: str, *, child: Child | None = None, reason: str = "Waiting", cause: Cause = Cause.ORDER
-) -> ResourceStatus:
-    """Return the status of a resource that cannot be planned yet."""
-    return ResourceStatus(state=ResourceState.WAITING, reason=reason, message=message, cause=cause, child=child)
-
-
-def unreadable(child: Child) -> ResourceStatus:
-    """Return the status of a resource whose object shows only part of its content."""
-    message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then created again"
-    return ResourceStatus(state=ResourceState.FAILED, reason="ObjectUnreadable", message=message, child=child)
-
-
-def too_large(child: Child, path: Path) -> ResourceStatus:
-    """Return the status of a resource whose object exceeds the stored size of the fields that are read."""
-    message = (
-        f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
-        f"stored of the fields that are read from one object, and {limits.STACK_KEPT_BYTES // 2**20} MiB of a Stack's objects together; "
-        f"make it smaller, or read fewer of its fields"
-    )
-    return ResourceStatus(state=ResourceState.FAILED, reason="ObjectTooLarge", message=message, child=child)
-
-
 def is_overlapping(left: Path, right: Path) -> bool:
     """Return whether one path contains the other."""
     return all(one == other for one, other in zip(left, right, strict=False))
@@ -407,31 +374,3 @@ def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mi
     return next(
         object_metadata.find_mistakes(manifest.get("metadata"), path=f"{resource.path}.manifest.metadata"), None
     )
-
-
-def _told(outcome: Pending | EvaluationError | Mistake | Denial | str, *, child: Child | None) -> ResourceStatus:
-    """Return the status of a resource whose manifest has no value."""
-    match outcome:
-        case Denial():
-            return waiting(outcome.message, child=child, reason="Forbidden", cause=Cause.OTHER)
-        case str():
-            return waiting(outcome, child=child, reason=KIND_NOT_AVAILABLE, cause=Cause.KIND_NOT_AVAILABLE)
-        case Pending(is_evaluating=True):
-            message = f"waits for {enumerate_names(outcome.missing)}"
-            return waiting(message, child=child, reason="Evaluating", cause=Cause.EVALUATING)
-        case Pending():
-            # The required resource is ready, so the path may never appear. The message names it, and a later value is
-            # still used.
-            missing = enumerate_names(outcome.missing)
-            message = f"waits for {missing}, which does not exist although its resource is ready"
-            return waiting(message, child=child, reason=VALUE_MISSING, cause=Cause.VALUE_MISSING)
-        case Mistake():
-            return ResourceStatus(
-                state=ResourceState.FAILED,
-                reason=object_metadata.find_reason(outcome),
-                message=str(outcome),
-                child=child,
-            )
-        case EvaluationError():
-            message = f"{outcome.path}: {outcome.message}"
-            return ResourceStatus(state=ResourceState.FAILED, reason="ExpressionFailed", message=message, child=child)

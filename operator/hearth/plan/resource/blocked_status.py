@@ -1,0 +1,90 @@
+"""Statuses of resources that cannot be planned: no manifest yet, or an object that allows no conclusion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from hearth.model import limits
+from hearth.model.child import Child, Path
+from hearth.model.errors import Mistake
+from hearth.plan.resource.readiness import enumerate_names
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.template.blueprint import EvaluationError, Pending
+from hearth.template.parser import object_metadata
+
+KIND_NOT_AVAILABLE = "KindNotServed"
+"""The reason of a resource whose kind is not served, or not watched yet."""
+VALUE_MISSING = "FieldNotFound"
+"""The reason of a resource that waits for a value although its required resources are ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Reason why the operator may not watch the objects of a kind."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class KindUnavailable:
+    """Reason why a kind is not served, or not watched yet."""
+
+    message: str
+
+
+Unevaluated: TypeAlias = Pending | EvaluationError | Mistake | Denial | KindUnavailable
+"""Why a resource has no manifest."""
+
+
+def explain(outcome: Unevaluated, *, child: Child | None) -> ResourceStatus:
+    """Return the status of a resource whose manifest has no value."""
+    match outcome:
+        case Denial():
+            return waiting(outcome.message, child=child, reason="Forbidden", cause=Cause.OTHER)
+        case KindUnavailable():
+            return waiting(outcome.message, child=child, reason=KIND_NOT_AVAILABLE, cause=Cause.KIND_NOT_AVAILABLE)
+        case Pending(is_evaluating=True):
+            message = f"waits for {enumerate_names(outcome.missing)}"
+            return waiting(message, child=child, reason="Evaluating", cause=Cause.EVALUATING)
+        case Pending():
+            # The required resource is ready, so the path may never appear. The message names it, and a later value is
+            # still used.
+            missing = enumerate_names(outcome.missing)
+            message = f"waits for {missing}, which does not exist although its resource is ready"
+            return waiting(message, child=child, reason=VALUE_MISSING, cause=Cause.VALUE_MISSING)
+        case Mistake():
+            return ResourceStatus(
+                state=ResourceState.FAILED,
+                reason=object_metadata.find_reason(outcome),
+                message=str(outcome),
+                child=child,
+            )
+        case EvaluationError():
+            message = f"{outcome.path}: {outcome.message}"
+            return ResourceStatus(state=ResourceState.FAILED, reason="ExpressionFailed", message=message, child=child)
+        case _:
+            assert_never(outcome)
+
+
+def waiting(
+    message: str, *, child: Child | None = None, reason: str = "Waiting", cause: Cause = Cause.ORDER
+) -> ResourceStatus:
+    """Return the status of a resource that cannot be planned yet."""
+    return ResourceStatus(state=ResourceState.WAITING, reason=reason, message=message, cause=cause, child=child)
+
+
+def unreadable(child: Child) -> ResourceStatus:
+    """Return the status of a resource whose object shows only part of its content."""
+    message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then created again"
+    return ResourceStatus(state=ResourceState.FAILED, reason="ObjectUnreadable", message=message, child=child)
+
+
+def too_large(child: Child, path: Path) -> ResourceStatus:
+    """Return the status of a resource whose object exceeds the stored size of the fields that are read."""
+    message = (
+        f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
+        f"stored of the fields that are read from one object, and {limits.STACK_KEPT_BYTES // 2**20} MiB of a Stack's objects together; "
+        f"make it smaller, or read fewer of its fields"
+    )
+    return ResourceStatus(state=ResourceState.FAILED, reason="ObjectTooLarge", message=message, child=child)
