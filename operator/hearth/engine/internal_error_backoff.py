@@ -14,6 +14,8 @@ from hearth.plan.state.internal_errors import Fault
 PASS, ACCEPT, STATUS, PART = "pass", "accept", "status", "part"
 SHOWN_FOR = 2.0
 """Seconds after a retry for which the status still reports its error. The status is written at most once a second."""
+SETTLED_AFTER = SHOWN_FOR + 0.1
+"""Seconds after a retry at which to settle its error: timers may fire a moment early."""
 LASTING = frozenset({ACCEPT, STATUS})
 """Work that is requested until it succeeds."""
 BLOCKING = frozenset({PASS, ACCEPT, STATUS, PART, "step", "broadcast"})

@@ -27,6 +27,7 @@ from hearth.engine.stack.check_control import CheckControl
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.supersession import Supersession
+from hearth.engine.stack.target_progress import TargetProgress
 from hearth.engine.stack.unproven_objects import UnprovenObjects
 from hearth.engine.work_queue import (
     Broadcast,
@@ -48,10 +49,6 @@ from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Step
 from hearth.plan.status import ready_condition
-from hearth.plan.target.target import Target, TargetCause
-
-TIMER_SLACK = 0.1
-"""Seconds: timers may fire a moment early."""
 
 
 class StackReconciler:
@@ -69,6 +66,9 @@ class StackReconciler:
         self._stopping = BreakpointControl(uid, services=services, intake=self.definition, tasks=self._tasks)
         self._checking = CheckControl(
             uid, services=services, intake=self.definition, tasks=self._tasks, memory=self.memory
+        )
+        self._progress = TargetProgress(
+            services=services, intake=self.definition, tasks=self._tasks, memory=self.memory
         )
         self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
@@ -106,7 +106,7 @@ class StackReconciler:
             return []
         refreshed = self._refresh(board, marks)
         self._stopping.after_reconcile(stack, board, self.memory, blind_for=self._cache_sync.grace_left())
-        self._update_target(board)
+        self._progress.update(board, describe=self.make_status_input, blind=self._cache_sync.grace_left())
         self._check(stack, board)
         self._arm_timer(board)
         field_manager_lookup.resolve_queries(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
@@ -114,16 +114,14 @@ class StackReconciler:
         if self._is_held:
             self._was_held = True
             return []
-        if self._was_held:
-            self._was_held = False
-            return list(board.ready_steps)
-        return refreshed.planned
+        was_held, self._was_held = self._was_held, False
+        return list(board.ready_steps) if was_held else refreshed.planned
 
     def _refresh(self, board: StackPlanner, marks: set[DirtyItem]) -> RefreshResult:
         """Plan what is dirty again, and remember what the planner found."""
         children = StackChildren(self._services.workload_cluster, self.uid)
-        keys = self._find_dirty(board, marks, children)
-        refreshed = board.refresh(keys, children=children, memory=self.memory, now=self._services.clock.monotonic())
+        keys, now = self._find_dirty(board, marks, children), self._services.clock.monotonic()
+        refreshed = board.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, board)
         self.memory.prune(children)
         return refreshed
@@ -174,27 +172,6 @@ class StackReconciler:
         """Whether no step may start: the Stack is paused or superseded, or the status must be written first."""
         return self._is_paused or self.is_superseded or self.is_status_urgent
 
-    def _update_target(self, board: StackPlanner) -> None:
-        """Check whether the target is completed or failed."""
-        target = self.definition.targets.current
-        if target is None or self.definition.is_deleting or self._cache_sync.grace_left() > 0:
-            return
-        if board.is_complete and (self.definition.is_suspended or self.definition.rejection is None):
-            self.definition.targets.complete_suspend()
-        if self.definition.is_suspended or self.definition.rejection is not None:
-            return
-        self.definition.targets.confirm()
-        if target.is_completed:
-            return
-        if board.is_complete and self.definition.targets.is_persisted:
-            self.definition.targets.complete()
-            board.set_cleanup_policy(self.definition.find_cleanup_policy())
-            self._tasks.run("trim", self.definition.truncate_history)
-        elif not self.definition.targets.failure and self._may_give_up(target):
-            failure = ready_condition.explain_failure(self.make_status_input(), board, self.memory)
-            if failure:
-                self.definition.fail(failure)
-
     def _check(self, stack: StackObject, board: StackPlanner) -> None:
         """Run a requested check, and report objects that only claim to be the Stack's by label."""
         self._unproven.refresh(stack, board)
@@ -204,18 +181,6 @@ class StackReconciler:
             describe=self.make_status_input,
             kinds=lambda: self._cache_sync.find_required_watches(board.blueprint),
             blind=self._cache_sync.grace_left(),
-        )
-
-    def _may_give_up(self, target: Target) -> bool:
-        """Return whether a failure of that target would roll the Stack back."""
-        flow, completed = self.definition.options, self.definition.targets.completed
-        last = completed.last
-        return (
-            flow.rollback_on_failure
-            and not flow.is_paused
-            and target.cause is TargetCause.SPEC
-            and last != target.revision
-            and completed.has_target
         )
 
     def cache_sync_grace(self) -> float:
@@ -289,23 +254,13 @@ class StackReconciler:
             tampered=intake.tampered,
             is_paused=intake.options.is_paused,
             is_suspended=intake.is_suspended,
-            timed_out_after=intake.options.timeout if self._seconds_left() <= 0 else None,
+            timed_out_after=intake.options.timeout if self._progress.seconds_left() <= 0 else None,
             fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_told else ""),
             blocked_by=self._leaving.blocked_by,
             check=self._checking.result,
             check_error=self._checking.error,
             polled=tuple(map(str, self._services.management_cluster.find_polled_sources(self.uid))),
         )
-
-    def _seconds_left(self) -> float:
-        """Return the seconds left until the target times out; infinite while the timeout does not run."""
-        target, flow = self.definition.targets.current, self.definition.options
-        begun = target.started_at if target is not None else None
-        if begun is None or flow.timeout is None or self.definition.is_deleting:
-            return math.inf
-        if flow.is_paused or self.definition.targets.was_idle:
-            return math.inf
-        return begun + flow.timeout - self._services.clock.now()
 
     def on_broadcast(self, event: Broadcast) -> None:
         """Handle an event that names no single Stack."""
@@ -322,7 +277,7 @@ class StackReconciler:
                 self.definition.on_source_changed(ref)
             case KindsChanged():
                 self.results.expedite(retry_triggers.KINDS)
-                if self.is_waiting_for_kinds or self._has_lost_kinds:
+                if self.is_waiting_for_kinds or (self.planner is not None and self.planner.has_lost_kinds()):
                     self.definition.request_resync()
                     self._services.queue.enqueue(self.uid, DirtyScope.STACK)
             case _:
@@ -340,10 +295,6 @@ class StackReconciler:
         """Whether the Stack needs a kind that the cluster did not serve at the last check."""
         return self.definition.rejection is not None or (self.planner is not None and self.planner.is_waiting_for_kinds)
 
-    @property
-    def _has_lost_kinds(self) -> bool:
-        return self.planner is not None and self.planner.has_lost_kinds()
-
     def take_step(self, key: str) -> Step | None:
         """Return the current step for that key and count it as in flight."""
         if self.planner is None or self._is_held or key in self.memory.in_flight:
@@ -357,8 +308,8 @@ class StackReconciler:
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step and enqueue what it affects."""
         self.results.record(key, step, result)
-        used = steps.find_inputs(step)
-        held = (uid for each in used for uid in self.planner.cleanup.at(each)) if self.planner is not None else ()
+        obsolete = self.planner.cleanup if self.planner is not None else None
+        held = (uid for each in steps.find_inputs(step) for uid in obsolete.at(each)) if obsolete is not None else ()
         for what in (key, *steps.affected_keys(step), *held):
             self._services.queue.enqueue(self.uid, what)
 
@@ -388,7 +339,7 @@ class StackReconciler:
             unwatched=self._cache_sync.unsynced.keys(),
             denied=self._cache_sync.denied,
             rules=self._services.health_rules,
-            on_error=self._report,
+            on_error=lambda resource, error: supervision.report("resource", error, stack=self.uid, resource=resource),
             only_namespace=self._services.only_namespace,
         )
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
@@ -400,7 +351,7 @@ class StackReconciler:
             self._cancel_timer()
             self._cancel_timer = None
         next_wake = min(board.requeues.values(), default=math.inf) - self._services.clock.monotonic()
-        left = self._seconds_left()
+        left = self._progress.seconds_left()
         delay = min(next_wake, left if left > 0 else math.inf)
         if delay < math.inf:
             self._cancel_timer = self._services.clock.call_later(max(0.0, delay), self._enqueue_due)
@@ -419,7 +370,7 @@ class StackReconciler:
         """Record an internal error for the status; enqueue `what` after the returned delay in seconds."""
         delay = self._faults.note(work, now=self._services.clock.monotonic())
         self._services.enqueue_after(delay, self.uid, what)
-        self._services.enqueue_after(delay + internal_error_backoff.SHOWN_FOR + TIMER_SLACK, self.uid, DirtyScope.STACK)
+        self._services.enqueue_after(delay + internal_error_backoff.SETTLED_AFTER, self.uid, DirtyScope.STACK)
         return delay
 
     def find_retry(self, work: str) -> float:
@@ -447,6 +398,3 @@ class StackReconciler:
     def _on_success(self, name: str) -> None:
         if name != internal_error_backoff.ACCEPT or self.definition.is_sound:
             self.clear_fault(name)
-
-    def _report(self, resource: str, error: Exception) -> None:
-        supervision.report("resource", error, stack=self.uid, resource=resource)

@@ -21,6 +21,7 @@ from hearth.plan.resource import (
     drift,
     enforcement,
     replace_unhealthy,
+    replaced_fields,
     replacement,
     restore_object,
     step_planning,
@@ -314,7 +315,9 @@ class ResourcePlanner:
     def _find_omitted(self, subject: ResourceContext, child: Child) -> Path:
         """Return a field that this Stack reads of the object and that is too large to store, or () for none."""
         reads = self._blueprint.reads.get(subject.name, frozenset()) | self.rules.paths(child.kind)
-        return next((path for path in child.omitted if any(is_overlapping(path, read) for read in reads)), ())
+        return next(
+            (path for path in child.omitted if any(replaced_fields.is_overlapping(path, read) for read in reads)), ()
+        )
 
     def _take_up(self, subject: ResourceContext, child: Child) -> ResourceStatus:
         """Plan a resource whose unsigned object was too large for the cache.
@@ -362,11 +365,6 @@ def see(child: Child | None) -> Mapping[str, object] | None:
 def incarnation_of(child: Child | None) -> int:
     """Return the incarnation of a child, or the first if there is none yet."""
     return child.incarnation if child is not None else 1
-
-
-def is_overlapping(left: Path, right: Path) -> bool:
-    """Return whether one path contains the other."""
-    return all(one == other for one, other in zip(left, right, strict=False))
 
 
 def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mistake | None:
