@@ -8,17 +8,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Set
 
+from hearth.engine import verified_revisions
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
-from hearth.engine.stack import denied_kinds
 from hearth.engine.work_queue import DirtyScope
 from hearth.model.child import Path
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, Unreachable
 from hearth.model.kinds import Kind
 from hearth.plan.health import watched_fields
 from hearth.plan.health.health_rules import RuleChange
 from hearth.template.blueprint import Blueprint
+from hearth.template.compiler import compiler
 
 ASK_AGAIN = 2.0
 """Seconds until an unanswered question is asked again."""
@@ -105,7 +107,7 @@ class CacheSync:
                 return
             self._asked.add(kind)
             try:
-                may_be = await denied_kinds.may_be_there(kind, stack, services=self._services, intake=self._intake)
+                may_be = await may_be_there(kind, stack, services=self._services, intake=self._intake)
             except (ApiStatusError, Unreachable):
                 self._services.clock.call_later(ASK_AGAIN, functools.partial(self._forget_question, kind))
                 continue
@@ -146,3 +148,36 @@ class CacheSync:
         ).items():
             wanted[kind] = wanted.get(kind, frozenset()) | paths
         return wanted
+
+
+async def may_be_there(kind: Kind, stack: StackObject, *, services: Services, intake: DefinitionSync) -> bool:
+    """Return whether objects of that Stack and kind may exist although the operator cannot list them.
+
+    The operator writes objects of a kind only after it watches the kind. A kind that was never listed has no objects,
+    with one exception: an earlier revision was completed with the kind, and the right to it was withdrawn later.
+    Raises ApiStatusError or Unreachable if the API server does not answer.
+    """
+    children = services.workload_cluster.children(stack.uid).values()
+    if any(child.kind.key == kind.key for found in children for child in found):
+        return True
+    # An account that may write now may have written before. One that may do neither usually never had the right.
+    for namespace in dict.fromkeys((services.only_namespace, stack.namespace)):
+        if await services.workload_cluster.is_allowed("patch", kind=kind, namespace=namespace):
+            return True
+    return await _was_completed_with(kind, stack, services=services, intake=intake)
+
+
+async def _was_completed_with(kind: Kind, stack: StackObject, *, services: Services, intake: DefinitionSync) -> bool:
+    """Return whether the last completed revision contains that kind. It left no objects of other kinds."""
+    last = intake.targets.completed.last
+    if not last:
+        return False
+    revision = verified_revisions.load(services.management_cluster, services.hashes, stack).find(last)
+    if revision is None:
+        return True
+    try:
+        definition = await intake.acceptor.read_revision(stack, revision)
+    except (InvalidDefinition, SourceNotFound):
+        return True
+    found = (api_version.rpartition("/")[0] + "/" + name for api_version, name in compiler.find_kinds(definition))
+    return f"{kind.group}/{kind.name}" in set(found)
