@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.kube.cache import stack_cache
-from hearth.model import status_fields, times
+from hearth.model import times
+from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.status import check_result, conditions, status_builder

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.engine.ports import HealthMarkClient, HealthMarkObject
-from hearth.model import status_fields
+from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.plan import health_mark_decision
 from hearth.plan.ownership.keyed_hash import HashFunction

@@ -19,7 +19,8 @@ from hearth.kube.objects import provenance
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import STACK
-from hearth.model import names, packing, status_fields
+from hearth.model import names, packing
+from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.stack_tree import Node, StackTree

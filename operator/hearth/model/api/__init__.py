@@ -1,1 +1,1 @@
-"""The API's pydantic models, the source of `crds/`. Must not know how the operator works."""
+"""The API: pydantic models, the source of `crds/`, and the types of status fields. Must not know how the operator works."""
