@@ -212,6 +212,7 @@ class KubeRuntime:
             hashes=hasher,
             queue=self._inbox,
             only_namespace=self._settings.namespace or "",
+            tenancy=self._settings.make_tenancy(),
             share=self._settings.share,
             health_rules=HealthRules(),
             evaluations=self._evaluations,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from hearth.model.sharding import BUCKETS, WHOLE, Share
+from hearth.model.tenancy import Mode, Tenancy
 
 LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -50,6 +51,8 @@ class Settings:
     """Whose Stacks are served; None: those of all namespaces."""
     operator_namespace: str = DEFAULT_OPERATOR_NAMESPACE
     """Namespace of the operator's own objects."""
+    tenancy: Mode = Mode.ISOLATED
+    """What Stacks may do with the operator's own rights."""
     http_address: Address = Address(host="127.0.0.1", port=8080)
     log_format: LogFormat = "text"
     log_level: LogLevel = "info"
@@ -81,6 +84,11 @@ class Settings:
     def find_lease_name(self) -> str:
         """Of the Lease that this process stands for: each share of the Stacks has its own."""
         return self.find_lease_group() if self.share.is_whole else f"{self.find_lease_group()}-{self.share}"
+
+    def make_tenancy(self) -> Tenancy:
+        """Return the tenancy. An operator that serves only its own namespace cannot close that namespace."""
+        closed = self.operator_namespace if self.namespace != self.operator_namespace else ""
+        return Tenancy(mode=self.tenancy, closed=closed)
 
     def validate(self) -> str:
         """What does not fit together, in a sentence; empty where all does."""

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from hearth.engine.ports import Clock, Evaluations, HealthMarkClient, ManagementCluster, WorkloadCluster
+from hearth.engine.ports import (
+    Clock,
+    Evaluations,
+    HealthMarkClient,
+    ManagementCluster,
+    StackObject,
+    WorkloadCluster,
+)
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import DirtyItem, WorkQueue
 from hearth.model.child import Child
 from hearth.model.sharding import WHOLE, Share
+from hearth.model.tenancy import Boundary, Tenancy
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.retry.backoff import BackoffPolicy
@@ -34,6 +42,8 @@ class Services:
     """Namespace of the operator's own objects, including user rules; "" disables the lookup."""
     only_namespace: str = ""
     """The only served namespace; "" for all."""
+    tenancy: Tenancy = field(default_factory=Tenancy)
+    """Where the objects of Stacks may be."""
     share: Share = WHOLE
     """The share of all Stacks that this process is responsible for."""
     on_limit: Callable[[str], None] = lambda _limit: None
@@ -47,6 +57,10 @@ class Services:
             or self.management_cluster.find_stack(stack_uid) is not None
             or self.management_cluster.is_other_shard_uid(stack_uid)
         )
+
+    def find_boundary(self, stack: StackObject) -> Boundary:
+        """Return where the objects of the Stack may be."""
+        return self.tenancy.find_boundary(stack.namespace)
 
     def enqueue_after(self, delay: float, stack_uid: str, what: DirtyItem) -> None:
         """Enqueue a Stack after `delay` seconds."""

@@ -245,6 +245,7 @@ class StackController:
             manager=manager,
             may_exist=self._services.stack_may_exist,
             ours=self._services.hashes,
+            boundary=self._services.find_boundary(stack),
         )
 
     def find_stalls(self) -> list[str]:

@@ -17,6 +17,7 @@ from hearth.engine.ports import Evaluations
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.sharding import Share
+from hearth.model.tenancy import Mode, Tenancy
 from hearth.plan.health import health_rules
 from hearth.plan.ownership import keyed_hash
 from hearth.plan.retry import backoff
@@ -167,6 +168,7 @@ class Controller:
         share: Share,
         *,
         concurrency: int,
+        tenancy: Mode = Mode.ISOLATED,
         connect: Connect = FakeWire,
         evaluate: Evaluate = lambda _inbox: InProcess(),
     ) -> None:
@@ -175,6 +177,7 @@ class Controller:
         evaluate: makes what evaluates expressions that may take long.
         """
         self._evaluate = evaluate
+        self._tenancy = tenancy
         self._tasks: set[asyncio.Task[Any]] = set()
         self._clock = VirtualClock()
         self._context = contextvars.copy_context()
@@ -198,6 +201,7 @@ class Controller:
             health_rules=health_rules.HealthRules(),
             evaluations=self._evaluate(heard),
             own_namespace=OPERATOR_NAMESPACE,
+            tenancy=Tenancy(mode=self._tenancy),
             on_limit=observer.on_limit,
         )
         self.engine = stack_controller.StackController(services=shared, observer=observer, concurrency=concurrency)
@@ -234,6 +238,8 @@ class FakeWorld:
         """Seconds that events travel to operators that start from now on; None: as usual."""
         self.evaluate: Evaluate = lambda _inbox: InProcess()
         """What evaluates expressions that may take long, for operators that start from now on."""
+        self.tenancy = Mode.ISOLATED
+        """The tenancy of operators that start from now on."""
         self.concurrency = stack_controller.CONCURRENCY
         """Writes of children in flight at most, for operators that start from now on."""
         self.user = FakeUser(self.server)
@@ -278,7 +284,14 @@ class FakeWorld:
     async def start_controller(self) -> None:
         """As the protocol says."""
         started = self.controllers = [
-            Controller(self.server, self.traffic, share, concurrency=self.concurrency, evaluate=self.evaluate)
+            Controller(
+                self.server,
+                self.traffic,
+                share,
+                concurrency=self.concurrency,
+                tenancy=self.tenancy,
+                evaluate=self.evaluate,
+            )
             for share in self._shares
         ]
         if self.event_delay is not None:

@@ -198,7 +198,8 @@ class ProcessWorld(RealWorld):
 
     def make_operator(self) -> Operator:
         """As the base class says."""
-        return OperatorProcess(kubeconfig=self._kubeconfig, namespace=self.namespace)
+        tenancy = (f"--tenancy={self.tenancy}",)
+        return OperatorProcess(kubeconfig=self._kubeconfig, namespace=self.namespace, options=tenancy)
 
     async def close(self) -> None:
         """End everything that this world began."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from hearth.engine.stack_controller import StackController
 from hearth.kube.auth.credentials import CredentialSource
+from hearth.model.tenancy import Mode
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.runtime import KubeRuntime
 from hearth.settings import Settings
@@ -62,9 +63,9 @@ class RecordedMachine(KubeRuntime):
         return super()._build(hasher)
 
 
-def make_settings(namespace: str) -> Settings:
+def make_settings(namespace: str, tenancy: Mode = Mode.ISOLATED) -> Settings:
     """Those of an operator that serves one namespace and tries again within seconds."""
-    return Settings(namespace=namespace, operator_namespace=namespace, max_backoff=MAX_BACKOFF)
+    return Settings(namespace=namespace, operator_namespace=namespace, tenancy=tenancy, max_backoff=MAX_BACKOFF)
 
 
 class InProcess:
@@ -95,6 +96,7 @@ class RealWorld:
 
     def __init__(self, user: RealUser, source: CredentialSource) -> None:
         self.namespace = user.namespace
+        self.tenancy = Mode.ISOLATED
         self.traffic = Traffic()
         self.user = user
         self._source = source
@@ -119,7 +121,7 @@ class RealWorld:
 
     def make_operator(self) -> Operator:
         """The next life of the operator."""
-        return InProcess(RecordedMachine(make_settings(self.namespace), self._source, self.traffic))
+        return InProcess(RecordedMachine(make_settings(self.namespace, self.tenancy), self._source, self.traffic))
 
     async def start_controller(self) -> None:
         """As the protocol says."""

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hearth.model.child import Object
+from hearth.model.tenancy import Mode
 from support.server import fake_kinds, fake_objects, request_faults
 from support.stories import probe_controller, story
 from support.stories.story import Step
@@ -136,7 +137,9 @@ async def stop_controller(what: Any, stack: StackPlayed, play: Play) -> None:
 
 
 async def start_controller(what: Any, stack: StackPlayed, play: Play) -> None:
-    """Start it."""
+    """Start it; `{tenancy: isolated}`: with that tenancy from now on."""
+    if what is not None:
+        play.world.tenancy = Mode(what["tenancy"])
     await play.world.start_controller()
 
 

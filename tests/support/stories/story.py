@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from hearth.model.child import Object
+from hearth.model.tenancy import Mode
 from support.stories import deployment_controller, probe_controller
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -84,6 +85,8 @@ class Story:
     steps: tuple[Step, ...]
     kinds: frozenset[str] = frozenset()
     """The names of all kinds whose objects can come into it, and maybe others."""
+    tenancy: Mode = Mode.ISOLATED
+    """The tenancy of its operator."""
     needs: frozenset[str] = frozenset()
     """`fake`: played on the fake cluster alone, `whole`: by one operator for all Stacks, as the file says why."""
 
@@ -103,12 +106,17 @@ def load(path: Path) -> Story:
     """One story. Raises BadStory."""
     text = path.read_text()
     raw = yaml.load(text, Loader=LOADER)  # noqa: S506 -- it is the safe one
-    unknown = raw.keys() - {"story", "steps", "why", "only"}
+    unknown = raw.keys() - {"story", "steps", "why", "only", "tenancy"}
     if unknown or not raw.get("steps"):
         raise BadStory(f"{path.name}: unknown keys {sorted(unknown)}, or no steps")
     steps = tuple(parse_step(step, where=f"{path.name}, step {number}") for number, step in enumerate(raw["steps"], 1))
     return Story(
-        title=raw["story"], slug=path.stem, steps=steps, kinds=find_kinds(text), needs=frozenset(raw.get("only", ()))
+        title=raw["story"],
+        slug=path.stem,
+        steps=steps,
+        kinds=find_kinds(text),
+        tenancy=Mode(raw.get("tenancy", Mode.ISOLATED)),
+        needs=frozenset(raw.get("only", ())),
     )
 
 

@@ -73,6 +73,7 @@ class Play:
 
     async def perform(self) -> None:
         """Play all steps, then delete every Stack; nothing may be left. Raises StoryFailed."""
+        self._world.tenancy = self._story.tenancy
         await self._world.start_controller()
         for number, step in enumerate(self._story.steps, 1):
             await self._play_step(step, where=f"{self._story.slug}, step {number} ({step.action})")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from hearth.model.child import Object
+from hearth.model.tenancy import Mode
 from support.server.request_faults import Traffic
 
 Check: TypeAlias = Callable[[], Awaitable[list[str]]]
@@ -76,6 +77,8 @@ class World(Protocol):
 
     namespace: str
     """Where the stories' Stacks live."""
+    tenancy: Mode
+    """The tenancy of operators that start from now on."""
     traffic: Traffic
     """What the operator sends, and what is to fail of it."""
 

@@ -10,6 +10,7 @@ from typing import Any
 from hearth.model import names
 from hearth.model.child import Child, Object, Path, parse_child
 from hearth.model.kinds import Kind
+from hearth.model.tenancy import Boundary
 from hearth.plan.health import health_rules
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -27,6 +28,8 @@ from hearth.template.blueprint import (
 )
 
 STACK = StackIdentity(name="shop", namespace="default", uid="stack-1")
+TRUSTED = Boundary(namespace=STACK.namespace, is_confined=False)
+"""No boundary at all."""
 HASHER = KeyedHasher(b"a key for tests, long enough")
 MANAGER = names.field_manager(STACK.namespace, STACK.name)
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
@@ -183,6 +186,7 @@ def make_board(
     kinds: ServedKinds | None = None,
     unwatched: Collection[Kind] = (),
     only_namespace: str = "",
+    boundary: Boundary = TRUSTED,
 ) -> StackPlanner:
     """A board that has not looked at anything."""
     return StackPlanner(
@@ -193,4 +197,5 @@ def make_board(
         unwatched=unwatched,
         rules=health_rules.DEFAULT_RULES,
         only_namespace=only_namespace,
+        boundary=boundary,
     )

@@ -11,6 +11,7 @@ import click
 from hearth import settings as settings_module
 from hearth.cli import main as cli
 from hearth.cli import profiling
+from hearth.model.tenancy import Mode
 from hearth.settings import Settings
 
 
@@ -58,6 +59,14 @@ PROFILE = TextType("file", profiling.claim)
     show_default="the namespace of the pod, else hearth-system",
     show_envvar=True,
     help="Namespace of the operator's own objects.",
+)
+@click.option(
+    "--tenancy",
+    type=click.Choice([mode.value for mode in Mode]),
+    default=Mode.ISOLATED.value,
+    show_envvar=True,
+    help="isolated: a Stack has objects only in its own namespace. trusted: anywhere, for a cluster in which only "
+    "administrators write Stacks.",
 )
 @click.option(
     "--http-address",
@@ -164,10 +173,14 @@ def run(programs: cli.Programs, /, **flags: Any) -> None:
     raise SystemExit(programs.run(settings))
 
 
-def make_settings(*, shards: int, shard: int | None, **flags: Any) -> Settings:
+def make_settings(*, shards: int, shard: int | None, tenancy: str, **flags: Any) -> Settings:
     """The settings that the flags mean; empty text, as of a variable that is set to nothing, counts as not given.
 
     Raises ValueError where the shard is not known.
     """
     given = {name: value for name, value in flags.items() if value not in ("", None)}
-    return Settings(share=settings_module.find_share(shards, shard, host=socket.gethostname()), **given)
+    return Settings(
+        tenancy=Mode(tenancy or Mode.ISOLATED),
+        share=settings_module.find_share(shards, shard, host=socket.gethostname()),
+        **given,
+    )

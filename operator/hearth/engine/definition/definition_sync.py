@@ -18,7 +18,7 @@ from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import names
+from hearth.model import names, tenancy
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
@@ -225,6 +225,9 @@ class DefinitionSync:
         if stack.deleting:
             self._activate(stack, await self.acceptor.make_deletion_blueprint(stack), revision=self.revision)
             return
+        if denial := self.services.find_boundary(stack).stack_denial:
+            await self._reject(stack, DefinitionRejection(reason=tenancy.REASON, message=denial))
+            return
         spec = stack.spec
         read = await self._read(stack, spec)
         hashed = self.acceptor.hash(read, stack) if isinstance(read, Definition) else ""
@@ -250,7 +253,8 @@ class DefinitionSync:
 
     def _follow_sources(self, stack: StackObject) -> None:
         """Follow exactly the sources of the current definition."""
-        self.sources = frozenset() if stack.deleting else revision_builder.find_sources(stack.namespace, stack.spec)
+        is_readable = not stack.deleting and not self.services.find_boundary(stack).stack_denial
+        self.sources = revision_builder.find_sources(stack.namespace, stack.spec) if is_readable else frozenset()
         self.services.management_cluster.follow_sources(self.uid, self.sources)
 
     async def _read(self, stack: StackObject, spec: Object) -> Definition | DefinitionRejection:

@@ -301,6 +301,9 @@ class HealthMarkController:
         ):
             self._later(mark.uid, attempt.retry_at - clock.monotonic())
             return False
+        stack = self._services.management_cluster.find_stack(step.child.stack_uid)
+        if stack is None:
+            return False
         manager = names.field_manager(mark.namespace, view.stack)
         result = await step_execution.execute_step(
             step,
@@ -308,6 +311,7 @@ class HealthMarkController:
             manager=manager,
             may_exist=self._services.stack_may_exist,
             ours=self._services.hashes,
+            boundary=self._services.find_boundary(stack),
         )
         if not isinstance(result, StepFailure):
             self._attempts.pop(mark.uid, None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from hearth.engine.services import Services
-from hearth.model import field_paths, limits
+from hearth.model import field_paths, limits, tenancy
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError
 from hearth.model.field_paths import ElementPath
@@ -71,6 +71,8 @@ class Comparison:
         for name, standing in list(self._board.statuses.items()):
             child = by_uid.get(standing.child.uid) if standing.child is not None else None
             desired = self._board.find_desired(name, child) if child is not None else None
+            if standing.reason == tenancy.REASON:
+                continue
             if child is None or desired is None or not altered_values.is_comparable(child, hash_=desired.hash):
                 continue
             visible = drift.compare(child, desired)

@@ -341,6 +341,7 @@ class StackReconciler:
             rules=self._services.health_rules,
             on_error=lambda resource, error: supervision.report("resource", error, stack=self.uid, resource=resource),
             only_namespace=self._services.only_namespace,
+            boundary=self._services.find_boundary(stack),
         )
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)

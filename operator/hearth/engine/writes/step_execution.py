@@ -10,11 +10,12 @@ import orjson
 
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.writes import obstacle_removal
-from hearth.model import child, names, value_class
+from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
+from hearth.model.tenancy import Boundary
 from hearth.plan.ownership import adoption, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
@@ -59,9 +60,21 @@ StepResult: TypeAlias = StepDone | StepFailure
 
 
 async def execute_step(
-    step: Step, *, cluster: WorkloadCluster, manager: str, may_exist: StackMayExist, ours: Signatures
+    step: Step,
+    *,
+    cluster: WorkloadCluster,
+    manager: str,
+    may_exist: StackMayExist,
+    ours: Signatures,
+    boundary: Boundary,
 ) -> StepResult:
-    """Execute the step and return its result. Never raises for an API error."""
+    """Execute the step and return its result. Never raises for an API error.
+
+    boundary: of the Stack. A step beyond it sends no request, even if it was planned.
+    """
+    _, ref, verb = _subject(step)
+    if message := boundary.find_denial(ref):
+        return StepFailure(reason=tenancy.REASON, message=f"cannot {verb} {ref}: it {message}", is_final=True)
     try:
         match step:
             case Apply():

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hearth.model import limits
+from hearth.model import limits, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.tenancy import Boundary
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.health.health_rules import HealthRules
@@ -61,6 +62,7 @@ class ResourcePlanner:
         kinds: Kinds,
         hashes: HashFunction,
         unwatched: Collection[Kind],
+        boundary: Boundary,
         only_namespace: str,
         rules: HealthRules,
         on_error: OnError = internal_errors.ignore_nothing,
@@ -79,6 +81,7 @@ class ResourcePlanner:
         self.is_at_rest = False
         """See `ResourceContext`."""
         self._unwatched = unwatched
+        self._boundary = boundary
         self._only_namespace = only_namespace
         self.ward = UnhealthyTracker(total=len(blueprint.resources))
         self.rules = rules
@@ -271,7 +274,7 @@ class ResourcePlanner:
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
         number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
         desired = wanted.at(number, is_adopted=child is not None and child.is_adopted)
-        if refused := self._refuse(subject.name, desired):
+        if refused := self._refuse(subject.name, desired, child):
             return refused
         if child is None:
             return step_planning.plan_apply(subject, desired, None)
@@ -325,13 +328,20 @@ class ResourcePlanner:
         The operator reads the object before writing it.
         """
         desired = subject.desired.at(child.incarnation, is_adopted=child.is_adopted)
-        return self._refuse(subject.name, desired) or step_planning.plan_apply(
+        return self._refuse(subject.name, desired, child) or step_planning.plan_apply(
             subject, desired, None, takes_up=child.uid
         )
 
-    def _refuse(self, name: str, desired: DesiredObject) -> ResourceStatus | None:
-        """Return the failed status if the object may not be written, regardless of its origin, otherwise None."""
+    def _refuse(self, name: str, desired: DesiredObject, child: Child | None) -> ResourceStatus | None:
+        """Return the failed status if the object may not be written, regardless of its origin, otherwise None.
+
+        child: the existing object, which stays in any case.
+        """
         ref = desired.ref
+        if message := self._boundary.find_denial(ref):
+            return ResourceStatus(
+                state=ResourceState.FAILED, reason=tenancy.REASON, message=message, planned_ref=ref, child=child
+            )
         if self._only_namespace and ref.namespace not in ("", self._only_namespace):
             message = f"is in namespace {ref.namespace}, but this operator serves only {self._only_namespace}"
             return ResourceStatus(

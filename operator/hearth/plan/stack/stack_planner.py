@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.kinds import Kind, Kinds
+from hearth.model.tenancy import Boundary
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.health.health_rules import HealthRules
@@ -54,6 +55,7 @@ class StackPlanner:
         hashes: HashFunction,
         unwatched: Collection[Kind],
         rules: HealthRules,
+        boundary: Boundary,
         only_namespace: str = "",
         on_error: OnError = internal_errors.ignore_nothing,
         denied: Mapping[Kind, str] = NOTHING_DENIED,
@@ -62,6 +64,7 @@ class StackPlanner:
 
         unwatched: the kinds with incomplete caches, where a missing entry does not mean a missing object; the caller may
         remove kinds later, because the planner reads the collection at each use; rules: health by kind;
+        boundary: where the children may be;
         only_namespace: the only namespace for children besides cluster scope, "" for any; on_error: receives an
         unexpected exception and its resource, while other resources continue; denied: the kinds that the operator may
         not watch, with the API server's message; also read at each use.
@@ -84,6 +87,7 @@ class StackPlanner:
             kinds=kinds,
             hashes=hashes,
             unwatched=unwatched,
+            boundary=boundary,
             only_namespace=only_namespace,
             rules=rules,
             on_error=on_error,

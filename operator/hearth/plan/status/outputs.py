@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import limits
-from hearth.model.child import Object
+from hearth.model import limits, tenancy
+from hearth.model.child import Child, Object
 from hearth.plan.resource import resource_planner
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.template.blueprint import EvaluationError, Known
@@ -36,10 +36,7 @@ def evaluate(board: StackPlan) -> Outputs:
     """Evaluate all outputs."""
     outputs = Outputs()
     for name, output in board.blueprint.outputs.items():
-        values = {
-            read: resource_planner.see(board.statuses[read].child if read in board.statuses else None)
-            for read in output.reads
-        }
+        values = {read: resource_planner.see(find_readable(board, read)) for read in output.reads}
         outcome = output.evaluate(values)
         if isinstance(outcome, EvaluationError):
             outputs.wrong.append(f"outputs.{name}: {outcome.message}"[: limits.MISTAKE_LENGTH])
@@ -49,3 +46,9 @@ def evaluate(board: StackPlan) -> Outputs:
             except value_sizes.TooLarge as error:
                 outputs.wrong.append(f"outputs.{name}: {error}")
     return outputs
+
+
+def find_readable(board: StackPlan, resource: str) -> Child | None:
+    """Find the object of a resource, unless it is beyond the Stack's boundary."""
+    standing = board.statuses.get(resource)
+    return standing.child if standing is not None and standing.reason != tenancy.REASON else None

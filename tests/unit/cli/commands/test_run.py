@@ -11,10 +11,13 @@ import pytest
 from hearth.cli import main
 from hearth.cli.commands import run
 from hearth.model.sharding import Share
+from hearth.model.tenancy import Mode
 from hearth.settings import Address, Settings
 
-FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "http-address", "log-format", "log-level"]
+FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "tenancy", "http-address"]
 FLAGS += [
+    "log-format",
+    "log-level",
     "max-concurrent-writes",
     "max-backoff",
     "leader-election",
@@ -57,7 +60,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--max-concurrent-writes", "5"),
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
         *("--renew-deadline", "30s", "--retry-period", "5s", "--shards", "3", "--shard", "1"),
-        *("--profile", str(tmp_path / "profile")),
+        *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted"),
     )[1]
 
     assert settings == Settings(
@@ -65,6 +68,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         context="other",
         namespace="shop",
         operator_namespace="hearth",
+        tenancy=Mode.TRUSTED,
         http_address=Address(host="::1", port=9),
         log_format="json",
         log_level="debug",

@@ -195,6 +195,7 @@ def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, 
             manager=blueprints.MANAGER,
             may_exist=lambda uid, namespace: uid == blueprints.STACK.uid,
             ours=HASHER,
+            boundary=blueprints.TRUSTED,
         )
         if is_taken:
             assert isinstance(result, step_execution.StepDone)

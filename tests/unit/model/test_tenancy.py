@@ -1,0 +1,57 @@
+"""The boundary of a Stack: which objects are inside."""
+
+import pytest
+
+from hearth.model.kinds import ObjectRef
+from hearth.model.tenancy import Mode, Tenancy
+from hearth.settings import Settings
+
+OWN = ObjectRef(group="", kind="ConfigMap", namespace="shop", name="a")
+OTHER = ObjectRef(group="", kind="ConfigMap", namespace="other", name="a")
+GLOBAL = ObjectRef(group="rbac.authorization.k8s.io", kind="ClusterRole", namespace="", name="a")
+CLOSED = ObjectRef(group="", kind="ConfigMap", namespace="hearth-system", name="a")
+CLOSED_NAMESPACE = ObjectRef(group="", kind="Namespace", namespace="", name="hearth-system")
+
+
+@pytest.mark.parametrize(
+    ("mode", "inside"),
+    [
+        pytest.param(Mode.ISOLATED, {OWN}, id="isolated: the namespace of the Stack"),
+        pytest.param(Mode.TRUSTED, {OWN, OTHER, GLOBAL}, id="trusted: all but what is the operator's"),
+    ],
+)
+def test_a_mode_decides_which_objects_are_inside(mode: Mode, inside: set[ObjectRef]) -> None:
+    """The operator's own namespace is closed in every mode."""
+    boundary = Tenancy(mode=mode, closed="hearth-system").find_boundary("shop")
+    refs = (OWN, OTHER, GLOBAL, CLOSED, CLOSED_NAMESPACE)
+    assert {ref for ref in refs if not boundary.find_denial(ref)} == inside
+
+
+def test_a_denial_names_where_the_object_is_and_a_way_out() -> None:
+    """So that the author can act without a look at the docs."""
+    boundary = Tenancy().find_boundary("shop")
+    assert boundary.find_denial(OTHER) == (
+        "is in namespace other, but a Stack may only have objects in its own namespace, shop; remove metadata.namespace, "
+        "or create the Stack in namespace other, or let an administrator start the operator with --tenancy=trusted"
+    )
+    assert boundary.find_denial(GLOBAL).startswith("is cluster-scoped, but")
+
+
+@pytest.mark.parametrize(
+    ("served", "closed"),
+    [
+        pytest.param(None, "hearth-system", id="all namespaces"),
+        pytest.param("shop", "hearth-system", id="another one"),
+        pytest.param("hearth-system", "", id="its own one alone"),
+    ],
+)
+def test_the_operators_namespace_is_closed_unless_it_serves_that_alone(served: str | None, closed: str) -> None:
+    """Otherwise such an operator could serve nothing."""
+    assert Settings(namespace=served).make_tenancy() == Tenancy(mode=Mode.ISOLATED, closed=closed)
+
+
+def test_a_stack_in_a_closed_namespace_is_denied_as_a_whole() -> None:
+    """Its sources are secrets of the operator."""
+    tenancy = Tenancy(mode=Mode.TRUSTED, closed="hearth-system")
+    assert "closed to every Stack" in tenancy.find_boundary("hearth-system").stack_denial
+    assert tenancy.find_boundary("shop").stack_denial == ""
