@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearth.model.child import Object
+from hearth.model.tenancy import Mode
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
@@ -75,6 +76,7 @@ def test_a_path_does_not_lead_into_another_namespace() -> None:
     """Who may mark here may not mark there."""
 
     async def story(world: FakeWorld) -> None:
+        world.tenancy = Mode.TRUSTED
         await world.start_controller()
         await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
         await world.user.create(stack(namespace="elsewhere"))

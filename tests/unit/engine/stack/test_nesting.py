@@ -9,6 +9,7 @@ import yaml
 
 from hearth.model import limits, names
 from hearth.model.child import Object
+from hearth.model.tenancy import Mode
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
@@ -146,6 +147,7 @@ def test_there_are_never_more_nested_stacks_than_the_limit(
     monkeypatch.setattr(limits, "NESTED_STACKS", 5)
 
     async def story(world: FakeWorld) -> None:
+        world.tenancy = Mode.TRUSTED
         await world.start_controller()
         await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
         await world.user.create(make_root(template=make_crowd(8, namespace=namespace)))
