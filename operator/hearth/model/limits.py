@@ -237,3 +237,11 @@ HASH_KEPT = 128
 """Characters of a hash: Hearth's have 42, and an annotation may contain anything."""
 FINALIZERS_KEPT = 16
 """Finalizers of an object that is too large: messages name them."""
+HEALTH_WORD_CHARACTERS = 200
+"""Characters of a reason or phase whose words are read. The longest of 429 condition types and of the phases of 250 kinds
+have less than 100."""
+HEALTH_WORDS_KEPT = 2_048
+"""Texts of statuses whose meaning is cached: some thousand differ in a large cluster, and each takes 0.3 KiB."""
+SILENCE = 30.0
+"""Seconds after which a status that no controller writes is explained. Most controllers answer within a second; one that
+starts, and takes over a lease, within some twenty."""

@@ -25,7 +25,7 @@ STORIES = [told for told in story.load_all() if "fake" not in told.needs]
 async def test_story(told: Story, world: RealWorld) -> None:
     """The story goes as it is told, and leaves nothing behind."""
     made = [step.what for step in told.steps if step.action == "create-kind"]
-    async with alone() if "Latecomer" in told.kinds else contextlib.nullcontext():
+    async with alone() if {"Latecomer", "Newcomer"} & set(told.kinds) else contextlib.nullcontext():
         await forget(world, made)
         try:
             await story_runner.Play(told, world).perform()

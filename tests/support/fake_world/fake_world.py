@@ -189,16 +189,17 @@ class Controller:
         observer = SilentObserver()
         self.limits = observer.limits
         heard = work_queue.WorkQueue(self._clock.monotonic)
+        workload_cluster = FakeWorkloadCluster(self.wire, heard, signatures=HASHER, share=share)
         shared = services.Services(
             management_cluster=FakeManagementCluster(self.wire, heard, share=share),
             health_marks=FakeMarks(self.wire, heard),
-            workload_cluster=FakeWorkloadCluster(self.wire, heard, signatures=HASHER, share=share),
+            workload_cluster=workload_cluster,
             share=share,
             clock=self._clock,
             hashes=HASHER,
             queue=heard,
             backoff=backoff.BackoffPolicy(jitter=lambda: 0.5),
-            health_rules=health_rules.HealthRules(),
+            health_rules=health_rules.HealthRules(schemas=workload_cluster.kinds),
             evaluations=self._evaluate(heard),
             own_namespace=OPERATOR_NAMESPACE,
             tenancy=Tenancy(mode=self._tenancy),

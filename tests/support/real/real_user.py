@@ -27,7 +27,7 @@ from support.stories.world import Address
 MANAGER = "kubectl-edit"
 RETRY = 0.2
 """Seconds until a kind that is not served, or a watch that broke, is tried again."""
-PROBES = (probe_controller.kind_of(), probe_controller.kind_of("Latecomer"))
+PROBES = (probe_controller.kind_of(), probe_controller.kind_of("Latecomer"), probe_controller.kind_of("Newcomer"))
 KINDS = (*PROBES, *(served.kind for served in fake_kinds.BUILT_IN))
 """Every kind that stories speak of."""
 

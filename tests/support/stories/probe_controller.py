@@ -21,11 +21,15 @@ from hearth.model.kinds import Kind
 
 GROUP = "testing.hearth.dev"
 FINALIZER = "testing.hearth.dev/hold"
+NEWCOMER = "Newcomer"
 CRD_FILE = Path(__file__).parent / "crds" / "probes.testing.hearth.dev.yaml"
 
 
 def definition(kind: str = "Probe") -> Object:
-    """The CustomResourceDefinition of Probe, or of a kind that is a Probe by another name."""
+    """The CustomResourceDefinition of Probe, or of a kind that is a Probe by another name.
+
+    A Newcomer has no status before its controller writes one, like most kinds.
+    """
     return copy.deepcopy(load_definition(kind))
 
 
@@ -34,6 +38,8 @@ def load_definition(kind: str) -> Object:
     """The same, shared."""
     text = CRD_FILE.read_text()
     loaded: Object = yaml.safe_load(text.replace("Probe", kind).replace("probe", kind.lower()))
+    if kind == NEWCOMER:
+        del loaded["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["default"]
     return loaded
 
 
@@ -76,6 +82,8 @@ def find_cues(probe: Object, *, now: Callable[[], datetime.datetime]) -> list[Cu
     if "deletionTimestamp" in metadata:
         held = FINALIZER in metadata.get("finalizers", ())
         return [Cue(after=spec.get("deleteAfter", 0), release=True)] if held else []
+    if spec.get("silent"):
+        return []
     if probe.get("status", {}).get("observedGeneration") == metadata["generation"] and is_settled(probe):
         return []
     delay = spec.get("readyAfter", 0)

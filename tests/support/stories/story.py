@@ -51,7 +51,13 @@ ACTIONS = frozenset(
 WORDS = frozenset({"stack", "expect", "until", "patience"})
 DURATION = re.compile(r"(\d+)(s|m)")
 KIND = re.compile(r"\b[A-Z][A-Za-z]+\b")
-SHORT_FORMS = {"probe": "Probe", "latecomer": "Latecomer", "config": "ConfigMap", "deployment": "Deployment"}
+SHORT_FORMS = {
+    "probe": "Probe",
+    "latecomer": "Latecomer",
+    "newcomer": "Newcomer",
+    "config": "ConfigMap",
+    "deployment": "Deployment",
+}
 SECONDS = {"s": 1, "m": 60}
 
 
@@ -163,14 +169,15 @@ def expand(spec: Mapping[str, Any]) -> Object:
 
 
 def expand_resource(name: str, resource: Mapping[str, Any]) -> Object:
-    """A resource with `probe:`, `latecomer:`, `config:` or `deployment:` written out as its manifest."""
+    """A resource in a short form, for example `probe:`, written out as its manifest."""
     rest = {key: value for key, value in resource.items() if key not in SHORT_FORMS}
     if "deployment" in resource:
         return {"manifest": deployment_controller.manifest(name, resource["deployment"] or {}), **rest}
     if "probe" in resource:
         return {"manifest": probe_controller.manifest(resource["probe"]), **rest}
-    if "latecomer" in resource:
-        return {"manifest": probe_controller.manifest(resource["latecomer"], kind="Latecomer"), **rest}
+    for form in ("latecomer", "newcomer"):
+        if form in resource:
+            return {"manifest": probe_controller.manifest(resource[form], kind=SHORT_FORMS[form]), **rest}
     if "config" in resource:
         return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": resource["config"]}, **rest}
     return rest

@@ -1,4 +1,4 @@
-"""Health of single objects by their own status: the general rule, and the kinds that deviate from it."""
+"""Health of single objects of core kinds by their own status."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ SELECTS_WRONGLY = frozenset({"InvalidSelector", "AmbiguousSelector"})
 """Reasons for an inactive autoscaler that only a change by the user can remedy."""
 
 
-def judge_any(fields: Fields) -> HealthResult:
-    """Assess by the conditions that most controllers set. An object without status is ready because it exists."""
+def judge_reporting(fields: Fields) -> HealthResult:
+    """Assess by the conditions of kstatus. A missing one means that the controller has not observed the object yet."""
     unobserved = find_unobserved(fields)
     if unobserved is not None:
         return unobserved
     conditions = read_conditions(fields)
-    return find_exception(conditions) or find_decision(conditions) or ready("Exists")
+    unseen = progressing("NotObserved", "its controller has not reported on it")
+    return find_exception(conditions) or find_decision(conditions) or unseen
 
 
 def find_exception(conditions: Mapping[str, ObjectCondition]) -> HealthResult | None:
@@ -42,11 +43,6 @@ def find_exception(conditions: Mapping[str, ObjectCondition]) -> HealthResult | 
         return failed(stalled.reason or "Stalled", stalled.message)
     if reconciling is not None and reconciling.is_true:
         return progressing(reconciling.reason or "Reconciling", reconciling.message)
-    synced = conditions.get("Synced")
-    if synced is not None and synced.is_false and "Ready" in conditions:
-        # Crossplane reports a rejected change this way, for kinds of any group. Ready then describes the state before
-        # the change.
-        return judge_unsynced(synced)
     return None
 
 
@@ -65,20 +61,6 @@ def find_decision(conditions: Mapping[str, ObjectCondition]) -> HealthResult | N
     if condition.is_false:
         return progressing(condition.reason or f"Not{name}", condition.message)
     return unknown(condition.reason or f"{name}Unknown", condition.message)
-
-
-def judge_unsynced(synced: ObjectCondition) -> HealthResult:
-    """Return failed, unless the user has paused the object."""
-    if synced.reason == "ReconcilePaused":
-        return ready("Suspended", "it is paused")
-    return failed(synced.reason or "NotSynced", synced.message)
-
-
-def judge_reporting(fields: Fields) -> HealthResult:
-    """Assess like the general rule. A missing condition means that the controller has not observed the object yet."""
-    if not any(name in read_conditions(fields) for name in DECISIVE):
-        return progressing("NotObserved", "its controller has not reported on it")
-    return judge_any(fields)
 
 
 def judge_existing(fields: Fields) -> HealthResult:  # noqa: ARG001 -- a rule takes the fields, and this one needs none
@@ -175,7 +157,6 @@ def judge_namespace(fields: Fields) -> HealthResult:
     return ready("Active")
 
 
-ANY = entry(judge_any, "status.observedGeneration", "status.conditions")
 REPORTING = entry(judge_reporting, "status.observedGeneration", "status.conditions")
 EXISTING = entry(judge_existing)
 SERVICE = entry(judge_service, "spec.type", "status.loadBalancer.ingress")

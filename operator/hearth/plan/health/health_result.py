@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hearth.model import value_class
+from hearth.model import limits, value_class
 from hearth.model.child import Path
 
 Fields = Mapping[str, Any]
@@ -48,6 +48,8 @@ class HealthResult:
     """The object's own message if it has one, or "" if the reason suffices."""
     terminal: bool = False
     """Whether only another object can help. Never true unless failed."""
+    is_silent: bool = False
+    """Whether the object says nothing of itself although its kind declares that it reports. Only while progressing."""
     stops: tuple[NestedStop, ...] = ()
     """Resources within the object that wait for a user, if nothing in it can proceed before. Only while progressing."""
 
@@ -121,6 +123,14 @@ def read_count(fields: Any, path: str, *, default: int = 0) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
+def read_generation(fields: Any, path: str, *, default: int) -> int:
+    """Return the generation at `path`, a number or a text with one, or `default` for anything else."""
+    value = read(fields, path)
+    if isinstance(value, str) and value.isdecimal() and len(value) <= limits.INTEGER_DIGITS:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
 def read_items(fields: Any, path: str) -> list[Fields]:
     """Return the maps in the list at `path`."""
     items = read(fields, path)
@@ -167,7 +177,7 @@ def find_unobserved(fields: Fields, *, is_always_told: bool = False) -> HealthRe
     is_always_told: whether the controller always reports its observed generation, so that a missing one means none.
     """
     generation = read_count(fields, "metadata.generation")
-    observed = read_count(fields, "status.observedGeneration", default=0 if is_always_told else generation)
+    observed = read_generation(fields, "status.observedGeneration", default=0 if is_always_told else generation)
     if observed >= generation:
         return None
     if not observed:

@@ -1,6 +1,6 @@
 """Health of an object by a table of rules per kind.
 
-Knows what kinds mean. Must not know Stacks or time: a result depends on the object alone.
+Knows what kinds mean. Must not know Stacks or time: a result depends on the object and its kind's schema alone.
 """
 
 from __future__ import annotations
@@ -10,14 +10,23 @@ import importlib.resources
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from hearth.model import names
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
-from hearth.plan.health import condition_rules, nested_stack_rules, pod_rules, rule_parser, workload_rules
+from hearth.plan.health import (
+    condition_rules,
+    nested_stack_rules,
+    pod_rules,
+    rule_cases,
+    rule_parser,
+    workload_rules,
+)
 from hearth.plan.health.builtin_rules import BuiltinRules
+from hearth.plan.health.general import general_rule, status_fields
 from hearth.plan.health.health_result import HealthResult, HealthRuleEntry, HealthState
+from hearth.plan.health.rule_cases import RuleCases
 from hearth.plan.health.rule_parser import RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 
@@ -80,15 +89,28 @@ TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     f"{names.STACK}.{names.GROUP}": nested_stack_rules.STACK,
     "StatefulSet.apps": workload_rules.STATEFUL_SET,
 }
-"""Rows by `Kind.key`. A kind without a row is assessed by its conditions."""
+"""Rows by `Kind.key`."""
+
+
+class Schemas(Protocol):
+    """Schemas of the kinds that the cluster serves, from memory."""
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        """Find the OpenAPI v3 schema of the kind's objects; None if no schema was loaded. The same object while unchanged."""
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
+        """Find the target of a `$ref` within a schema of `find_schema`."""
 
 
 class HealthRules:
-    """Rules in force: those of users, then those in code, then the shipped table."""
+    """Rules in force: those of users, then those in code, then the shipped table, then the general rule."""
 
-    def __init__(self, users: RuleTable = rule_parser.EMPTY) -> None:
+    def __init__(self, users: RuleTable = rule_parser.EMPTY, *, schemas: Schemas | None = None) -> None:
+        """schemas: the schemas of the kinds that the cluster serves, from memory."""
         self._users = users
-        self._found: dict[str, HealthRuleEntry] = {}
+        self._schemas = schemas
+        self._found: dict[Kind, tuple[object, HealthRuleEntry]] = {}
+        """By kind, the schema and the rule for it."""
         self._judged: OrderedDict[int, tuple[Mapping[str, Any], HealthResult]] = OrderedDict()
         """By the identity of an object's fields, the fields and the result.
 
@@ -134,12 +156,28 @@ class HealthRules:
 
     def find_entry(self, kind: Kind) -> HealthRuleEntry:
         """Find the health rule of a kind."""
-        found = self._found.get(kind.key)
-        if found is None:
-            found = self._found[kind.key] = (
-                self._users.find(kind) or TABLE.get(kind.key) or built_in().find(kind) or condition_rules.ANY
-            )
-        return found
+        schema = self._schemas.find_schema(kind) if self._schemas is not None else None
+        found = self._found.get(kind)
+        # A schema that arrives or changes is another object.
+        if found is None or found[0] is not schema:
+            if found is not None:
+                self._judged.clear()
+            found = self._found[kind] = schema, self._make_entry(kind, schema)
+        return found[1]
+
+    def _make_entry(self, kind: Kind, schema: Mapping[str, Any] | None) -> HealthRuleEntry:
+        own = self._users.find(kind)
+        shipped = (TABLE.get(kind.key) or built_in().find(kind)) if own is None else None
+        entry = own or shipped
+        if entry is not None and not (isinstance(entry.rule, RuleCases) and not entry.rule.is_complete):
+            return entry
+        shape = status_fields.UNKNOWN
+        if schema is not None and self._schemas is not None:
+            shape = status_fields.find_shape(schema, self._schemas.find_definition)
+        elif shipped is not None:
+            shape = status_fields.REPORTING_KIND
+        general = general_rule.make_entry(f"{kind.group}/{kind.name}".removeprefix("/"), shape)
+        return general if entry is None else rule_cases.complete(entry, general)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,11 +210,28 @@ DEFAULT_RULES: Final = HealthRules()
 """The rules in force without rules of users."""
 
 
-def assess(fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
-    """Assess the object with these fields by the default rules."""
-    return DEFAULT_RULES.judge(fields, kind=kind)
+@dataclass(frozen=True, slots=True)
+class SingleSchema:
+    """The schema of the only kind of interest."""
+
+    schema: Mapping[str, Any] | None
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:  # noqa: ARG002 -- a port that knows one kind
+        """Return the schema."""
+        return self.schema
+
+    def find_definition(self, reference: str) -> Mapping[str, Any] | None:  # noqa: ARG002 -- it refers to nothing
+        """Return None."""
+        return None
 
 
-def paths(kind: Kind) -> frozenset[Path]:
+def assess(fields: Mapping[str, Any], *, kind: Kind, schema: Mapping[str, Any] | None = None) -> HealthResult:
+    """Assess the object with these fields by the default rules. schema: of the whole object, without `$ref`."""
+    rules = DEFAULT_RULES if schema is None else HealthRules(schemas=SingleSchema(schema))
+    return rules.judge(fields, kind=kind)
+
+
+def paths(kind: Kind, *, schema: Mapping[str, Any] | None = None) -> frozenset[Path]:
     """Return the fields that `judge` reads of objects of this kind, besides the metadata. Empty: metadata suffice."""
-    return DEFAULT_RULES.paths(kind)
+    rules = DEFAULT_RULES if schema is None else HealthRules(schemas=SingleSchema(schema))
+    return rules.paths(kind)

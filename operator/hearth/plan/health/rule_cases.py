@@ -5,15 +5,17 @@ Evaluates what `hearth.plan.health.rule_parser` has parsed. Must not know where 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hearth.model.child import Path
-from hearth.plan.health import condition_rules
+from hearth.plan.health.general import general_rule
 from hearth.plan.health.health_result import (
     Fields,
     HealthResult,
+    HealthRule,
     HealthRuleEntry,
     HealthState,
     find_unobserved,
@@ -69,6 +71,13 @@ class RuleCases:
     """Health rule of a kind. If no case matches, the general rule applies."""
 
     cases: tuple[RuleCase, ...]
+    general: HealthRule = general_rule.OF_ANY_KIND
+    """The general rule for the kind."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether a case matches every object."""
+        return any(not case.asked and case.when is None for case in self.cases)
 
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Never raises, since a failed expression gives a result too."""
@@ -81,7 +90,7 @@ class RuleCases:
             verdict = assess_case(case, fields, conditions)
             if verdict is not None:
                 return verdict
-        return condition_rules.judge_any(fields)
+        return self.general(fields)
 
 
 def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
@@ -94,6 +103,16 @@ def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
         rule=RuleCases(cases),
         paths=field_references.shorten(path for path in paths if path[0] not in METADATA),
         is_slow=True,
+    )
+
+
+def complete(entry: HealthRuleEntry, general: HealthRuleEntry) -> HealthRuleEntry:
+    """Return the row of a kind whose cases leave some objects to this general rule."""
+    assert isinstance(entry.rule, RuleCases)  # noqa: S101 -- tells the type checker
+    return dataclasses.replace(
+        entry,
+        rule=dataclasses.replace(entry.rule, general=general.rule),
+        paths=field_references.shorten(entry.paths | general.paths),
     )
 
 

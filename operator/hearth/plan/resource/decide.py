@@ -105,7 +105,10 @@ def _stand(subject: ResourceContext, child: Child) -> ResourceStatus:
 
 def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
     """Assess the health of one object of the resource by itself."""
-    return readiness.assess(subject.resource, child, subject.values, subject.rules)
+    standing = readiness.assess(subject.resource, child, subject.values, subject.rules)
+    if standing.is_silent:
+        return readiness.explain_silence(child, standing, subject.memory, now=subject.now)
+    return standing
 
 
 def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) -> ResourceStatus:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from hearth.model import limits
 from hearth.model.child import Child
 from hearth.plan.health import health_rules
 from hearth.plan.health.health_rules import HealthRules
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.template.blueprint import Evaluable, EvaluationError, Known, Pending, ResourceBlueprint, Values
 from hearth.template.cel import expressions
@@ -54,7 +56,8 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
             standing = make_status(child, ResourceState.STOPPED, verdict.reason, verdict.message)
             return dataclasses.replace(standing, nested_stops=verdict.stops)
         case _:
-            return make_status(child, ResourceState.PROGRESSING, verdict.reason, verdict.message)
+            standing = make_status(child, ResourceState.PROGRESSING, verdict.reason, verdict.message)
+            return dataclasses.replace(standing, is_silent=True) if verdict.is_silent else standing
 
 
 def make_status(
@@ -62,6 +65,19 @@ def make_status(
 ) -> ResourceStatus:
     """Return a status that depends on the child alone."""
     return ResourceStatus(state=state, reason=reason, message=message, child=child, is_terminal=is_terminal)
+
+
+def explain_silence(child: Child, standing: ResourceStatus, memory: InMemoryState, *, now: float) -> ResourceStatus:
+    """Return the status of a silent child with the ways out, once it has been silent for long. now: monotonic seconds."""
+    due = memory.silent_since.setdefault(child.uid, now) + limits.SILENCE
+    if now < due:
+        return dataclasses.replace(standing, requeue_at=due)
+    kind = f"{child.kind.group}/{child.kind.name}" if child.kind.group else child.kind.name
+    ways_out = (
+        f"nothing for {limits.SILENCE:g} s: see whether that controller runs; if none ever reports, state "
+        f'readyWhen: ["true"], or add a health rule for {kind} to the ConfigMap hearth-health-rules'
+    )
+    return dataclasses.replace(standing, message=f"{standing.message}; {ways_out}")
 
 
 def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> ResourceStatus:

@@ -76,6 +76,8 @@ class InMemoryState:
     """UIDs of objects watched since their creation."""
     ready: set[str] = field(default_factory=set)
     """UIDs of those created objects that have been ready."""
+    silent_since: dict[str, float] = field(default_factory=dict)
+    """By UID of an object that says nothing of itself, when it was planned first. Monotonic seconds."""
     tidy_above: int = SLACK
     """Number of stored objects above which pruning is worthwhile."""
 
@@ -93,6 +95,7 @@ class InMemoryState:
             self.field_managers,
             self.immutable,
             self.altered,
+            self.silent_since,
         )
         for table in tables:
             for uid in table.keys() - live:

@@ -82,6 +82,8 @@ class ResourceStatus:
     have."""
     restore_step: Step | None = None
     """The separate step that restores the child meanwhile, so that it runs as before."""
+    is_silent: bool = False
+    """Whether the child says nothing of itself although its kind declares that it reports."""
     is_stuck: bool = False
     """Whether the definition cannot be applied soon, and the existing object keeps running unchanged."""
     memory_updates: tuple[MemoryUpdate, ...] = ()

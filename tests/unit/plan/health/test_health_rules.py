@@ -206,7 +206,8 @@ ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("has seen a generation from before a restore", CUSTOM, make(observedGeneration=7), READY, "Exists", ""),
     ("ready", CUSTOM, make(conditions=[cond("Ready", "True", "AllGood", "fine")]), READY, "AllGood", "fine"),
     ("not ready", CUSTOM, make(conditions=[cond("Ready", "False", "Installing", "soon")]), PROGRESSING, "Installing", "soon"),
-    ("not known", CUSTOM, make(conditions=[cond("Ready", "Unknown", "", "hm")]), UNKNOWN, "ReadyUnknown", "hm"),
+    ("not known yet", CUSTOM, make(conditions=[cond("Ready", "Unknown", "", "hm")]), PROGRESSING, "NotReady", "hm"),
+    ("out of reach", CUSTOM, make(conditions=[cond("Ready", "Unknown", "NodeStatusUnknown", "hm")]), UNKNOWN, "NodeStatusUnknown", "hm"),
     ("stalled", CUSTOM, make(conditions=[cond("Stalled", "True", "NoQuota", "full"), cond("Ready", "False")]), FAILED, "NoQuota", "full"),
     ("no longer stalled", CUSTOM, make(conditions=[cond("Stalled", "False"), cond("Ready", "True")]), READY, "Ready", ""),
     ("ready, and at work again", CUSTOM, make(conditions=[cond("Reconciling", "True", "Rollout", "2 of 3"), cond("Ready", "True")]), PROGRESSING, "Rollout", "2 of 3"),
@@ -216,8 +217,8 @@ ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("ready before it changed", CUSTOM, make(conditions=[{**cond("Ready", "True"), "observedGeneration": 1}]), PROGRESSING, "NotObserved", "its controller has not reported whether it is ready since the last change"),
     ("ready since it changed", CUSTOM, make(conditions=[{**cond("Ready", "True"), "observedGeneration": 2}]), READY, "Ready", ""),
     ("ready, but refused since", CUSTOM, make(conditions=[cond("Synced", "False", "ReconcileError", "denied"), cond("Ready", "True")]), FAILED, "ReconcileError", "denied"),
-    ("asked to rest", CUSTOM, make(conditions=[cond("Synced", "False", "ReconcilePaused"), cond("Ready", "True")]), READY, "Suspended", "it is paused"),
-    ("other conditions only", CUSTOM, make(conditions=[cond("Synced", "False")]), READY, "Exists", ""),
+    ("asked to rest", CUSTOM, make(conditions=[cond("Synced", "False", "ReconcilePaused"), cond("Ready", "True")]), READY, "Suspended", ""),
+    ("other conditions only", CUSTOM, make(conditions=[cond("Synced", "False")]), PROGRESSING, "NotSynced", ""),
     ("an inner stack that nobody looked at", STACK, make(), PROGRESSING, "NotObserved", "its controller has not reported on it"),
     ("an inner stack", STACK, make(conditions=[cond("Ready", "True")]), READY, "Ready", ""),
     ("an inner stack at a breakpoint", STACK, STOPPED, PROGRESSING, "Stopped", "db waits"),
@@ -284,7 +285,12 @@ def paths_read(of: Kind) -> set[tuple[str, ...]]:
 @pytest.mark.parametrize("of", sorted({row[1] for row in ROWS}, key=lambda of: of.key), ids=lambda of: of.key)
 def test_exactly_what_is_read_is_kept(of: Kind) -> None:
     """The cache keeps no field for nothing, and misses none."""
-    assert paths_read(of) == health_rules.paths(of)
+    kept = health_rules.paths(of)
+    if of == CUSTOM:
+        # Without a schema the whole status is kept, and a field of the spec is read where its count is there.
+        assert {path for path in paths_read(of) if path[:1] not in kept and path not in kept} == set()
+    else:
+        assert paths_read(of) == kept
 
 
 @pytest.mark.parametrize(

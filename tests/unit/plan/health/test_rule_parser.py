@@ -46,7 +46,7 @@ RULE = """
     ("fields", "expected"),
     [
         pytest.param({"status": {"phase": "On"}}, ("ready", "OnNow", ""), id="a case by a field"),
-        pytest.param({"status": {"phase": "Off"}}, ("ready", "Exists", ""), id="no case holds: the general rule"),
+        pytest.param({"status": {"phase": "Off"}}, ("progressing", "Off", "its phase is Off"), id="no case holds: the general rule"),
         pytest.param({}, ("ready", "Exists", ""), id="a field that is not there makes no case hold"),
         pytest.param(
             {"spec": {"colour": "red"}, "status": {"conditions": [{"type": "Broken", "status": "Maybe", "severity": "high", "reason": "Why"}]}},
@@ -111,7 +111,8 @@ def test_a_verdict_is_made_once_for_an_object() -> None:
 
 def test_only_what_rules_read_is_kept() -> None:
     """Down to the field, and without the metadata that is kept anyway."""
-    table, _ = read(RULE.replace("self.spec.colour", "self.spec.colour + self.metadata.name"))
+    last = "    - {state: progressing}"
+    table, _ = read(f"{RULE.rstrip()}\n{last}\n".replace("self.spec.colour", "self.spec.colour + self.metadata.name"))
     assert HealthRules(table).paths(GADGET) == {
         ("spec", "colour"),
         ("status", "phase"),

@@ -1,0 +1,183 @@
+"""Meaning of a condition by its type, and what its status then says. Knows words and shapes, no kinds."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hearth.model import limits
+from hearth.plan.health.general import vocabulary
+from hearth.plan.health.general.vocabulary import Meaning
+
+_WRITTEN: Final = vocabulary.load()["conditions"]
+DECISIVE: Final[tuple[str, ...]] = tuple(_WRITTEN["decisive"])
+FINAL: Final = frozenset(_WRITTEN["final"])
+BESIDE: Final = frozenset(_WRITTEN["beside"])
+DEFINITE: Final = frozenset(_WRITTEN["definite"].split())
+MILESTONES: Final = frozenset(_WRITTEN["milestones"].split())
+IGNORED: Final = frozenset(_WRITTEN["ignored"].split())
+IGNORED_LAST: Final = frozenset(word.lower() for word in IGNORED)
+RESTING: Final = frozenset(_WRITTEN["resting"].split())
+SCHEDULED, PROGRESSING, RUNNING, NOT = "scheduled", "progressing", "running", "not"
+ERROR, MINOR = "Error", ("Info", "Warning")
+"""Severities that a condition states beside False (Cluster API, Knative)."""
+LOOPS: Final = ("Running", "Successful")
+"""Reasons of `Running` by which operators made with Ansible describe their own loop."""
+UNREACHED: Final = frozenset({"lost", "unreachable", "unknown", "disconnected"})
+"""Words of the reason of a condition whose controller or node has lost contact."""
+
+
+class Shape(enum.Enum):
+    """What the status of a condition says."""
+
+    POSITIVE = "positive"
+    """True: ready. False: waiting, or failed if the reason says so."""
+    DEFINITE = "definite"
+    """Like positive, but False is a failure unless the reason means waiting."""
+    ABNORMAL = "abnormal"
+    """True: failed. False proves nothing."""
+    BUSY = "busy"
+    """True: progressing. False proves nothing."""
+    NEGATED = "negated"
+    """The reverse of positive."""
+    MILESTONE = "milestone"
+    """False: waiting. True proves nothing."""
+    SCHEDULED = "scheduled"
+    """False: waiting for room, never failed. True proves nothing."""
+    PROGRESSING = "progressing"
+    """True: progressing, unless the reason means done. False: failed if the reason says so."""
+    RUNNING = "running"
+    """True: done, or at work in a kind of work. The reason `Running` proves nothing."""
+    RESTING = "resting"
+    """True: at rest, as asked."""
+    IGNORED = "ignored"
+    UNREAD = "unread"
+    """No word of the type has a meaning."""
+
+
+@functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
+def find_shape(type_: str) -> Shape:  # noqa: PLR0911 -- one line per shape
+    """Return the shape of a condition: by the last word of its type, else by the others."""
+    name = type_.rpartition("/")[2]
+    words = vocabulary.split(name)
+    if not words:
+        return Shape.UNREAD
+    last = words[-1]
+    if name in IGNORED or last in IGNORED_LAST:
+        return Shape.IGNORED
+    if last in RESTING:
+        return Shape.RESTING
+    is_negated = NOT in words[:-1]
+    if last == SCHEDULED:
+        return Shape.SCHEDULED
+    if words == (PROGRESSING,):
+        return Shape.PROGRESSING
+    if words == (RUNNING,):
+        return Shape.RUNNING
+    if last in MILESTONES:
+        return Shape.MILESTONE
+    meanings = vocabulary.find_meanings(name)
+    meaning = meanings[-1] or vocabulary.read(name)
+    if is_negated and vocabulary.WORDS.find(last) is Meaning.READY:
+        return Shape.NEGATED
+    return (
+        _SHAPES.get(meaning, Shape.UNREAD) if last not in DEFINITE or meaning is not Meaning.READY else Shape.DEFINITE
+    )
+
+
+_SHAPES: Final[Mapping[Meaning | None, Shape]] = {
+    Meaning.READY: Shape.POSITIVE,
+    Meaning.FAILED: Shape.ABNORMAL,
+    Meaning.WAITING: Shape.BUSY,
+    Meaning.RESTING: Shape.RESTING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one condition says."""
+
+    meaning: Meaning | None
+    """None: it says nothing."""
+    shape: Shape
+    type: str
+    reason: str
+    message: str
+
+
+def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
+    """Return what a condition says, or None if it is no condition. is_work: whether its kind is one of work."""
+    type_, status, reason, message = item.get("type"), item.get("status"), item.get("reason"), item.get("message")
+    if not isinstance(type_, str):
+        return None
+    reason = reason if isinstance(reason, str) else ""
+    shape = find_shape(type_[: limits.HEALTH_WORD_CHARACTERS])
+    match status:
+        case "True" | True | "true":
+            meaning = read_true(shape, reason, is_work=is_work)
+        case "False" | False | "false":
+            meaning = read_false(shape, reason, item.get("severity"))
+        case "Unknown":
+            meaning = read_unknown(shape, reason)
+        case str() if status and shape in ASSERTING:
+            # A word in place of True or False, for example Degraded: not ready, and not false either.
+            meaning = Meaning.READY if vocabulary.read(status) is Meaning.READY else Meaning.WAITING
+        case _:
+            meaning = None
+    return Said(meaning, shape, type_, reason, message if isinstance(message, str) else "")
+
+
+def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
+    """Return what a condition says that is true."""
+    match shape:
+        case Shape.NEGATED:
+            return Meaning.FAILED if vocabulary.read(reason) is Meaning.FAILED else Meaning.WAITING
+        case Shape.PROGRESSING:
+            return Meaning.READY if vocabulary.read(reason) is Meaning.READY else Meaning.WAITING
+        case Shape.RUNNING if reason in LOOPS:
+            return None
+        case Shape.RUNNING:
+            return Meaning.WAITING if is_work else Meaning.READY
+    return TRUE.get(shape)
+
+
+def read_false(shape: Shape, reason: str, severity: Any) -> Meaning | None:
+    """Return what a condition says that is false."""
+    said = vocabulary.read(reason)
+    if severity == ERROR and shape in ASSERTING:
+        return Meaning.FAILED
+    if severity in MINOR and said is not Meaning.RESTING:
+        said = Meaning.WAITING
+    match shape:
+        case Shape.POSITIVE | Shape.MILESTONE:
+            return said if said in (Meaning.FAILED, Meaning.RESTING) else Meaning.WAITING
+        case Shape.DEFINITE:
+            return said if said in (Meaning.WAITING, Meaning.RESTING) else Meaning.FAILED
+        case Shape.SCHEDULED:
+            return Meaning.WAITING
+        case Shape.NEGATED:
+            return Meaning.READY
+        case Shape.PROGRESSING | Shape.RUNNING:
+            return Meaning.FAILED if said is Meaning.FAILED else None
+    return None
+
+
+def read_unknown(shape: Shape, reason: str) -> Meaning | None:
+    """Return what a condition says that is unknown: it is on its way, unless contact was lost."""
+    if shape not in ASSERTING and shape is not Shape.SCHEDULED:
+        return None
+    words = vocabulary.split(reason[: limits.HEALTH_WORD_CHARACTERS])
+    return Meaning.WAITING if UNREACHED.isdisjoint(words) else Meaning.UNKNOWN
+
+
+ASSERTING: Final = frozenset({Shape.POSITIVE, Shape.DEFINITE, Shape.MILESTONE})
+TRUE: Final[Mapping[Shape, Meaning]] = {
+    Shape.POSITIVE: Meaning.READY,
+    Shape.DEFINITE: Meaning.READY,
+    Shape.ABNORMAL: Meaning.FAILED,
+    Shape.BUSY: Meaning.WAITING,
+    Shape.RESTING: Meaning.RESTING,
+}

@@ -1,0 +1,128 @@
+"""What the fields of one status say besides its conditions: words, flags, counts, errors and items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hearth.plan.health.general import vocabulary
+from hearth.plan.health.general.findings import Findings
+from hearth.plan.health.general.status_fields import COUNTS, FLAGS_PROVING_NOTHING, Role, find_role
+from hearth.plan.health.general.vocabulary import Meaning
+from hearth.plan.health.health_result import Fields
+
+TRUTHS: Final[Mapping[str, bool]] = {"True": True, "true": True, "False": False, "false": False}
+READY = "Ready"
+DIGITS = 9
+"""Digits of a count in a text."""
+
+
+class FieldReader:
+    """Reader of the fields of one status."""
+
+    def __init__(self, findings: Findings, fields: Fields) -> None:
+        """findings: take what is read. fields: of the whole object."""
+        self._findings = findings
+        self._fields = fields
+
+    def read(self, status: Mapping[str, Any], *, is_decided: bool) -> None:
+        """Read all fields besides the conditions. is_decided: whether `Ready` outweighs everything but errors."""
+        later: list[tuple[str, str | bool]] = []
+        for name, value in status.items():
+            role = find_role(name)
+            if role is Role.ERROR:
+                self.read_error(name, value)
+            elif not is_decided and role is not Role.UNREAD:
+                if (value is True and name in FLAGS_PROVING_NOTHING) or (role is Role.SIDE and isinstance(value, str)):
+                    later.append((name, value))
+                else:
+                    self.read_field(role, name, value)
+        if not self._findings:
+            for name, value in later:
+                self.read_weak(name, value)
+
+    def read_field(self, role: Role, name: str, value: Any) -> None:
+        """Read a field that speaks of the whole object, or of items."""
+        if name in COUNTS and isinstance(value, int) and not isinstance(value, bool):
+            self.read_count(name, value)
+        elif isinstance(value, list | dict):
+            self.read_items(name, value)
+        elif role is Role.MAIN:
+            self.read_main(name, value)
+        elif role is Role.FLAG:
+            self.read_flag(name, value)
+
+    def read_error(self, name: str, value: Any) -> None:
+        """Read a field that holds errors if it holds anything."""
+        if isinstance(value, list):
+            value = next((item for item in value if item), None)
+        if isinstance(value, Mapping):
+            texts = (value.get(key) for key in ("message", "description", "reason"))
+            value = next((text for text in texts if isinstance(text, str) and text), next(iter(value), None))
+        if isinstance(value, str) and value.strip():
+            self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), value)
+        elif value is True:
+            self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), f"its {name} is true")
+
+    def read_main(self, name: str, value: Any) -> None:
+        """Read the main word. A number is a code that only its controller knows."""
+        if isinstance(value, str):
+            if value in TRUTHS:
+                self.read_flag(name, value)
+            elif value:
+                self._findings.add_text(name, value)
+            else:
+                self._findings.add_untold(name)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {value}, a number without a known meaning")
+
+    def read_flag(self, name: str, value: Any) -> None:
+        """Read a boolean, or a text that stands for one. A text `1/2` is a count."""
+        if isinstance(value, str):
+            present, slash, wanted = value.partition("/")
+            if slash and present.isdecimal() and wanted.isdecimal():
+                self.compare(name, int(present[:DIGITS]), int(wanted[:DIGITS]))
+            value = TRUTHS.get(value)
+        if value is False:
+            self._findings.add(Meaning.WAITING, f"Not{vocabulary.make_reason(name)}", f"its {name} is false")
+        elif value is True:
+            self._findings.add(Meaning.READY, vocabulary.make_reason(name))
+
+    def read_count(self, name: str, present: int) -> None:
+        """Compare a count with each number that the object wants."""
+        for path in COUNTS[name]:
+            wanted: Any = self._fields
+            for key in path:
+                wanted = wanted.get(key) if isinstance(wanted, Mapping) else None
+            if isinstance(wanted, int) and not isinstance(wanted, bool):
+                self.compare(name, present, wanted)
+
+    def compare(self, name: str, present: int, wanted: int) -> None:
+        """Add whether enough is there."""
+        if present < wanted:
+            self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {present} of {wanted}")
+        else:
+            self._findings.add(Meaning.READY, READY)
+
+    def read_weak(self, name: str, value: str | bool) -> None:
+        """Read what counts only where nothing else does: the word of a part, which never fails the whole, or a flag."""
+        if isinstance(value, bool):
+            self._findings.add(Meaning.READY, vocabulary.make_reason(name))
+            return
+        meaning = vocabulary.read(value)
+        if meaning is Meaning.FAILED:
+            self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
+        elif meaning is not None:
+            self._findings.add_text(name, value)
+        elif value:
+            self._findings.add_untold(name)
+
+    def read_items(self, name: str, value: list[Any] | dict[str, Any]) -> None:
+        """Read the parts that report for themselves: entries of a list, or of a map, or the map itself."""
+        if isinstance(value, dict):
+            if self._findings.add_item(name, value, self._fields):
+                return
+            value = list(value.values())
+        for item in value:
+            if isinstance(item, dict):
+                self._findings.add_item(name, item, self._fields)

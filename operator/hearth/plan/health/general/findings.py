@@ -1,0 +1,144 @@
+"""What the parts of one status say, and the verdict that follows from all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hearth.plan.health.general import condition_types, vocabulary
+from hearth.plan.health.general.condition_types import Said, Shape
+from hearth.plan.health.general.status_fields import CONDITIONS, MAIN
+from hearth.plan.health.general.vocabulary import Meaning
+from hearth.plan.health.health_result import Fields, HealthResult, HealthState, is_outdated
+
+STATES: Final[Mapping[Meaning, HealthState]] = {
+    Meaning.FAILED: HealthState.FAILED,
+    Meaning.RESTING: HealthState.READY,
+    Meaning.UNKNOWN: HealthState.UNKNOWN,
+    Meaning.WAITING: HealthState.PROGRESSING,
+    Meaning.READY: HealthState.READY,
+}
+"""By weight: what comes first decides."""
+SUSPENDED: Final = "Suspended"
+PARTS: Final = frozenset(
+    {Shape.POSITIVE, Shape.DEFINITE, Shape.MILESTONE, Shape.SCHEDULED, Shape.RUNNING, Shape.NEGATED}
+)
+"""Shapes of conditions that are parts of a decisive one."""
+
+
+class Findings:
+    """What one object says, by meaning. The first finding of each meaning counts."""
+
+    __slots__ = ("_found", "is_work", "untold")
+
+    def __init__(self, *, is_work: bool) -> None:
+        """is_work: whether the object is a kind of work that ends."""
+        self._found: dict[Meaning, tuple[str, str]] = {}
+        self.is_work = is_work
+        self.untold = ""
+        """The name of something that reports without a known meaning, or ""."""
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, meaning: Meaning, reason: str, message: str = "") -> None:
+        """Add a finding in the object's own words."""
+        self._found.setdefault(meaning, (reason, message))
+
+    def add_untold(self, name: str) -> None:
+        """Add the name of something that reports without a known meaning."""
+        self.untold = self.untold or name
+
+    def add_text(self, name: str, text: str) -> None:
+        """Add the main word of the object, or of an item. A text outside the vocabulary means waiting."""
+        meaning = vocabulary.read(text)
+        if meaning is Meaning.UNREAD:
+            self.add_untold(name)
+            return
+        if meaning is Meaning.READY and self.is_work and vocabulary.is_at_work(text):
+            meaning = Meaning.WAITING
+        self.add(meaning or Meaning.WAITING, vocabulary.make_reason(text), f"its {name} is {text}")
+
+    def add_condition(self, said: Said) -> None:
+        """Add what a condition says, if it says anything."""
+        if said.meaning is None or said.meaning is Meaning.UNREAD:
+            self.add_untold(f"condition {said.type}")
+            return
+        self.add(said.meaning, vocabulary.make_reason(said.reason or name_negative(said)), said.message)
+
+    def add_conditions(self, conditions: list[Said]) -> Said | None:
+        """Add what the conditions say, and return the decisive one, if there is one."""
+        decisive = find_decisive(conditions)
+        if decisive is not None:
+            self.add_condition(decisive)
+        for said in conditions:
+            if said is decisive:
+                continue
+            counts_beside = said.type in condition_types.BESIDE and said.meaning is not Meaning.READY
+            if decisive is None or said.shape not in PARTS or counts_beside:
+                self.add_condition(said)
+        return decisive
+
+    def add_item(self, name: str, item: Mapping[str, Any], fields: Fields) -> bool:
+        """Add what an item within the status says. Return whether it says anything. fields: of the object."""
+        inner = Findings(is_work=self.is_work)
+        conditions = item.get(CONDITIONS)
+        if not isinstance(conditions, list):
+            conditions = [item] if isinstance(item.get("type"), str) else []
+        said = [inner.read_condition(each) for each in conditions if not is_outdated(each, fields)]
+        inner.add_conditions([each for each in said if each is not None])
+        if conditions and not said:
+            inner.add(Meaning.WAITING, "NotObserved", f"the conditions of {name} describe an older generation")
+        if not inner:
+            for key in MAIN:
+                text = item.get(key)
+                if isinstance(text, str) and text and vocabulary.read(text) is not None:
+                    inner.add_text(f"{name}.{key}", text)
+        if item.get("ready") is False:
+            inner.add(Meaning.WAITING, "NotReady", f"{name}.ready is false")
+        for meaning in STATES:
+            if meaning in inner._found:
+                self.add(ITEM_MEANINGS.get(meaning, meaning), *inner._found[meaning])
+                return True
+        return False
+
+    def read_condition(self, item: Any) -> Said | None:
+        """Return what an entry of a list of conditions says, or None if it is no condition."""
+        return condition_types.read(item, is_work=self.is_work) if isinstance(item, Mapping) else None
+
+    def conclude(self) -> HealthResult | None:
+        """Return the verdict, or None if nothing was found."""
+        for meaning, state in STATES.items():
+            found = self._found.get(meaning)
+            if found is not None:
+                reason = SUSPENDED if meaning is Meaning.RESTING else found[0] or state.value.capitalize()
+                return HealthResult(state=state, reason=reason, message=found[1])
+        return None
+
+
+ITEM_MEANINGS: Final[Mapping[Meaning, Meaning]] = {Meaning.RESTING: Meaning.READY, Meaning.UNKNOWN: Meaning.WAITING}
+"""What a part says of itself does not put the whole at rest, nor out of reach."""
+
+
+def find_decisive(conditions: list[Said]) -> Said | None:
+    """Return the condition of which other positive ones are parts."""
+    by_type = {said.type: said for said in conditions}
+    for name in condition_types.DECISIVE:
+        if name in by_type:
+            return by_type[name]
+    for name, said in by_type.items():
+        if name in condition_types.FINAL and said.meaning is Meaning.READY:
+            return said
+    return None
+
+
+def name_negative(said: Said) -> str:
+    """Return the reason of a condition that gives none."""
+    is_positive = said.meaning is Meaning.READY or said.shape not in PARTS
+    return (
+        said.type
+        if is_positive
+        else f"Not{said.type}"
+        if said.meaning is not Meaning.UNKNOWN
+        else f"{said.type}Unknown"
+    )

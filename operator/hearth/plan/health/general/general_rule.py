@@ -1,0 +1,115 @@
+"""Health of a kind without a rule of its own: by suspension, conditions, words, flags, counts and errors of its status.
+
+Knows no kind by its name. Never terminal: a controller may still recover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hearth.plan.health.general import vocabulary
+from hearth.plan.health.general.condition_types import DECISIVE
+from hearth.plan.health.general.field_reader import FieldReader
+from hearth.plan.health.general.findings import SUSPENDED, Findings
+from hearth.plan.health.general.status_fields import (
+    CONDITIONS,
+    ENDS,
+    REPORTING,
+    STATUS,
+    SUSPEND,
+    UNKNOWN,
+    StatusShape,
+)
+from hearth.plan.health.general.vocabulary import Meaning
+from hearth.plan.health.health_result import (
+    Fields,
+    HealthResult,
+    HealthRuleEntry,
+    find_unobserved,
+    is_outdated,
+    progressing,
+    ready,
+)
+
+NOT_OBSERVED: Final = "NotObserved"
+READY_WORD = "Ready"
+
+
+class GeneralRule:
+    """The general rule for one kind."""
+
+    __slots__ = ("_is_work", "_kind", "_shape")
+
+    def __init__(self, kind: str, shape: StatusShape) -> None:
+        """kind: `group/Kind`, for messages. shape: what its schema declares."""
+        self._kind = kind
+        self._shape = shape
+        self._is_work = kind.endswith(vocabulary.WORK)
+
+    def __call__(self, fields: Fields, /) -> HealthResult:
+        """Assess the object. Accepts any shape."""
+        unobserved = find_unobserved(fields) or find_suspended(fields)
+        if unobserved is not None:
+            return unobserved
+        status = fields.get(STATUS)
+        if not isinstance(status, Mapping) or not status:
+            return self._judge_silent({})
+        findings = Findings(is_work=self._is_work or not ENDS.isdisjoint(status))
+        conditions = status.get(CONDITIONS)
+        is_decided = False
+        if isinstance(conditions, list) and conditions:
+            current = [item for item in conditions if isinstance(item, Mapping) and not is_outdated(item, fields)]
+            if len(current) < len(conditions) and (outdated := find_outdated(conditions, current)):
+                return outdated
+            said = [each for each in map(findings.read_condition, current) if each is not None]
+            decisive = findings.add_conditions(said)
+            is_decided = decisive is not None and decisive.type == READY_WORD and decisive.meaning is Meaning.READY
+        FieldReader(findings, fields).read(status, is_decided=is_decided)
+        return findings.conclude() or self._judge_untold(findings, status)
+
+    def _judge_untold(self, findings: Findings, status: Mapping[str, Any]) -> HealthResult:
+        """Return the verdict on an object of which nothing tells how it is."""
+        if findings.untold:
+            return progressing("NotReady", f"its status does not tell whether it is ready ({findings.untold})")
+        return self._judge_silent(status)
+
+    def _judge_silent(self, status: Mapping[str, Any]) -> HealthResult:
+        """Return the verdict on an object that says nothing of itself."""
+        declared = self._shape.declared or frozenset()
+        said = any(status.get(name) not in (None, "", [], {}) for name in REPORTING)
+        if (not said and declared) or status.get(CONDITIONS) == []:
+            names = " or ".join(f"status.{name}" for name in sorted(declared or {CONDITIONS}))
+            message = f"the controller of {self._kind} has not set {names}"
+            return HealthResult(state=WAITING_STATE, reason=NOT_OBSERVED, message=message, is_silent=True)
+        return ready("Exists")
+
+
+WAITING_STATE: Final = progressing("", "").state
+OF_ANY_KIND: Final = GeneralRule("", UNKNOWN)
+"""The general rule without a schema."""
+
+
+def make_entry(kind: str, shape: StatusShape = UNKNOWN) -> HealthRuleEntry:
+    """Create the row of a kind. kind: `group/Kind`."""
+    return HealthRuleEntry(rule=GeneralRule(kind, shape), paths=shape.paths)
+
+
+def find_outdated(conditions: list[Any], current: list[Mapping[str, Any]]) -> HealthResult | None:
+    """Return progressing if the decisive condition, or every one, describes an older generation of the object."""
+    outdated = [item for item in conditions if isinstance(item, Mapping) and item not in current]
+    for name in DECISIVE:
+        if any(item.get("type") == name for item in outdated):
+            message = f"its controller has not said whether it is {name.lower()} since it changed"
+            return progressing(NOT_OBSERVED, message)
+    return None if current or not outdated else progressing(NOT_OBSERVED, "its conditions describe an older generation")
+
+
+def find_suspended(fields: Fields) -> HealthResult | None:
+    """Return ready if the spec asks for rest."""
+    spec = fields.get("spec")
+    if isinstance(spec, Mapping):
+        for name in SUSPEND:
+            if spec.get(name) is True:
+                return ready(SUSPENDED, f"spec.{name} is true")
+    return None

@@ -1,0 +1,149 @@
+"""Meaning of the words that controllers use: in names of conditions, in reasons, and in texts such as a phase.
+
+Knows words only. The words are data (`general_rule.yaml`).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib.resources
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from hearth.model import limits
+
+FILE = "general_rule.yaml"
+"""File name beside this module."""
+PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+NOT, NO, IN, PROGRESS = "not", "no", "in", "progress"
+ING = "ing"
+WORD_CHARACTERS = re.compile(r"[A-Za-z0-9]+")
+
+
+class Meaning(enum.Enum):
+    """Meaning of a word. The order is that of weight within a text."""
+
+    FAILED = "failed"
+    WAITING = "waiting"
+    RESTING = "resting"
+    UNKNOWN = "unknown"
+    READY = "ready"
+    WEAK = "weak"
+    """Waiting, if no other word of the text has a meaning."""
+    UNREAD = "unread"
+    """A word that some kinds use for a wish and others for a fault."""
+
+
+@functools.cache
+def load() -> Mapping[str, Any]:
+    """Return the content of the data file."""
+    text = importlib.resources.files(__package__).joinpath(FILE).read_text()
+    loaded: Mapping[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
+    return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class WordList:
+    """Words by meaning."""
+
+    exact: Mapping[str, Meaning]
+    prefixes: tuple[tuple[str, Meaning], ...]
+
+    def find(self, word: str) -> Meaning | None:
+        """Return the meaning of one word in lower case, or None."""
+        meaning = self.exact.get(word)
+        if meaning is not None or word in NEUTRAL_ING:
+            return meaning
+        meaning = next((meaning for prefix, meaning in self.prefixes if word.startswith(prefix)), None)
+        if meaning is None and word.endswith(ING) and len(word) > len(ING) + 1:
+            return Meaning.WAITING
+        return meaning
+
+
+def read_words(written: Mapping[str, str]) -> WordList:
+    """Parse the lists of words. A word in two lists belongs to the first one."""
+    exact: dict[str, Meaning] = {}
+    prefixes: list[tuple[str, Meaning]] = []
+    for name, words in written.items():
+        meaning = Meaning(name)
+        for word in words.split():
+            if word.endswith("*"):
+                prefixes.append((word.removesuffix("*"), meaning))
+            else:
+                exact.setdefault(word, meaning)
+    return WordList(exact, tuple(prefixes))
+
+
+NEUTRAL_ING: Final = frozenset(load()["ing"].split())
+WORDS: Final = read_words(load()["words"])
+LEADING: Final = frozenset(load()["leading"].split())
+NOT_FAILED: Final = frozenset(load()["not_failed"].split())
+NOT_WAITING: Final = frozenset(load()["not_waiting"].split())
+AT_WORK: Final = frozenset(load()["at_work"].split())
+WORK: Final = tuple(load()["work"])
+
+
+def split(text: str) -> tuple[str, ...]:
+    """Return the words of a name or phrase in lower case."""
+    return tuple(part.lower() for part in PART.findall(text))
+
+
+def find_meanings(text: str) -> tuple[Meaning | None, ...]:
+    """Return the meaning of each word, with `not …` and `no …` as one word."""
+    words, found = split(text), list[Meaning | None]()
+    at = 0
+    while at < len(words):
+        following = words[at + 1] if at + 1 < len(words) else ""
+        joined = find_pair(words[at], following) if following else None
+        found.append(joined or WORDS.find(words[at]))
+        at += 2 if joined is not None else 1
+    return tuple(found)
+
+
+def find_pair(word: str, following: str) -> Meaning | None:
+    """Return the meaning of two words together, or None if each counts by itself."""
+    if word == NOT:
+        if following in NOT_FAILED:
+            return Meaning.FAILED
+        meaning = WORDS.find(following)
+        return Meaning.WAITING if following in NOT_WAITING or meaning is Meaning.READY else None
+    if word == NO and WORDS.find(following) is Meaning.FAILED:
+        return Meaning.READY
+    return Meaning.WAITING if (word, following) == (IN, PROGRESS) else None
+
+
+def read(text: str) -> Meaning | None:
+    """Return the meaning of a reason or a phrase, or None if none of its words has one. Only its first part is read."""
+    return _read(text[: limits.HEALTH_WORD_CHARACTERS])
+
+
+@functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
+def _read(text: str) -> Meaning | None:
+    meanings = find_meanings(text)
+    if LEADING.intersection(split(text)[:1]):
+        return Meaning.WAITING
+    found = next((meaning for meaning in Meaning if meaning in meanings), None)
+    return Meaning.WAITING if found is Meaning.WEAK else found
+
+
+def is_at_work(text: str) -> bool:
+    """Return whether a text that means ready elsewhere means progress in a kind of work."""
+    return not AT_WORK.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS]))
+
+
+def make_reason(text: str) -> str:
+    """Return a text as a reason: one CamelCase word of limited length, or "" if it has no letters."""
+    return _make_reason(text[: limits.HEALTH_WORD_CHARACTERS])
+
+
+@functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
+def _make_reason(text: str) -> str:
+    words = WORD_CHARACTERS.findall(text)
+    # A word of capitals is readable only in lower case; inner capitals of other words are theirs.
+    parts = [word.capitalize() if word.isupper() or word.islower() else word[0].upper() + word[1:] for word in words]
+    return "".join(parts)
