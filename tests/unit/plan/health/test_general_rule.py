@@ -21,7 +21,7 @@ from hearth.plan.health.general.vocabulary import Meaning
 from hearth.plan.health.health_rules import HealthState
 from hearth.template.text import kubectl_yaml
 
-DATA = Path(__file__).parents[2] / "data" / "general_health"
+DATA = Path(__file__).parents[3] / "data" / "general_health"
 META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
