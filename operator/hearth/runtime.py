@@ -214,7 +214,7 @@ class KubeRuntime:
             only_namespace=self._settings.namespace or "",
             tenancy=self._settings.make_tenancy(),
             share=self._settings.share,
-            health_rules=HealthRules(schemas=self._cluster.kinds),
+            health_rules=HealthRules(schemas=self._cluster.kinds, scripts=self._evaluations),
             evaluations=self._evaluations,
             own_namespace=self._settings.operator_namespace,
             backoff=self._make_backoff(),

@@ -17,7 +17,7 @@ from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.stack_tree import StackTree
 from hearth.plan.retry.retry_triggers import RetryTrigger
-from hearth.template.cel.evaluation import Evaluator
+from hearth.template.cel.evaluation import Evaluator, ScriptEvaluator
 
 
 class CacheListener(Protocol):
@@ -304,7 +304,7 @@ class Clock(Protocol):
         """Run `action` in the engine's loop after `delay` seconds; return a function that cancels it."""
 
 
-class Evaluations(Evaluator, Protocol):
+class Evaluations(Evaluator, ScriptEvaluator, Protocol):
     """Evaluator of slow expressions, for one Stack at a time. Callers call `begin` before any evaluation."""
 
     def begin(self, stack_uid: str) -> None:

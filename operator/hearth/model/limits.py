@@ -245,3 +245,11 @@ HEALTH_WORDS_KEPT = 2_048
 SILENCE = 30.0
 """Seconds after which a status that no controller writes is explained. Most controllers answer within a second; one that
 starts, and takes over a lease, within some twenty."""
+SCRIPT_STEPS = 100_000
+"""Instructions of the Lua machine for one verdict of a health script: none of Argo CD's 241 needs more than 433."""
+SCRIPT_MEMORY = 16 * 1024 * 1024
+"""Bytes of a Lua runtime: an object of 64 KiB takes less than 1 MiB as tables."""
+SCRIPTS_COMPILED = 128
+"""Compiled health scripts that an evaluator process keeps: most clusters have a dozen."""
+SCRIPT_VERDICTS_KEPT = 4_096
+"""Verdicts of one health script that count while it runs again. Without one, the object is progressing meanwhile."""

@@ -18,7 +18,7 @@ import orjson
 
 from hearth import supervision
 from hearth.model import limits
-from hearth.sandbox import process
+from hearth.sandbox import frames, process
 from hearth.sandbox.process import Lost, Process
 from hearth.sandbox.results import Results
 from hearth.template.cel import evaluation
@@ -43,6 +43,7 @@ class Request:
 
     text: str
     packed: bytes = field(repr=False)
+    language: bytes = frames.CEL
     tries: int = 0
 
 
@@ -120,6 +121,13 @@ class Pool:
 
     def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:
         """Return the result, or None while it is pending; the Stack is notified later."""
+        return self._ask(text, data, frames.CEL)
+
+    def ask_script(self, text: str, data: Mapping[str, Any]) -> Answer | None:
+        """Return the verdict of a health script on an object, or None while it is pending."""
+        return self._ask(text, data, frames.LUA)
+
+    def _ask(self, text: str, data: Mapping[str, Any], language: bytes) -> Answer | None:
         if self._bytes_left <= 0:
             self._put_off(self._whose)
             return None
@@ -130,10 +138,12 @@ class Pool:
         self._bytes_left -= len(packed)
         if len(packed) > limits.EVALUATOR_INPUT_BYTES:
             return Excess(f"reads more than {limits.EVALUATOR_INPUT_BYTES // 2**20} MiB")
-        key = hashlib.blake2b(packed, digest_size=KEY_BYTES, key=hashlib.sha256(text.encode()).digest()).digest()
+        key = hashlib.blake2b(
+            packed, digest_size=KEY_BYTES, key=hashlib.sha256(language + text.encode()).digest()
+        ).digest()
         known = self._results.find(self._whose, key)
         if known is None:
-            self._enqueue(self._whose, key, Request(text=text, packed=packed))
+            self._enqueue(self._whose, key, Request(text=text, packed=packed, language=language))
         return known
 
     async def wait(self, stack_uid: str) -> None:
@@ -272,7 +282,7 @@ class Pool:
         try:
             worker = self._idle.pop() if self._idle else await self._start()
             begun = self._now()
-            return await worker.ask(request.text, request.packed)
+            return await worker.ask(request.text, request.packed, request.language)
         except Lost as lost:
             return Excess(str(lost)) if request.tries >= limits.EVALUATION_TRIES else None
         finally:

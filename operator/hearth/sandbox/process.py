@@ -51,12 +51,12 @@ class Process:
         """Its id."""
         return self._inner.pid
 
-    async def ask(self, text: str, packed: bytes) -> Answer:
-        """The answer for the expression on inputs as JSON. Raises Lost; the process is not to be used then."""
+    async def ask(self, text: str, packed: bytes, language: bytes = frames.CEL) -> Answer:
+        """The answer for the expression or script on inputs as JSON. Raises Lost; the process is not to be used then."""
         self.is_usable = False
         try:
             async with asyncio.timeout(limits.EVALUATOR_WALL):
-                self._requests.write(frames.write_request(text, packed))
+                self._requests.write(frames.write_request(text, packed, language))
                 await self._requests.drain()
                 letter, content = await self._read()
         except TimeoutError:

@@ -60,20 +60,20 @@ def find_address_space() -> int:
     return int(pages) * resource.getpagesize()
 
 
-def read_request(requests: BinaryIO) -> tuple[str, bytes] | None:
-    """The next expression and its inputs; None where there are no more."""
+def read_request(requests: BinaryIO) -> tuple[bytes, str, bytes] | None:
+    """The next language, text and inputs; None where there are no more."""
     head = requests.read(frames.HEADER.size)
     if len(head) < frames.HEADER.size:
         return None
-    length, rest = frames.HEADER.unpack(head)
-    return requests.read(length).decode(errors="surrogatepass"), requests.read(rest)
+    language, length, rest = frames.HEADER.unpack(head)
+    return language, requests.read(length).decode(errors="surrogatepass"), requests.read(rest)
 
 
-def answer(text: str, packed: bytes) -> tuple[bytes, bytes]:
+def answer(language: bytes, text: str, packed: bytes) -> tuple[bytes, bytes]:
     """The reply: its letter and its content."""
     signal.setitimer(signal.ITIMER_PROF, limits.EVALUATOR_CPU)
     try:
-        return evaluate(text, orjson.loads(packed))
+        return (judge if language == frames.LUA else evaluate)(text, orjson.loads(packed))
     except MemoryError:
         return frames.NO_MEMORY, b""
     finally:
@@ -92,6 +92,17 @@ def evaluate(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
     except (TypeError, RecursionError):
         return frames.UNWRITABLE, expressions.UNWRITABLE.encode()
     return (frames.VALUE, content) if len(content) <= limits.OBJECT_BYTES else (frames.TOO_LARGE, b"")
+
+
+def judge(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The verdict of a health script: a list of its status and message, or null."""
+    # Most processes never need Lua, which takes memory.
+    from hearth.sandbox import lua_scripts
+
+    try:
+        return frames.VALUE, orjson.dumps(lua_scripts.get_runtime().judge(text, data))
+    except lua_scripts.ScriptFailure as failure:
+        return frames.FAILURE, str(failure).encode(errors="replace")[:MESSAGE_BYTES]
 
 
 if __name__ == "__main__":

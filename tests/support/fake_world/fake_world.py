@@ -190,6 +190,7 @@ class Controller:
         self.limits = observer.limits
         heard = work_queue.WorkQueue(self._clock.monotonic)
         workload_cluster = FakeWorkloadCluster(self.wire, heard, signatures=HASHER, share=share)
+        evaluations = self._evaluate(heard)
         shared = services.Services(
             management_cluster=FakeManagementCluster(self.wire, heard, share=share),
             health_marks=FakeMarks(self.wire, heard),
@@ -199,8 +200,8 @@ class Controller:
             hashes=HASHER,
             queue=heard,
             backoff=backoff.BackoffPolicy(jitter=lambda: 0.5),
-            health_rules=health_rules.HealthRules(schemas=workload_cluster.kinds),
-            evaluations=self._evaluate(heard),
+            health_rules=health_rules.HealthRules(schemas=workload_cluster.kinds, scripts=evaluations),
+            evaluations=evaluations,
             own_namespace=OPERATOR_NAMESPACE,
             tenancy=Tenancy(mode=self._tenancy),
             on_limit=observer.on_limit,

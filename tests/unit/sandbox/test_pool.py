@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.model import limits
+from hearth.sandbox import frames
 from hearth.sandbox.pool import Pool
 from hearth.sandbox.process import CPU, Lost, Process
 from hearth.sandbox.results import Results
@@ -49,7 +50,8 @@ class Worker:
     desk: Desk
     is_usable: bool = True
 
-    async def ask(self, text: str, packed: bytes) -> Answer:
+    async def ask(self, text: str, packed: bytes, language: bytes = frames.CEL) -> Answer:
+        text = text if language == frames.CEL else f"script {text}"
         self.desk.asked.append(text)
         self.desk.running[text] = asyncio.get_running_loop().create_future()
         try:
@@ -305,3 +307,19 @@ def test_forgotten_results_take_no_memory() -> None:
     results.forget("shop")
 
     assert results.size == 0
+
+
+async def test_a_script_and_an_expression_of_the_same_text_have_answers_of_their_own() -> None:
+    """What one gives is not the other's."""
+    desk = Desk()
+    pool = desk.make_pool()
+    ask(pool, "shop", "x", x=1)
+    await turn()
+    await desk.answer("x", Value(b"1"))
+
+    assert pool.ask_script("x", {"x": 1}) is None
+    await turn()
+    await desk.answer("script x", Value(b"null"))
+
+    assert (ask(pool, "shop", "x", x=1), pool.ask_script("x", {"x": 1})) == (Value(b"1"), Value(b"null"))
+    await pool.close()

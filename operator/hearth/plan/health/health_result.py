@@ -50,6 +50,8 @@ class HealthResult:
     """Whether only another object can help. Never true unless failed."""
     is_silent: bool = False
     """Whether the object says nothing of itself although its kind declares that it reports. Only while progressing."""
+    is_pending: bool = False
+    """Whether this is an earlier result, or none, until another process has assessed the object."""
     stops: tuple[NestedStop, ...] = ()
     """Resources within the object that wait for a user, if nothing in it can proceed before. Only while progressing."""
 

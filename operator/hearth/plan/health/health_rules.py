@@ -25,10 +25,13 @@ from hearth.plan.health import (
 )
 from hearth.plan.health.builtin_rules import BuiltinRules
 from hearth.plan.health.general import general_rule, status_fields
-from hearth.plan.health.health_result import HealthResult, HealthRuleEntry, HealthState
+from hearth.plan.health.health_result import HealthResult, HealthRule, HealthRuleEntry, HealthState
+from hearth.plan.health.health_scripts import HealthScript, ScriptRule
 from hearth.plan.health.rule_cases import RuleCases
 from hearth.plan.health.rule_parser import RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
+from hearth.template.cel import evaluation
+from hearth.template.cel.evaluation import ScriptEvaluator
 
 __all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess", "paths"]
 
@@ -105,9 +108,16 @@ class Schemas(Protocol):
 class HealthRules:
     """Rules in force: those of users, then those in code, then the shipped table, then the general rule."""
 
-    def __init__(self, users: RuleTable = rule_parser.EMPTY, *, schemas: Schemas | None = None) -> None:
-        """schemas: the schemas of the kinds that the cluster serves, from memory."""
+    def __init__(
+        self,
+        users: RuleTable = rule_parser.EMPTY,
+        *,
+        schemas: Schemas | None = None,
+        scripts: ScriptEvaluator = evaluation.ALONE,
+    ) -> None:
+        """schemas: the schemas of the kinds that the cluster serves, from memory; scripts: runs users' scripts."""
         self._users = users
+        self._scripts = scripts
         self._schemas = schemas
         self._found: dict[Kind, tuple[object, HealthRuleEntry]] = {}
         """By kind, the schema and the rule for it."""
@@ -133,6 +143,8 @@ class HealthRules:
         if known is not None:
             return known[1]
         verdict = entry.rule(fields)
+        if verdict.is_pending:
+            return verdict
         self._judged[id(fields)] = fields, verdict
         if len(self._judged) > VERDICTS_KEPT:
             self._judged.popitem(last=False)
@@ -169,7 +181,7 @@ class HealthRules:
         own = self._users.find(kind)
         shipped = (TABLE.get(kind.key) or built_in().find(kind)) if own is None else None
         entry = own or shipped
-        if entry is not None and not (isinstance(entry.rule, RuleCases) and not entry.rule.is_complete):
+        if entry is not None and not is_partial(entry.rule):
             return entry
         shape = status_fields.UNKNOWN
         if schema is not None and self._schemas is not None:
@@ -177,7 +189,17 @@ class HealthRules:
         elif shipped is not None:
             shape = status_fields.REPORTING_KIND
         general = general_rule.make_entry(f"{kind.group}/{kind.name}".removeprefix("/"), shape)
-        return general if entry is None else rule_cases.complete(entry, general)
+        if entry is None:
+            return general
+        if isinstance(entry.rule, HealthScript):
+            rule = ScriptRule(entry.rule, scripts=self._scripts, general=general.rule)
+            return HealthRuleEntry(rule=rule, paths=entry.paths | general.paths, is_slow=True)
+        return rule_cases.complete(entry, general)
+
+
+def is_partial(rule: HealthRule) -> bool:
+    """Return whether the rule leaves some objects to the general rule."""
+    return isinstance(rule, HealthScript) or (isinstance(rule, RuleCases) and not rule.is_complete)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

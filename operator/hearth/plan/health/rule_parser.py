@@ -17,7 +17,7 @@ import yaml
 from hearth.model import limits
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind
-from hearth.plan.health import rule_cases, rule_expressions, suspend_rules
+from hearth.plan.health import health_scripts, rule_cases, rule_expressions, suspend_rules
 from hearth.plan.health.health_result import HealthRuleEntry, HealthState
 from hearth.plan.health.rule_cases import CONDITION, SELF, ConditionMatch, RuleCase, Text
 from hearth.plan.health.rule_expressions import ExpressionLocation
@@ -78,7 +78,9 @@ def read(documents: Mapping[str, str]) -> tuple[RuleTable, tuple[Mistake, ...]]:
     """Parse the documents into valid rules and errors. documents: texts by their names in messages."""
     reader = _RuleParser()
     for name, content in documents.items():
-        reader.read(name, content)
+        if not health_scripts.is_script_key(name):
+            reader.read(name, content)
+    reader.read_scripts(documents)
     table = RuleTable(health=reader.health.close(), suspension=reader.suspension.close())
     return table, tuple(reader.examiner.mistakes)
 
@@ -137,6 +139,20 @@ class _RuleParser:
             return
         for node in root.value:
             self.read_rule(node)
+
+    def read_scripts(self, documents: Mapping[str, str]) -> None:
+        """Parse the health scripts among the documents."""
+        for found in health_scripts.find_scripts(documents):
+            if isinstance(found, Mistake):
+                self.examiner.note(found.path, found.message)
+                continue
+            kind, text, place = found
+            if not KIND.fullmatch(kind):
+                self.examiner.note(place, f"'{kind}' is no kind; write group/Kind without a version")
+            elif kind in self.health.seen:
+                self.examiner.note(place, f"{kind} has a rule already ({self.health.seen[kind]}); take one of them out")
+            else:
+                self.health.put(kind, health_scripts.make_entry(text, kind), place=place)
 
     def read_rule(self, node: yaml.Node) -> None:
         """Parse one rule. An error anywhere in it omits the whole rule."""

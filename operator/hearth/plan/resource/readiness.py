@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hearth.model import limits
 from hearth.model.child import Child
 from hearth.plan.health import health_rules
+from hearth.plan.health.health_result import HealthResult
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
@@ -45,6 +46,14 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
     if resource.ready_when:
         return _follow(resource.ready_when, seen, child)
     verdict = rules.judge(child.fields, kind=child.kind)
+    standing = interpret(verdict, child)
+    if verdict.is_pending or verdict.is_silent:
+        return dataclasses.replace(standing, is_evaluating=verdict.is_pending, is_silent=verdict.is_silent)
+    return standing
+
+
+def interpret(verdict: HealthResult, child: Child) -> ResourceStatus:
+    """Return the status of a child with this health."""
     match verdict.state:
         case health_rules.HealthState.READY:
             return make_status(child, ResourceState.READY, "Ready", verdict.message)
@@ -56,8 +65,7 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
             standing = make_status(child, ResourceState.STOPPED, verdict.reason, verdict.message)
             return dataclasses.replace(standing, nested_stops=verdict.stops)
         case _:
-            standing = make_status(child, ResourceState.PROGRESSING, verdict.reason, verdict.message)
-            return dataclasses.replace(standing, is_silent=True) if verdict.is_silent else standing
+            return make_status(child, ResourceState.PROGRESSING, verdict.reason, verdict.message)
 
 
 def make_status(

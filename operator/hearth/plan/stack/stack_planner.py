@@ -140,9 +140,10 @@ class StackPlanner:
         return any(self.statuses[name].cause is Cause.KIND_NOT_AVAILABLE for name in waiting)
 
     def find_evaluating(self) -> set[str]:
-        """Find the resources that only wait for an evaluation."""
+        """Find the resources that wait for an evaluation, of themselves or of their health."""
+        assessed = {name for name, status in self.statuses.items() if status.is_evaluating}
         waiting = self.by_state[ResourceState.WAITING]
-        return {name for name in waiting if self.statuses[name].cause is Cause.EVALUATING}
+        return assessed | {name for name in waiting if self.statuses[name].cause is Cause.EVALUATING}
 
     def has_failed(self, memory: InMemoryState) -> bool:
         """Return whether a resource or a deletion has failed, so that the Stack is Failed."""

@@ -82,6 +82,8 @@ class ResourceStatus:
     have."""
     restore_step: Step | None = None
     """The separate step that restores the child meanwhile, so that it runs as before."""
+    is_evaluating: bool = False
+    """Whether another process assesses the child, so that the state is of an earlier assessment, or of none."""
     is_silent: bool = False
     """Whether the child says nothing of itself although its kind declares that it reports."""
     is_stuck: bool = False

@@ -58,6 +58,16 @@ class Evaluator(Protocol):
         """
 
 
+class ScriptEvaluator(Protocol):
+    """Runs health scripts of users, in a process with limits."""
+
+    def ask_script(self, text: str, data: Mapping[str, Any]) -> Answer | None:
+        """Request the verdict of a script on an object, a list of status and message or null.
+
+        Returns None if it is not available yet; the evaluator then notifies the caller when to ask again.
+        """
+
+
 class Alone:
     """The evaluator if only the caller's own process exists."""
 
@@ -68,6 +78,10 @@ class Alone:
     def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:  # noqa: ARG002 -- the port requires it
         """Reject the evaluation."""
         return Excess("may take more time or memory than is allowed here")
+
+    def ask_script(self, text: str, data: Mapping[str, Any]) -> Answer | None:  # noqa: ARG002 -- the port requires it
+        """Reject the script."""
+        return Excess("cannot be run here")
 
 
 ALONE: Final = Alone()

@@ -1,0 +1,137 @@
+"""Health scripts in Lua, as Argo CD has them, with limits on steps and memory. Runs in an evaluator process only.
+
+A script gets the object as the global `obj` and returns a table with `status` and `message`. It has no access to Python,
+files, modules, other runs, or functions that compile code or catch errors. What no step counts (backtracking in a
+pattern, a loop in C) ends with the process, by its CPU limit.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lupa import lua54
+
+from hearth.model import limits
+
+SETUP: Final = """
+local sethook, setupvalue, string_meta = debug.sethook, debug.setupvalue, getmetatable("")
+local load, error, steps = load, error, ...
+
+-- Tables are new in every run, so that no script changes them for the next one.
+local function make_environment(object)
+  local text = {}
+  for _, name in ipairs({
+    "byte", "char", "find", "format", "gmatch", "gsub", "len", "lower", "match", "reverse", "sub", "upper",
+  }) do
+    text[name] = string[name]
+  end
+  string_meta.__index = text
+  local numbers = {}
+  for name, value in pairs(math) do
+    if name ~= "random" and name ~= "randomseed" then numbers[name] = value end
+  end
+  return {
+    obj = object, string = text, math = numbers,
+    table = {
+      concat = table.concat, insert = table.insert, remove = table.remove, sort = table.sort, unpack = table.unpack,
+      getn = function(list) return #list end,
+    },
+    -- A verdict depends on the object alone, so there is no time.
+    os = {time = function() return 0 end},
+    ipairs = ipairs, pairs = pairs, next = next, select = select, type = type,
+    tostring = tostring, tonumber = tonumber, error = error,
+  }
+end
+
+local function compile(text)
+  local chunk, problem = load(text, "=script", "t", {})
+  if chunk == nil then error(problem, 0) end
+  return chunk
+end
+
+local function run(chunk, object)
+  -- The only upvalue of a chunk is its environment.
+  setupvalue(chunk, 1, make_environment(object))
+  sethook(function() sethook(); error("takes more than " .. steps .. " steps", 0) end, "", steps)
+  local verdict = chunk()
+  sethook()
+  if type(verdict) ~= "table" then return type(verdict) end
+  local state, message = verdict.status, verdict.message
+  if type(state) ~= "string" then state = "" end
+  if type(message) ~= "string" then message = "" end
+  return "verdict", state, message
+end
+
+return compile, run
+"""
+SHORTENED: Final = 4096
+"""Characters of a message that are returned."""
+
+
+class ScriptFailure(Exception):
+    """The script has no verdict; the message says why, in Lua's words."""
+
+
+class Runtime:
+    """Runtime for scripts: compiled once, each run in a new environment."""
+
+    def __init__(self) -> None:
+        self._lua = lua54.LuaRuntime(
+            register_eval=False,
+            register_builtins=False,
+            unpack_returned_tuples=True,
+            attribute_filter=refuse_attribute,
+            max_memory=limits.SCRIPT_MEMORY,
+        )
+        compile_, self._run = self._lua.execute(SETUP, limits.SCRIPT_STEPS)
+        self._compile = functools.lru_cache(maxsize=limits.SCRIPTS_COMPILED)(compile_)
+
+    def judge(self, text: str, obj: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return status and message of the script's verdict, or None if it gives none. Raises ScriptFailure."""
+        try:
+            kind, *verdict = self._listed(self._run(self._compile(text), self._convert(obj)))
+        except lua54.LuaMemoryError:
+            raise ScriptFailure(f"takes more than {limits.SCRIPT_MEMORY // 2**20} MiB") from None
+        except (lua54.LuaError, UnicodeDecodeError, OverflowError, RecursionError) as error:
+            raise ScriptFailure(describe(error)) from None
+        if kind == "nil":
+            return None
+        if kind != "verdict":
+            raise ScriptFailure(f"returns a {kind}, not a table with status and message")
+        status, message = verdict
+        return status, message[:SHORTENED]
+
+    @staticmethod
+    def _listed(found: Any) -> tuple[str, ...]:
+        return found if isinstance(found, tuple) else (found,)
+
+    def _convert(self, value: Any) -> Any:
+        """Return the value as plain Lua tables, without nulls."""
+        if isinstance(value, dict):
+            return self._lua.table_from(
+                {key: self._convert(inner) for key, inner in value.items() if inner is not None}
+            )
+        if isinstance(value, list):
+            return self._lua.table_from([self._convert(inner) for inner in value if inner is not None])
+        return float(value) if isinstance(value, int) and abs(value) > MAX_INTEGER else value
+
+
+MAX_INTEGER: Final = 2**63 - 1
+
+
+def describe(error: BaseException) -> str:
+    """Return Lua's message of an error, without the trace of calls."""
+    return str(error).partition("\nstack traceback:")[0][:SHORTENED] or "raises an error without a text"
+
+
+def refuse_attribute(_object: object, name: object, _is_setting: bool) -> str:
+    """Refuse all access to attributes of Python objects, none of which a script gets."""
+    raise AttributeError(name)
+
+
+@functools.cache
+def get_runtime() -> Runtime:
+    """Return the runtime of this process, made on first use."""
+    return Runtime()

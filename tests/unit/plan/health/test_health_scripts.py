@@ -1,0 +1,160 @@
+"""Argo CD's health scripts among the rules of users: their keys, and what their verdicts mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+
+from hearth.model.kinds import Kind
+from hearth.plan.health import rule_parser
+from hearth.plan.health.health_rules import HealthRules
+from hearth.template.cel.evaluation import Answer, Excess, Failure, Value
+
+GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
+POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
+KEY = "resource.customizations.health.example.com_Gadget"
+
+
+class Scripts:
+    """Answers whatever is asked."""
+
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+
+    def ask_script(self, text: str, data: Mapping[str, Any]) -> Answer | None:
+        """As the port says."""
+        self.asked.append((text, data))
+        return self.answer
+
+
+def verdict(status: str, message: str = "") -> Value:
+    """What a script gives."""
+    return Value(orjson.dumps([status, message]))
+
+
+def make(uid: str = "1", generation: int = 1, **status: Any) -> dict[str, Any]:
+    """A gadget."""
+    return {"metadata": {"uid": uid, "generation": generation}, "spec": {}, "status": status}
+
+
+def make_rules(scripts: Scripts, key: str = KEY, text: str = "return hs") -> HealthRules:
+    """Rules of users with one script."""
+    table, mistakes = rule_parser.read({key: text})
+    assert mistakes == ()
+    return HealthRules(table, scripts=scripts)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (verdict("Healthy", "fine"), ("ready", "Healthy", "fine")),
+        (verdict("Suspended"), ("ready", "Suspended", "")),
+        (verdict("Progressing", "soon"), ("progressing", "Progressing", "soon")),
+        (verdict("Degraded", "no"), ("failed", "Degraded", "no")),
+        (verdict("Missing"), ("unknown", "Missing", "")),
+        (verdict("Unknown"), ("unknown", "Unknown", "")),
+        (verdict("Sunny"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: 'Sunny' is no health status")),
+        (verdict(""), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: '' is no health status")),
+        (Value(b"null"), ("progressing", "Booting", "its phase is Booting")),
+        (Failure("script:1: boom"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: script:1: boom")),
+        (Excess("took more than 1 s of CPU"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: took more than 1 s of CPU")),
+        (None, ("progressing", "Evaluating", "its health script is being run")),
+    ],
+)  # fmt: skip
+def test_a_script_gives_the_health(answer: Answer | None, expected: tuple[str, str, str]) -> None:
+    """Never a terminal one: Argo CD says Degraded of what is merely not ready."""
+    found = make_rules(Scripts(answer)).judge(make(phase="Booting"), kind=GADGET)
+    assert (found.state.value, found.reason, found.message) == expected
+    assert not found.terminal
+
+
+def test_a_verdict_counts_until_the_next_one_is_there() -> None:
+    """So that a status that changes does not make its object unready for a moment; a changed spec does."""
+    scripts = Scripts(verdict("Healthy"))
+    rules = make_rules(scripts)
+    assert rules.judge(make(), kind=GADGET).reason == "Healthy"
+    scripts.answer = None
+    later = rules.judge(make(phase="Other"), kind=GADGET)
+    assert (later.reason, later.is_pending) == ("Healthy", True)
+    changed = rules.judge(make(generation=2), kind=GADGET)
+    assert (changed.reason, changed.is_pending) == ("Evaluating", True)
+    assert rules.judge(make(uid="2"), kind=GADGET).reason == "Evaluating"
+
+
+def test_a_settled_verdict_is_asked_for_once() -> None:
+    """And a pending one again."""
+    scripts, fields = Scripts(None), make()
+    rules = make_rules(scripts)
+    rules.judge(fields, kind=GADGET)
+    scripts.answer = verdict("Healthy")
+    assert [rules.judge(fields, kind=GADGET).reason for _ in range(3)] == ["Healthy"] * 3
+    assert len(scripts.asked) == 2
+
+
+def test_a_script_waits_for_the_generation_and_reads_status_and_spec() -> None:
+    """And nothing besides, so that no data of a Secret leaves the API server for it."""
+    scripts = Scripts(verdict("Healthy"))
+    rules = make_rules(scripts)
+    assert rules.judge(make(generation=2, observedGeneration=1), kind=GADGET).reason == "NotObserved"
+    assert scripts.asked == []
+    assert rules.paths(GADGET) == {("status",), ("spec",)} | {path for path in rules.paths(GADGET) if path[0] == "spec"}
+
+
+def test_kinds_are_named_as_argo_cd_names_them() -> None:
+    """By key, and by patterns in the one map; a kind by its name first."""
+    table, mistakes = rule_parser.read(
+        {
+            KEY: "exact",
+            "resource.customizations.health.Pod": "core",
+            "resource.customizations": 'example.com/*: {health.lua: wild}\n"*.example.com/Thing": {health.lua: half, actions: x}',
+            "resource.customizations.useOpenLibs.example.com_Gadget": "true",
+            "resource.customizations.actions.example.com_Gadget": "discovery.lua: |",
+            "ours": "- {kinds: [x/Y], cases: [{state: ready}]}",
+        }
+    )
+    assert mistakes == ()
+    texts = {
+        written: table.find(Kind(group=group, version="v1", name=name, plural="x", namespaced=True)).rule.text  # type: ignore[union-attr]
+        for written, group, name in (
+            ("exact", "example.com", "Gadget"),
+            ("core", "", "Pod"),
+            ("wild", "example.com", "Widget"),
+            ("half", "a.example.com", "Thing"),
+        )
+    }
+    assert all(written == text for written, text in texts.items())
+    assert "x/Y" in table.health.entries
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        ({"resource.customizations.health.": "x"}, "resource.customizations.health.: names no kind; write resource.customizations.health.<group>_<Kind>, or the kind alone in the core group"),
+        ({"resource.customizations.health._Pod": "x"}, "resource.customizations.health._Pod: names no kind; write resource.customizations.health.<group>_<Kind>, or the kind alone in the core group"),
+        ({"resource.customizations": "["}, "resource.customizations: is no YAML: line 2, column 1: while parsing a flow node: did not find expected node content"),
+        ({"resource.customizations": "[]"}, "resource.customizations: must be a map of kinds, each with health.lua"),
+        ({KEY: "x", "ours": "- {kinds: [example.com/Gadget], cases: [{state: ready}]}"}, f"{KEY}: example.com/Gadget has a rule already (ours, line 1); take one of them out"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_key(documents: dict[str, str], expected: str) -> None:
+    """And the other rules hold."""
+    _, mistakes = rule_parser.read(documents)
+    assert [str(mistake) for mistake in mistakes] == [expected]
+
+
+def test_the_same_script_read_twice_changes_nothing() -> None:
+    """So that an edit of another one has no object assessed again."""
+    first, _ = rule_parser.read({KEY: "a"})
+    again, _ = rule_parser.read({KEY: "a", "resource.customizations.health.Pod": "b"})
+    change = HealthRules(first).replace(again)
+    assert (change.touches(GADGET), change.touches(POD)) == (False, True)
+
+
+def test_where_no_process_runs_scripts_the_health_is_unknown() -> None:
+    """Say in a preview."""
+    table, _ = rule_parser.read({KEY: "return hs"})
+    assert HealthRules(table).judge(make(), kind=GADGET).reason == "HealthScriptFailed"
