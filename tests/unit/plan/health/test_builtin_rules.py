@@ -64,7 +64,7 @@ def test_there_are_forty_kinds_and_each_in_several_states() -> None:
         kind, row = param.values
         by_kind.setdefault(kind.key, set()).add(row["expect"]["state"] + str(row["expect"].get("reason")))
     assert len(by_kind) >= 40
-    only_there = {"ProviderConfig.aws.upbound.io"}
+    only_there = {"ProviderConfig.aws.upbound.io", "ImageConfig.pkg.crossplane.io"}
     assert {key for key, states in by_kind.items() if len(states) < 2} == only_there
     assert all(param.values[1]["source"] for param in ROWS)
 
