@@ -35,7 +35,7 @@ class SlowProcess:
     asked: list[str] = field(default_factory=list)
     is_usable: bool = True
 
-    async def ask(self, text: str, packed: bytes) -> Answer:
+    async def ask(self, text: str, packed: bytes, language: bytes = b"") -> Answer:
         """The value, after a while."""
         self.asked.append(text)
         await asyncio.sleep(SECONDS)

@@ -166,7 +166,7 @@ def read_false(shape: Shape, reason: str, severity: Any) -> Meaning | None:
 
 
 def read_unknown(shape: Shape, reason: str) -> Meaning | None:
-    """Return what a condition says that is unknown: it is on its way, unless contact was lost."""
+    """Return what a condition says that is unknown: it is in progress, unless contact was lost."""
     if shape not in ASSERTING and shape is not Shape.SCHEDULED:
         return None
     words = vocabulary.split(reason[: limits.HEALTH_WORD_CHARACTERS])

@@ -100,7 +100,7 @@ def find_outdated(conditions: list[Any], current: list[Mapping[str, Any]]) -> He
     outdated = [item for item in conditions if isinstance(item, Mapping) and item not in current]
     for name in DECISIVE:
         if any(item.get("type") == name for item in outdated):
-            message = f"its controller has not said whether it is {name.lower()} since it changed"
+            message = f"its controller has not reported whether it is {name.lower()} since the last change"
             return progressing(NOT_OBSERVED, message)
     return None if current or not outdated else progressing(NOT_OBSERVED, "its conditions describe an older generation")
 

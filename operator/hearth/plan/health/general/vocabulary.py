@@ -1,4 +1,4 @@
-"""Meaning of the words that controllers use: in names of conditions, in reasons, and in texts such as a phase.
+"""Meaning of the words that controllers use: in names of conditions, in reasons, and in texts for example a phase.
 
 Knows words only. The words are data (`general_rule.yaml`).
 """
@@ -36,7 +36,7 @@ class Meaning(enum.Enum):
     WEAK = "weak"
     """Waiting, if no other word of the text has a meaning."""
     UNREAD = "unread"
-    """A word that some kinds use for a wish and others for a fault."""
+    """A word that some kinds use for a target and others for a fault."""
 
 
 @functools.cache
