@@ -14,7 +14,7 @@ import orjson
 import yaml
 
 from hearth.model import limits
-from hearth.model.mistakes import Mistake
+from hearth.model.errors import Mistake
 from hearth.plan.health.health_result import (
     Fields,
     HealthResult,

@@ -1,4 +1,4 @@
-"""Meaning of the words that controllers use: in names of conditions, in reasons, and in texts for example a phase.
+"""Meaning of the words that controllers use: in names of conditions, in reasons, and in phases.
 
 Knows words only. The words are data (`general_rule.yaml`).
 """
