@@ -69,17 +69,17 @@ class KubeRuntime:
         namespace, share = settings.namespace or "", settings.share
         self._settings = settings
         self._observer = observer
-        self._inbox = WorkQueue()
+        self._queue = WorkQueue()
         self._connection = Connection(source)
         self._cluster = KubeWorkloadCluster(
-            self._connection, self._inbox, namespace=namespace, share=share, observer=observer
+            self._connection, self._queue, namespace=namespace, share=share, observer=observer
         )
-        self._stacks = StackCache(self._connection, self._inbox, namespace=namespace, share=share, observer=observer)
+        self._stacks = StackCache(self._connection, self._queue, namespace=namespace, share=share, observer=observer)
         self._revisions = RevisionCache(
-            self._connection, self._inbox, namespace=namespace, share=share, observer=observer
+            self._connection, self._queue, namespace=namespace, share=share, observer=observer
         )
-        self._marks = HealthMarkCache(self._connection, self._inbox, namespace=namespace, observer=observer)
-        self._sources = SourceCache(self._connection, self._inbox, namespace=namespace, observer=observer)
+        self._marks = HealthMarkCache(self._connection, self._queue, namespace=namespace, observer=observer)
+        self._sources = SourceCache(self._connection, self._queue, namespace=namespace, observer=observer)
         self._home = KubeManagementCluster(
             self._connection,
             stacks=self._stacks,
@@ -89,7 +89,7 @@ class KubeRuntime:
         )
         self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
         self._evaluations = Pool(
-            tell=lambda uid: self._inbox.enqueue(uid, DirtyScope.EVALUATED), on_limit=observer.on_limit
+            tell=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=observer.on_limit
         )
         self._engine: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
@@ -210,7 +210,7 @@ class KubeRuntime:
             workload_cluster=self._cluster,
             clock=LoopClock(),
             hashes=hasher,
-            queue=self._inbox,
+            queue=self._queue,
             only_namespace=self._settings.namespace or "",
             tenancy=self._settings.make_tenancy(),
             share=self._settings.share,

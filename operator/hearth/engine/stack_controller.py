@@ -150,16 +150,16 @@ class StackController:
         each.note_fault("broadcast")
         self._services.queue.enqueue(uid, DirtyScope.STACK)
 
-    def _reconcile(self, uid: str, marks: set[DirtyItem], since: float) -> float:
+    def _reconcile(self, uid: str, dirty: set[DirtyItem], since: float) -> float:
         """Reconcile one Stack and return the seconds taken; an error affects no other Stack.
 
-        marks: what is dirty since then.
+        dirty: what is dirty since then.
         """
         return supervision.attempt(
-            "pass", lambda: self._look(uid, marks, since), lambda: self._note_broken_pass(uid), stack=uid
+            "pass", lambda: self._look(uid, dirty, since), lambda: self._note_broken_pass(uid), stack=uid
         )
 
-    def _look(self, uid: str, marks: set[DirtyItem], since: float) -> float:
+    def _look(self, uid: str, dirty: set[DirtyItem], since: float) -> float:
         stack = self._services.management_cluster.find_stack(uid)
         if stack is None:
             self._forget(uid)
@@ -171,10 +171,10 @@ class StackController:
         each = self._runners.get(uid)
         if each is None:
             each = self._runners[uid] = StackReconciler(uid, services=self._services, acceptor=self._acceptor)
-        self._health_marks.on_reconcile(stack, marks)
+        self._health_marks.on_reconcile(stack, dirty)
         self._services.evaluations.begin(uid)
         started = self._services.clock.monotonic()
-        planned = each.reconcile(stack, marks)
+        planned = each.reconcile(stack, dirty)
         self._reactions.on_planned(uid, planned, since=since)
         self._executor.enqueue(uid, planned)
         if each.is_unsettled:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from hearth.kube.auth.credentials import CredentialSource
 
 
-async def run_kopf(source: CredentialSource, wakes: HandlerCallbacks) -> None:
+async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> None:
     """Run until cancelled, or until some fault of the API server ends it."""
     await kopf.operator(
-        registry=registry.make_registry(source, wakes),
+        registry=registry.make_registry(source, callbacks),
         settings=configuration.make_settings(),
         standalone=True,
         clusterwide=True,

@@ -52,19 +52,19 @@ class KopfSupervisor:
 
     def __init__(
         self,
-        live: Callable[[HandlerCallbacks], RunKopf],
-        ears: KopfCallbacks,
+        run: Callable[[HandlerCallbacks], RunKopf],
+        callbacks: KopfCallbacks,
         *,
-        patience: SupervisorTimeouts = SupervisorTimeouts(),
+        timeouts: SupervisorTimeouts = SupervisorTimeouts(),
     ) -> None:
         """Use `make`, except in tests.
 
         live: makes, of what its handlers may call, something that runs for one life.
         """
-        self._ears = ears
-        self._patience = patience
+        self._callbacks = callbacks
+        self._timeouts = timeouts
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._life = live(HandlerCallbacks(on_kinds=self._hear_kinds, on_started=self._started, on_ended=self._ended))
+        self._run_kopf = run(HandlerCallbacks(on_kinds=self._on_kinds, on_started=self._started, on_ended=self._ended))
         self._stopping = threading.Event()
         self._is_up = False
         self._inner: tuple[asyncio.AbstractEventLoop, Callable[[], bool]] | None = None
@@ -94,26 +94,26 @@ class KopfSupervisor:
                 loop, end = self._inner
                 loop.call_soon_threadsafe(end)
         if self._thread.is_alive():
-            await asyncio.to_thread(self._thread.join, self._patience.stop)
+            await asyncio.to_thread(self._thread.join, self._timeouts.stop)
 
     def _supervise(self) -> None:
         pause: float | None = None
         while not self._stopping.is_set():
-            lasted = self._live_once()
+            lasted = self._run_until_exit()
             if self._stopping.is_set():
                 return
-            pause = find_restart_delay(pause, lasted=lasted, patience=self._patience)
-            self._call(self._ears.on_restart)
+            pause = find_restart_delay(pause, lasted=lasted, timeouts=self._timeouts)
+            self._call(self._callbacks.on_restart)
             self._stopping.wait(pause)
 
-    def _live_once(self) -> float:
+    def _run_until_exit(self) -> float:
         """Run kopf until it ends; the seconds that it lasted."""
         with asyncio.Runner() as runner:
             loop = runner.get_loop()
             begun = loop.time()
             error: BaseException | None = None
             try:
-                runner.run(self._run_life(loop))
+                runner.run(self._run_once(loop))
             except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 -- kopf is restarted after any error
                 error = raised
             self._is_up = False
@@ -122,21 +122,21 @@ class KopfSupervisor:
                 log.warning("kopf exited unexpectedly; restarting", **describe_end(error))
             return loop.time() - begun
 
-    async def _run_life(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _run_once(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
             if self._stopping.is_set():
                 return
-            life = supervision.start(self._life(), name="kopf")
+            task = supervision.start(self._run_kopf(), name="kopf")
             # Kopf's own flag is not used: at each exit kopf would wait five seconds for tasks that wait for the flag.
-            self._inner = (loop, life.cancel)
+            self._inner = (loop, task.cancel)
         try:
-            await life
+            await task
         finally:
             with self._lock:
                 self._inner = None
 
-    def _hear_kinds(self) -> None:
-        self._call(self._ears.on_kinds)
+    def _on_kinds(self) -> None:
+        self._call(self._callbacks.on_kinds)
 
     def _started(self) -> None:
         self._is_up = True
@@ -157,26 +157,26 @@ def describe_end(error: BaseException | None) -> dict[str, object]:
     return {"error": supervision.name_type(error), "traceback": supervision.describe(error)}
 
 
-def find_restart_delay(before: float | None, *, lasted: float, patience: SupervisorTimeouts) -> float:
+def find_restart_delay(before: float | None, *, lasted: float, timeouts: SupervisorTimeouts) -> float:
     """Seconds until the next life, after one that lasted so long and was begun after a pause of `before`."""
-    if before is None or lasted > patience.settled_after:
-        return patience.first_pause
-    return min(2 * before, patience.longest_pause)
+    if before is None or lasted > timeouts.settled_after:
+        return timeouts.first_pause
+    return min(2 * before, timeouts.longest_pause)
 
 
-def make_supervisor(source: CredentialSource, ears: KopfCallbacks) -> KopfSupervisor:
+def make_supervisor(source: CredentialSource, callbacks: KopfCallbacks) -> KopfSupervisor:
     """The frame as the operator uses it."""
-    return KopfSupervisor(lambda wakes: make_run(source, wakes), ears)
+    return KopfSupervisor(lambda callbacks: make_run(source, callbacks), callbacks)
 
 
-def make_run(source: CredentialSource, wakes: HandlerCallbacks) -> RunKopf:
+def make_run(source: CredentialSource, callbacks: HandlerCallbacks) -> RunKopf:
     """What runs kopf once, with our handlers and settings."""
 
-    async def live() -> None:
+    async def run() -> None:
         # Here, in kopf's own thread: the import is slow, and no other thread may wait for it. It would take the
         # official client library along, to know its objects when it is handed one; it never receives any here.
         with imports.hide_package("kubernetes"):
             from hearth.handlers import kopf_run
-        await kopf_run.run_kopf(source, wakes)
+        await kopf_run.run_kopf(source, callbacks)
 
-    return live
+    return run

@@ -27,15 +27,15 @@ class KopfHandlers:
     """All handlers; what kopf hands in beyond the call itself is of no interest to any of them."""
 
     source: CredentialSource
-    wakes: HandlerCallbacks
+    callbacks: HandlerCallbacks
 
     async def start(self, **_: Any) -> None:
         """Kopf is up."""
-        self.wakes.on_started()
+        self.callbacks.on_started()
 
     async def end(self, **_: Any) -> None:
         """Kopf is about to end."""
-        self.wakes.on_ended()
+        self.callbacks.on_ended()
 
     async def authenticate(self, **_: Any) -> kopf.ConnectionInfo:
         """The credentials as they are now."""
@@ -44,12 +44,12 @@ class KopfHandlers:
 
     async def wake_discovery(self, **_: Any) -> None:
         """A CustomResourceDefinition came, changed or went, or is listed."""
-        self.wakes.on_kinds()
+        self.callbacks.on_kinds()
 
 
-def make_registry(source: CredentialSource, wakes: HandlerCallbacks) -> kopf.OperatorRegistry:
+def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf.OperatorRegistry:
     """The handlers, made known to kopf."""
-    handlers = KopfHandlers(source, wakes)
+    handlers = KopfHandlers(source, callbacks)
     registry = kopf.OperatorRegistry()
     kopf.on.startup(id="start", registry=registry)(handlers.start)
     kopf.on.cleanup(id="end", registry=registry)(handlers.end)

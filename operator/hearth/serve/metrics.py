@@ -96,7 +96,7 @@ class Metrics:
             "reason",
         )
         self._limits = self._count("hearth_limit_reached", "Times that a limit was reached.", "limit")
-        self._frame_restarts = self._count("hearth_kopf_restarts", "Unexpected exits of kopf.")
+        self._kopf_restarts = self._count("hearth_kopf_restarts", "Unexpected exits of kopf.")
 
     def _make_of_process(self) -> None:
         """What runs, whether it works, and whether it keeps up."""
@@ -158,7 +158,7 @@ class Metrics:
 
     def on_kopf_restart(self) -> None:
         """Count an unexpected exit of kopf."""
-        self._frame_restarts.inc()
+        self._kopf_restarts.inc()
 
     def on_lag(self, seconds: float) -> None:
         """The event loop came back that much too late."""

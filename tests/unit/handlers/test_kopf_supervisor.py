@@ -87,7 +87,7 @@ def stubborn(wakes: HandlerCallbacks) -> RunKopf:
 async def test_what_kopf_hears_arrives_in_the_loop_of_whoever_started_it() -> None:
     """The engine's structures are touched by one thread alone."""
     world = World()
-    kopf = KopfSupervisor(obedient, world.ears(), patience=QUICK)
+    kopf = KopfSupervisor(obedient, world.ears(), timeouts=QUICK)
 
     kopf.start()
     await asyncio.wait_for(world.kinds.wait(), 5)
@@ -99,7 +99,7 @@ async def test_what_kopf_hears_arrives_in_the_loop_of_whoever_started_it() -> No
 async def test_it_is_up_between_its_start_and_its_end() -> None:
     """Readiness may ask for it."""
     world = World()
-    kopf = KopfSupervisor(obedient, world.ears(), patience=QUICK)
+    kopf = KopfSupervisor(obedient, world.ears(), timeouts=QUICK)
     assert not kopf.is_up
 
     kopf.start()
@@ -114,7 +114,7 @@ async def test_it_is_up_between_its_start_and_its_end() -> None:
 async def test_a_kopf_that_ends_unasked_is_begun_anew(live: Callable[[HandlerCallbacks], RunKopf]) -> None:
     """Again and again; the engine's loop goes on meanwhile, and is told for its metrics."""
     world = World()
-    kopf = KopfSupervisor(live, world.ears(), patience=QUICK)
+    kopf = KopfSupervisor(live, world.ears(), timeouts=QUICK)
 
     kopf.start()
     counts = [await asyncio.wait_for(world.restarts.get(), 5) for _ in range(3)]
@@ -126,7 +126,7 @@ async def test_a_kopf_that_ends_unasked_is_begun_anew(live: Callable[[HandlerCal
 async def test_the_log_of_its_end_holds_no_message() -> None:
     """That may hold what a server sent, or a credential: type and frames are enough to find the place."""
     world = World()
-    kopf = KopfSupervisor(failing, world.ears(), patience=QUICK)
+    kopf = KopfSupervisor(failing, world.ears(), timeouts=QUICK)
 
     with structlog.testing.capture_logs() as said:
         kopf.start()
@@ -143,7 +143,7 @@ async def test_a_pause_does_not_outlast_the_end() -> None:
     """Whoever ends the process need not wait for the next attempt."""
     world = World()
     kopf = KopfSupervisor(
-        failing, world.ears(), patience=SupervisorTimeouts(first_pause=3600.0, longest_pause=3600.0, stop=5.0)
+        failing, world.ears(), timeouts=SupervisorTimeouts(first_pause=3600.0, longest_pause=3600.0, stop=5.0)
     )
 
     kopf.start()
@@ -156,7 +156,7 @@ async def test_a_pause_does_not_outlast_the_end() -> None:
 async def test_a_kopf_that_does_not_hear_is_left_behind() -> None:
     """Its thread is a daemon: the process ends in time whatever hangs in there."""
     world = World()
-    kopf = KopfSupervisor(stubborn, world.ears(), patience=SupervisorTimeouts(stop=0.01))
+    kopf = KopfSupervisor(stubborn, world.ears(), timeouts=SupervisorTimeouts(stop=0.01))
 
     kopf.start()
     await asyncio.wait_for(world.kinds.wait(), 5)
@@ -167,7 +167,7 @@ async def test_a_kopf_that_does_not_hear_is_left_behind() -> None:
 
 async def test_a_frame_that_never_started_can_be_stopped() -> None:
     """The start of the process may fail before it."""
-    kopf = KopfSupervisor(obedient, World().ears(), patience=QUICK)
+    kopf = KopfSupervisor(obedient, World().ears(), timeouts=QUICK)
 
     await kopf.stop()
 
@@ -183,7 +183,7 @@ def test_pauses_grow_up_to_a_limit() -> None:
     """And begin anew after a life that lasted."""
     patience = SupervisorTimeouts(first_pause=1.0, longest_pause=5.0, settled_after=60.0)
 
-    assert kopf_supervisor.find_restart_delay(None, lasted=0.0, patience=patience) == 1.0
-    assert kopf_supervisor.find_restart_delay(1.0, lasted=2.0, patience=patience) == 2.0
-    assert kopf_supervisor.find_restart_delay(4.0, lasted=2.0, patience=patience) == 5.0
-    assert kopf_supervisor.find_restart_delay(5.0, lasted=61.0, patience=patience) == 1.0
+    assert kopf_supervisor.find_restart_delay(None, lasted=0.0, timeouts=patience) == 1.0
+    assert kopf_supervisor.find_restart_delay(1.0, lasted=2.0, timeouts=patience) == 2.0
+    assert kopf_supervisor.find_restart_delay(4.0, lasted=2.0, timeouts=patience) == 5.0
+    assert kopf_supervisor.find_restart_delay(5.0, lasted=61.0, timeouts=patience) == 1.0

@@ -90,7 +90,7 @@ class DefinitionSync:
     """The resource version of the last processed Stack."""
     _put_off: int | None = None
     """The resource version of the Stack whose processing waits for a retry."""
-    _flow_of: int = -1
+    _options_generation: int = -1
     """The generation that `options` was read from."""
 
     @property
@@ -144,9 +144,12 @@ class DefinitionSync:
             hashes=self.services.hashes,
             count_revisions=lambda: len(self.acceptor.load_revisions(stack).verified),
         )
-        if stack.generation != self._flow_of:
+        if stack.generation != self._options_generation:
             has_parents = names.ANNOTATION_INHERITED_RULES in stack.annotations
-            self._flow_of, self.options = stack.generation, options.parse(stack.spec, has_parents=has_parents)
+            self._options_generation, self.options = (
+                stack.generation,
+                options.parse(stack.spec, has_parents=has_parents),
+            )
 
     def is_due(self, stack: StackObject) -> bool:
         """Return whether to sync now. A failed sync waits for its retry unless the Stack changes."""

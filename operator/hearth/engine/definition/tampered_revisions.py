@@ -19,9 +19,9 @@ INTERVAL = 1.0
 class TamperedRevisions:
     """The check of one Stack's revisions between two syncs."""
 
-    def __init__(self, intake: DefinitionSync) -> None:
+    def __init__(self, definition_sync: DefinitionSync) -> None:
         """Prepare the check; a sync does it too."""
-        self._intake = intake
+        self._definition_sync = definition_sync
         self._next = float("-inf")
         """Monotonic seconds before which no look is due."""
         self._is_scheduled = False
@@ -30,7 +30,7 @@ class TamperedRevisions:
         """Look at the revisions if one of them changed."""
         if DirtyScope.REVISIONS not in marks:
             return
-        services = self._intake.services
+        services = self._definition_sync.services
         now = services.clock.monotonic()
         if now < self._next:
             if not self._is_scheduled:
@@ -39,8 +39,8 @@ class TamperedRevisions:
             return
         self._next = now + INTERVAL
         found = verified_revisions.load(services.management_cluster, services.hashes, stack)
-        self._intake.note_tampered(found.tampered)
+        self._definition_sync.note_tampered(found.tampered)
 
     def _try_again(self) -> None:
         self._is_scheduled, self._next = False, float("-inf")
-        self._intake.services.queue.enqueue(self._intake.uid, DirtyScope.REVISIONS)
+        self._definition_sync.services.queue.enqueue(self._definition_sync.uid, DirtyScope.REVISIONS)

@@ -97,8 +97,8 @@ class ResourceLocator:
         if place.resource not in wanted and not children:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
             return _without(gone, "ResourceNotFound", f"Stack {place.stack} has no resource {place.resource}; {there}")
-        standing = runner.plan.statuses.get(place.resource)
-        current = (standing.child if standing is not None else None) or resource_planner.find_current(children)
+        status = runner.plan.statuses.get(place.resource)
+        current = (status.child if status is not None else None) or resource_planner.find_current(children)
         uid = mark.status.get("observedUID")
         return MarkedResource(
             stack=place.stack,
@@ -170,14 +170,14 @@ def describe_rejection(runner: StackView, place: ResourceKey) -> MarkedResource 
     return MarkedResource(stack=place.stack, resource=place.resource, problem=problem)
 
 
-def is_unsynced(board: StackPlan, place: ResourceKey, *, is_seen: bool) -> bool:
+def is_unsynced(plan: StackPlan, place: ResourceKey, *, is_seen: bool) -> bool:
     """Return whether the caches may lack objects of the resource. is_seen: whether they contain the bound object."""
-    resource = board.blueprint.resources.get(place.resource)
-    if is_seen or not board.unsynced:
+    resource = plan.blueprint.resources.get(place.resource)
+    if is_seen or not plan.unsynced:
         return False
     # A kind that cannot be watched does not block marks on other kinds.
     return resource is None or any(
-        (kind.api_version, kind.name) == (resource.api_version, resource.kind) for kind in board.unsynced
+        (kind.api_version, kind.name) == (resource.api_version, resource.kind) for kind in plan.unsynced
     )
 
 

@@ -43,13 +43,13 @@ class Candidate:
 class Comparison:
     """One check of the values of a Stack's objects."""
 
-    def __init__(self, board: StackPlan, *, services: Services, manager: str) -> None:
+    def __init__(self, plan: StackPlan, *, services: Services, manager: str) -> None:
         """manager: the field manager of the Stack's applies."""
         self.found: dict[str, Altered] = {}
         """By UID."""
         self.count = 0
         """Number of listed children."""
-        self._board = board
+        self._plan = plan
         self._cluster = services.workload_cluster
         self._on_limit = services.on_limit
         self._manager = manager
@@ -68,10 +68,10 @@ class Comparison:
 
     def _find_candidates(self, by_uid: Mapping[str, Child]) -> Iterator[Candidate | None]:
         """Yield a candidate per altered object and None per object that matches its manifest."""
-        for name, standing in list(self._board.statuses.items()):
-            child = by_uid.get(standing.child.uid) if standing.child is not None else None
-            desired = self._board.find_desired(name, child) if child is not None else None
-            if standing.reason == tenancy.REASON:
+        for name, status in list(self._plan.statuses.items()):
+            child = by_uid.get(status.child.uid) if status.child is not None else None
+            desired = self._plan.find_desired(name, child) if child is not None else None
+            if status.reason == tenancy.REASON:
                 continue
             if child is None or desired is None or not altered_values.is_comparable(child, hash_=desired.hash):
                 continue

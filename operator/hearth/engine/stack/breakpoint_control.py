@@ -20,60 +20,65 @@ from hearth.plan.status import breakpoint_waits
 class BreakpointControl:
     """The breakpoints of one Stack in this process. May be lost at any time."""
 
-    def __init__(self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks) -> None:
+    def __init__(self, uid: str, *, services: Services, definition_sync: DefinitionSync, tasks: NamedTasks) -> None:
         """Prepare the control. It enforces nothing before `update`."""
         self._uid = uid
         self._services = services
-        self._intake = intake
+        self._definition_sync = definition_sync
         self._tasks = tasks
         self._made_of: tuple[object, ...] = ()
         """The inputs of the planner's current environment."""
 
-    def update(self, board: StackPlanner, *, is_swept_away: bool) -> set[DirtyItem]:
+    def update(self, planner: StackPlanner, *, is_swept_away: bool) -> set[DirtyItem]:
         """Apply the current environment to the planner; return the resources to reconcile.
 
         is_swept_away: the whole namespace is being deleted, so nothing can be stopped.
         """
-        made_of = (board, self._intake.options.environment, self._intake.targets.current, is_swept_away)
+        made_of = (
+            planner,
+            self._definition_sync.options.environment,
+            self._definition_sync.targets.current,
+            is_swept_away,
+        )
         if made_of == self._made_of:
             return set()
         self._made_of = made_of
         before, wanted = (
-            board.environment,
-            active_environment.UNRESTRICTED if is_swept_away else self._intake.find_environment(),
+            planner.environment,
+            active_environment.UNRESTRICTED if is_swept_away else self._definition_sync.find_environment(),
         )
-        board.set_environment(wanted)
+        planner.set_environment(wanted)
         if (before.rules, before.revision) != (wanted.rules, wanted.revision):
             return {DirtyScope.ALL_RESOURCES}
         return {*before.cleared.find_changed(wanted.cleared)}
 
     def after_reconcile(
-        self, stack: StackObject, board: StackPlanner, memory: InMemoryState, *, blind_for: float
+        self, stack: StackObject, planner: StackPlanner, memory: InMemoryState, *, grace_left: float
     ) -> None:
         """Record post-delete stops and handle continue requests after a reconcile.
 
-        blind_for: seconds until the caches are complete.
+        grace_left: seconds until the caches are complete.
         """
-        targets, queue = self._intake.targets, self._services.queue
-        parting = board.deletion_guard.take_unrecorded()
+        targets, queue = self._definition_sync.targets, self._services.queue
+        parting = planner.deletion_guard.take_unrecorded()
         if parting:
             targets.record_post_delete(parting)
             queue.enqueue(self._uid, DirtyScope.STACK)
-        if self._intake.needs_sync(stack):
+        if self._definition_sync.needs_sync(stack):
             return
         order = targets.find_continue_request(stack)
-        if blind_for > 0:
+        if grace_left > 0:
             if order:
-                self._services.enqueue_after(blind_for, self._uid, DirtyScope.STACK)
+                self._services.enqueue_after(grace_left, self._uid, DirtyScope.STACK)
             return
-        is_idle = self._intake.options.is_paused or breakpoint_waits.is_stopped(board, memory)
+        is_idle = self._definition_sync.options.is_paused or breakpoint_waits.is_stopped(planner, memory)
         targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
         if order:
-            self._obey(stack, board, order)
+            self._obey(stack, planner, order)
 
-    def _obey(self, stack: StackObject, board: StackPlanner, order: str) -> None:
-        answer = continue_requests.answer(order, board)
-        self._intake.targets.record_continue(order, answer.passed)
+    def _obey(self, stack: StackObject, planner: StackPlanner, order: str) -> None:
+        answer = continue_requests.answer(order, planner)
+        self._definition_sync.targets.record_continue(order, answer.passed)
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         emit = self._services.management_cluster.emit_event
         type_, reason = ("Normal", "Continued") if answer.passed is not None else ("Warning", "BreakpointNotFound")

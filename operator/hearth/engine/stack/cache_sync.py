@@ -31,7 +31,7 @@ SYNC_GRACE = 5.0
 class CacheSync:
     """The sync state of one Stack's caches."""
 
-    def __init__(self, uid: str, *, services: Services, intake: DefinitionSync) -> None:
+    def __init__(self, uid: str, *, services: Services, definition_sync: DefinitionSync) -> None:
         """Prepare the state. Nothing is watched before `start`."""
         self.unsynced: dict[Kind, frozenset[Path]] = {}
         """Kinds whose caches are not synced yet, with the required fields of their objects."""
@@ -46,8 +46,8 @@ class CacheSync:
         """Whether the planner must refresh every resource since its creation or the last cache sync."""
         self._uid = uid
         self._services = services
-        self._intake = intake
-        self._blind_until = 0.0
+        self._definition_sync = definition_sync
+        self._grace_until = 0.0
 
     def start(self, blueprint: Blueprint) -> None:
         """Start the watches of a new blueprint. The caller then calls `refresh`."""
@@ -60,7 +60,7 @@ class CacheSync:
     def refresh(self) -> None:
         """Request a full refresh and restart the grace period."""
         self._needs_full_refresh = True
-        self._blind_until = self._services.clock.monotonic() + SYNC_GRACE
+        self._grace_until = self._services.clock.monotonic() + SYNC_GRACE
         self.check_synced()
 
     def take_full_refresh(self) -> bool:
@@ -107,7 +107,7 @@ class CacheSync:
                 return
             self._asked.add(kind)
             try:
-                may_be = await may_be_there(kind, stack, services=self._services, intake=self._intake)
+                may_be = await may_be_there(kind, stack, services=self._services, definition_sync=self._definition_sync)
             except (ApiStatusError, Unreachable):
                 self._services.clock.call_later(ASK_AGAIN, functools.partial(self._forget_question, kind))
                 continue
@@ -131,13 +131,13 @@ class CacheSync:
 
     def grace_left(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""
-        is_blind = self._needs_full_refresh or self.unsynced
-        return max(0.0, self._blind_until - self._services.clock.monotonic()) if is_blind else 0.0
+        is_unsynced = self._needs_full_refresh or self.unsynced
+        return max(0.0, self._grace_until - self._services.clock.monotonic()) if is_unsynced else 0.0
 
     def find_required_watches(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:
         """Find all watches that the blueprint and objects of earlier revisions require."""
-        revision = self._intake.revision
-        earlier = self._intake.find_kinds() | (revision.kinds if revision is not None else frozenset())
+        revision = self._definition_sync.revision
+        earlier = self._definition_sync.find_kinds() | (revision.kinds if revision is not None else frozenset())
         rules = self._services.health_rules
         wanted = {
             kind: rules.suspension_paths(kind)
@@ -150,7 +150,7 @@ class CacheSync:
         return wanted
 
 
-async def may_be_there(kind: Kind, stack: StackObject, *, services: Services, intake: DefinitionSync) -> bool:
+async def may_be_there(kind: Kind, stack: StackObject, *, services: Services, definition_sync: DefinitionSync) -> bool:
     """Return whether objects of that Stack and kind may exist although the operator cannot list them.
 
     The operator writes objects of a kind only after it watches the kind. A kind that was never listed has no objects,
@@ -164,19 +164,21 @@ async def may_be_there(kind: Kind, stack: StackObject, *, services: Services, in
     for namespace in dict.fromkeys((services.only_namespace, stack.namespace)):
         if await services.workload_cluster.is_allowed("patch", kind=kind, namespace=namespace):
             return True
-    return await _was_completed_with(kind, stack, services=services, intake=intake)
+    return await _was_completed_with(kind, stack, services=services, definition_sync=definition_sync)
 
 
-async def _was_completed_with(kind: Kind, stack: StackObject, *, services: Services, intake: DefinitionSync) -> bool:
+async def _was_completed_with(
+    kind: Kind, stack: StackObject, *, services: Services, definition_sync: DefinitionSync
+) -> bool:
     """Return whether the last completed revision contains that kind. It left no objects of other kinds."""
-    last = intake.targets.completed.last
+    last = definition_sync.targets.completed.last
     if not last:
         return False
     revision = verified_revisions.load(services.management_cluster, services.hashes, stack).find(last)
     if revision is None:
         return True
     try:
-        definition = await intake.acceptor.read_revision(stack, revision)
+        definition = await definition_sync.acceptor.read_revision(stack, revision)
     except (InvalidDefinition, SourceNotFound):
         return True
     found = (api_version.rpartition("/")[0] + "/" + name for api_version, name in compiler.find_kinds(definition))

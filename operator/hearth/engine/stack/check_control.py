@@ -38,7 +38,7 @@ class CheckControl:
     """The checks of one Stack in this process. May be lost at any time: an unwritten check is repeated."""
 
     def __init__(
-        self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks, memory: InMemoryState
+        self, uid: str, *, services: Services, definition_sync: DefinitionSync, tasks: NamedTasks, memory: InMemoryState
     ) -> None:
         """Prepare the control. It checks nothing before `update`."""
         self.result: CheckResult | None = None
@@ -47,13 +47,13 @@ class CheckControl:
         """Why the requested check cannot run yet."""
         self._uid = uid
         self._services = services
-        self._intake = intake
+        self._definition_sync = definition_sync
         self._tasks = tasks
         self._memory = memory
         self._is_recalled = False
         self._is_recorded = True
         """Whether the status contains the result."""
-        self._asked = ""
+        self._requested = ""
         """The token of a requested check that is not handled yet."""
         self._listed: tuple[str, int] | None = None
         """The token for which everything was listed, and the number of objects."""
@@ -64,52 +64,52 @@ class CheckControl:
     @property
     def is_unreported(self) -> bool:
         """Whether the status must report problems before any step starts. Otherwise a repair would hide them."""
-        return not self._is_recorded and (said := self._standing) is not None and said.problem_count > 0
+        return not self._is_recorded and (result := self._shown_result) is not None and result.problem_count > 0
 
     @property
-    def _standing(self) -> CheckResult | None:
+    def _shown_result(self) -> CheckResult | None:
         """The result that the phase shows."""
         return self.result if self.result is not None and self.result.is_current else None
 
     def update(
         self,
         stack: StackObject,
-        board: StackPlan,
+        plan: StackPlan,
         *,
         describe: Callable[[], StatusInput],
         kinds: Callable[[], Collection[Kind]],
-        blind: float,
+        grace_left: float,
     ) -> None:
         """Start or conclude a requested check after a reconcile; test whether the last result is still current.
 
-        describe: makes the current status input; kinds: all kinds that the Stack may have objects of; blind: seconds
+        describe: makes the current status input; kinds: all kinds that the Stack may have objects of; grace_left: seconds
         until the caches are complete.
         """
         self._recall()
-        self._ask(stack)
-        if self._standing is not None and not describe().is_completed:
+        self._read_request(stack)
+        if self._shown_result is not None and not describe().is_completed:
             self.invalidate()
-        if blind > 0:
-            if self._asked:
-                self._services.enqueue_after(blind, self._uid, DirtyScope.STACK)
+        if grace_left > 0:
+            if self._requested:
+                self._services.enqueue_after(grace_left, self._uid, DirtyScope.STACK)
             return
-        if (said := self._standing) is not None:
-            is_complete = ready_condition.is_complete(describe(), board)
-            if not check_result.is_still_current(said, board, is_complete=is_complete):
+        if (result := self._shown_result) is not None:
+            is_complete = ready_condition.is_complete(describe(), plan)
+            if not check_result.is_still_current(result, plan, is_complete=is_complete):
                 self.invalidate()
-        if not self._asked or self._intake.needs_sync(stack):
+        if not self._requested or self._definition_sync.needs_sync(stack):
             return
-        if self._listed is not None and self._listed[0] == self._asked:
-            self._conclude(board, objects=self._listed[1], is_reached=describe().is_completed)
+        if self._listed is not None and self._listed[0] == self._requested:
+            self._conclude(plan, objects=self._listed[1], is_reached=describe().is_completed)
         elif not self._is_put_off:
             manager = names.field_manager(stack.namespace, stack.name)
-            comparison = Comparison(board, services=self._services, manager=manager)
+            comparison = Comparison(plan, services=self._services, manager=manager)
             self._tasks.run("check", lambda: self._list(kinds(), comparison))
 
     def invalidate(self) -> None:
         """Mark the result as outdated because a step starts. The phase then shows the target again."""
-        if (said := self._standing) is not None:
-            self.result = dataclasses.replace(said, is_current=False)
+        if (result := self._shown_result) is not None:
+            self.result = dataclasses.replace(result, is_current=False)
 
     def note_written(self, status: Object) -> None:
         """Record that the status was written or is already up to date."""
@@ -121,45 +121,45 @@ class CheckControl:
         """Load the result of an earlier process."""
         if not self._is_recalled:
             self._is_recalled = True
-            self.result = self._intake.targets.check
+            self.result = self._definition_sync.targets.check
 
-    def _ask(self, stack: StackObject) -> None:
+    def _read_request(self, stack: StackObject) -> None:
         """Read which check is requested."""
         token = stack.annotations.get(names.REQUEST_CHECK, "")
-        asked = token if token != self._intake.targets.handled.get(check_result.VERB) else ""
-        if asked != self._asked:
-            self._asked, self._listed, self.error = asked, None, ""
+        requested = token if token != self._definition_sync.targets.handled.get(check_result.VERB) else ""
+        if requested != self._requested:
+            self._requested, self._listed, self.error = requested, None, ""
             self._is_put_off, self._failures = False, 0
 
-    def _conclude(self, board: StackPlan, *, objects: int, is_reached: bool) -> None:
+    def _conclude(self, plan: StackPlan, *, objects: int, is_reached: bool) -> None:
         now = self._services.clock.now()
-        self.result = check_result.conclude(board, objects=objects, now=now, is_reached=is_reached)
-        self._intake.targets.record_handled(check_result.VERB, self._asked)
-        self._asked, self._listed, self._is_recorded = "", None, False
+        self.result = check_result.conclude(plan, objects=objects, now=now, is_reached=is_reached)
+        self._definition_sync.targets.record_handled(check_result.VERB, self._requested)
+        self._requested, self._listed, self._is_recorded = "", None, False
 
     async def _list(self, kinds: Collection[Kind], comparison: Comparison) -> None:
         """List the objects of each kind; the cache follows."""
-        asked, uid = self._asked, self._uid
+        requested, uid = self._requested, self._uid
         # Until this check ends, a newly requested one is separate.
         for kind in sorted(kinds, key=lambda each: each.key):
             try:
                 await comparison.compare_kind(kind, uid)
             except (ApiStatusError, Unreachable) as error:
-                self._put_off(asked, kind, error)
+                self._put_off(requested, kind, error)
                 break
         else:
             self._memory.altered = comparison.found
-            if asked == self._asked:
-                self._listed, self.error = (asked, comparison.count), ""
+            if requested == self._requested:
+                self._listed, self.error = (requested, comparison.count), ""
         # The lists did not notify any listener, so enqueue the Stack in any case.
         self._services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
 
-    def _put_off(self, asked: str, kind: Kind, error: Exception) -> None:
+    def _put_off(self, requested: str, kind: Kind, error: Exception) -> None:
         logger.warning("check failed; retrying", stack=self._uid, kind=kind.key, error=str(error))
-        if asked != self._asked:
+        if requested != self._requested:
             return
         self.error = (
-            f"the check {asked[: check_result.TOKEN_LENGTH]!r} cannot list {kind.key} objects: {error}; the operator "
+            f"the check {requested[: check_result.TOKEN_LENGTH]!r} cannot list {kind.key} objects: {error}; the operator "
             f"retries, and there is no result yet"
         )
         delay = min(FIRST_RETRY * 2**self._failures, LAST_RETRY)

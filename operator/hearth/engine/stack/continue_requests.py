@@ -29,10 +29,10 @@ def parse(order: str) -> tuple[str, str]:
     return (resource, hook) if hook in enforcement.HOOKS else (target, "")
 
 
-def answer(order: str, board: StackPlan) -> ContinueResult:
+def answer(order: str, plan: StackPlan) -> ContinueResult:
     """Answer a request after all resources were observed."""
     resource, hook = parse(order)
-    waiting = list(breakpoint_waits.find_waits(board))
+    waiting = list(breakpoint_waits.find_waits(plan))
     found = next((wait for wait in waiting if wait.resource == resource and hook in ("", wait.hook)), None)
     if found is not None and found.stack:
         # A request applies once. A copy stored in a manifest would conflict with later requests to that Stack itself.
@@ -47,16 +47,16 @@ def answer(order: str, board: StackPlan) -> ContinueResult:
     keys = [cleared_breakpoints.breakpoint_key(wait.resource, wait.hook) for wait in waiting[:5]]
     there = f"waiting breakpoints: {', '.join(keys)}" if keys else "no resource waits at a breakpoint"
     return ContinueResult(
-        message=f"hearth.dev/continue: {order[:MAX_ECHO]}: no resource waits there; {there}{_advise(resource, board)}"
+        message=f"hearth.dev/continue: {order[:MAX_ECHO]}: no resource waits there; {there}{_advise(resource, plan)}"
     )
 
 
-def _advise(resource: str, board: StackPlan) -> str:
+def _advise(resource: str, plan: StackPlan) -> str:
     """Name the nested Stack that a path leads into. A Stack being deleted accepts no requests."""
     first, slash, rest = resource.partition("/")
-    standing = board.statuses.get(first)
-    children = [standing.child] if standing is not None and standing.child is not None else []
-    children += [child for child in board.cleanup.children.values() if child.resource == first]
+    status = plan.statuses.get(first)
+    children = [status.child] if status is not None and status.child is not None else []
+    children += [child for child in plan.cleanup.children.values() if child.resource == first]
     if not slash or not children:
         return ""
     return f"; if {rest[:MAX_ECHO]} waits within {children[0].ref}, annotate that one"

@@ -17,12 +17,12 @@ from hearth.plan.state.resource_conditions import ManagerQuery
 
 
 def resolve_queries(
-    stack_uid: str, board: StackPlan, memory: InMemoryState, *, tasks: NamedTasks, services: Services
+    stack_uid: str, plan: StackPlan, memory: InMemoryState, *, tasks: NamedTasks, services: Services
 ) -> None:
     """Start the lookups that the last reconcile requested; each answer enqueues its resource."""
     if not memory.manager_queries:
         return
-    named = {name for type_ in board.conditions.by_type for name in board.conditions.first(type_)}
+    named = {name for type_ in plan.conditions.by_type for name in plan.conditions.first(type_)}
     for name in named & memory.manager_queries.keys():
         look_up = functools.partial(_look_up, stack_uid, name, memory.manager_queries.pop(name), memory, services)
         tasks.run(f"holder of {name}", look_up)

@@ -44,7 +44,7 @@ class StackDeletion:
     """The known state of one Stack's deletion."""
 
     def __init__(
-        self, uid: str, *, services: Services, intake: DefinitionSync, tasks: NamedTasks, cache_sync: CacheSync
+        self, uid: str, *, services: Services, definition_sync: DefinitionSync, tasks: NamedTasks, cache_sync: CacheSync
     ) -> None:
         """Prepare the state. It checks nothing before `update`."""
         self.blocked_by = ""
@@ -53,19 +53,23 @@ class StackDeletion:
         """Whether the whole namespace was being deleted at the last check."""
         self._uid = uid
         self._services = services
-        self._intake = intake
+        self._definition_sync = definition_sync
         self._tasks = tasks
         self._cache_sync = cache_sync
         self._next_look = -math.inf
         """Monotonic time in seconds of the next allowed check of the namespace."""
 
-    def update(self, board: StackPlan) -> None:
+    def update(self, plan: StackPlan) -> None:
         """Finalize what can be finalized after a reconcile."""
-        if not self._intake.is_deleting:
+        if not self._definition_sync.is_deleting:
             return
-        if board.is_complete:
+        if plan.is_complete:
             self._tasks.run("part", self._part)
-        if self._intake.options.is_paused or board.deletion_guard.held_deletions or board.find_post_delete_stops():
+        if (
+            self._definition_sync.options.is_paused
+            or plan.deletion_guard.held_deletions
+            or plan.find_post_delete_stops()
+        ):
             self._tasks.run("look at the namespace", self._look_at_namespace)
 
     async def _look_at_namespace(self) -> None:
@@ -81,7 +85,7 @@ class StackDeletion:
 
     async def _part(self) -> None:
         self.blocked_by = await finalize(
-            self._uid, self._services, needed=self._intake.targets.needed, absent=self._cache_sync.absent
+            self._uid, self._services, needed=self._definition_sync.targets.needed, absent=self._cache_sync.absent
         )
 
 

@@ -59,24 +59,24 @@ class StackReconciler:
         self.uid = uid
         self.planner: StackPlanner | None = None
         self.definition = DefinitionSync(uid=uid, services=services, acceptor=acceptor, on_activated=self._install)
-        self.results = StepResults(uid=uid, services=services, intake=self.definition)
+        self.results = StepResults(uid=uid, services=services, definition_sync=self.definition)
         self._services = services
         self._faults = Faults()
         self._tasks = NamedTasks(self._on_error, on_success=self._on_success)
-        self._stopping = BreakpointControl(uid, services=services, intake=self.definition, tasks=self._tasks)
+        self._stopping = BreakpointControl(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._checking = CheckControl(
-            uid, services=services, intake=self.definition, tasks=self._tasks, memory=self.memory
+            uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
         self._progress = TargetProgress(
-            services=services, intake=self.definition, tasks=self._tasks, memory=self.memory
+            services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
         self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
-        self._cache_sync = CacheSync(uid, services=services, intake=self.definition)
+        self._cache_sync = CacheSync(uid, services=services, definition_sync=self.definition)
         self._leaving = StackDeletion(
-            uid, services=services, intake=self.definition, tasks=self._tasks, cache_sync=self._cache_sync
+            uid, services=services, definition_sync=self.definition, tasks=self._tasks, cache_sync=self._cache_sync
         )
-        self._supersession = Supersession(uid, services=services, intake=self.definition)
+        self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
         self._was_held = False
         """Whether the last reconcile deferred its steps."""
         self._cancel_timer: Callable[[], None] | None = None
@@ -86,62 +86,62 @@ class StackReconciler:
         """The in-memory state of the Stack's steps."""
         return self.results.memory
 
-    def reconcile(self, stack: StackObject, marks: set[DirtyItem]) -> list[str]:
+    def reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
         """Reconcile what is dirty; return the keys of the steps to execute."""
-        planned = self._look(stack, marks)
+        planned = self._look(stack, dirty)
         if self._cache_sync.has_questions:
             self._tasks.run("look for what may not be watched", self._cache_sync.ask)
         self._faults.clear(internal_error_backoff.PASS)
         self._faults.settle(self._tasks, now=self._services.clock.monotonic())
         return planned
 
-    def _look(self, stack: StackObject, marks: set[DirtyItem]) -> list[str]:
-        marks |= self._apply_requests(stack)
+    def _look(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
+        dirty |= self._apply_requests(stack)
         if self.definition.is_due(stack):
             self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
-        self._tampered.update(stack, marks)
+        self._tampered.update(stack, dirty)
         self._supersession.update(stack)
-        board = self.planner
-        if board is None:
+        planner = self.planner
+        if planner is None:
             return []
-        refreshed = self._refresh(board, marks)
-        self._stopping.after_reconcile(stack, board, self.memory, blind_for=self._cache_sync.grace_left())
-        self._progress.update(board, describe=self.make_status_input, blind=self._cache_sync.grace_left())
-        self._check(stack, board)
-        self._arm_timer(board)
-        field_manager_lookup.resolve_queries(self.uid, board, self.memory, tasks=self._tasks, services=self._services)
-        self._leaving.update(board)
+        refreshed = self._refresh(planner, dirty)
+        self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
+        self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
+        self._check(stack, planner)
+        self._arm_timer(planner)
+        field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
+        self._leaving.update(planner)
         if self._is_held:
             self._was_held = True
             return []
         was_held, self._was_held = self._was_held, False
-        return list(board.ready_steps) if was_held else refreshed.planned
+        return list(planner.ready_steps) if was_held else refreshed.planned
 
-    def _refresh(self, board: StackPlanner, marks: set[DirtyItem]) -> RefreshResult:
+    def _refresh(self, planner: StackPlanner, dirty: set[DirtyItem]) -> RefreshResult:
         """Plan what is dirty again, and remember what the planner found."""
         children = StackChildren(self._services.workload_cluster, self.uid)
-        keys, now = self._find_dirty(board, marks, children), self._services.clock.monotonic()
-        refreshed = board.refresh(keys, children=children, memory=self.memory, now=now)
-        self.results.apply_refresh(refreshed, board)
+        keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
+        refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
+        self.results.apply_refresh(refreshed, planner)
         self.memory.prune(children)
         return refreshed
 
-    def _find_dirty(self, board: StackPlanner, marks: set[DirtyItem], children: StackChildren) -> set[str]:
+    def _find_dirty(self, planner: StackPlanner, dirty: set[DirtyItem], children: StackChildren) -> set[str]:
         """Pass the options on to the planner; return the names and keys to plan again."""
-        if board.set_suspended(is_suspended=self.definition.is_suspended):
+        if planner.set_suspended(is_suspended=self.definition.is_suspended):
             # Attempts of one direction say nothing about the other.
             self.memory.reset_for_target(())
-            marks.add(DirtyScope.ALL_RESOURCES)
+            dirty.add(DirtyScope.ALL_RESOURCES)
         target = self.definition.targets.current
         is_completed = target is not None and target.is_completed
-        if board.set_paused(is_paused=self._is_paused, is_completed=is_completed):
-            marks.add(DirtyScope.ALL_RESOURCES)
-        keys = {mark for mark in marks if isinstance(mark, str)}
-        if self._cache_sync.take_full_refresh() or DirtyScope.ALL_RESOURCES in marks:
-            keys |= board.all_names(children)
-        keys |= board.set_healing(self.definition.options.healing, is_completed=is_completed)
-        if DirtyScope.EVALUATED in marks:
-            keys |= board.find_evaluating()
+        if planner.set_paused(is_paused=self._is_paused, is_completed=is_completed):
+            dirty.add(DirtyScope.ALL_RESOURCES)
+        keys = {mark for mark in dirty if isinstance(mark, str)}
+        if self._cache_sync.take_full_refresh() or DirtyScope.ALL_RESOURCES in dirty:
+            keys |= planner.all_names(children)
+        keys |= planner.set_healing(self.definition.options.healing, is_completed=is_completed)
+        if DirtyScope.EVALUATED in dirty:
+            keys |= planner.find_evaluating()
         return keys
 
     def _apply_requests(self, stack: StackObject) -> set[DirtyItem]:
@@ -172,15 +172,15 @@ class StackReconciler:
         """Whether no step may start: the Stack is paused or superseded, or the status must be written first."""
         return self._is_paused or self.is_superseded or self.is_status_urgent
 
-    def _check(self, stack: StackObject, board: StackPlanner) -> None:
+    def _check(self, stack: StackObject, planner: StackPlanner) -> None:
         """Run a requested check, and report objects that only claim to be the Stack's by label."""
-        self._unproven.refresh(stack, board)
+        self._unproven.refresh(stack, planner)
         self._checking.update(
             stack,
-            board,
+            planner,
             describe=self.make_status_input,
-            kinds=lambda: self._cache_sync.find_required_watches(board.blueprint),
-            blind=self._cache_sync.grace_left(),
+            kinds=lambda: self._cache_sync.find_required_watches(planner.blueprint),
+            grace_left=self._cache_sync.grace_left(),
         )
 
     def cache_sync_grace(self) -> float:
@@ -240,21 +240,21 @@ class StackReconciler:
 
     def make_status_input(self, *, is_told: bool = True) -> ready_condition.StatusInput:
         """Make the input of the next status. is_told: whether the complete status can be written."""
-        intake, targets = self.definition, self.definition.targets
+        definition_sync, targets = self.definition, self.definition.targets
         return ready_condition.StatusInput(
-            generation=max(0, intake.generation),
-            is_deleting=intake.is_deleting,
+            generation=max(0, definition_sync.generation),
+            is_deleting=definition_sync.is_deleting,
             target=targets.current,
             is_recorded=targets.is_persisted,
             completed=targets.completed,
             last_failed=targets.last_failed,
-            rejection=intake.rejection,
+            rejection=definition_sync.rejection,
             handled=targets.handled,
-            refreshed_parameters=intake.refreshed_parameters,
-            tampered=intake.tampered,
-            is_paused=intake.options.is_paused,
-            is_suspended=intake.is_suspended,
-            timed_out_after=intake.options.timeout if self._progress.seconds_left() <= 0 else None,
+            refreshed_parameters=definition_sync.refreshed_parameters,
+            tampered=definition_sync.tampered,
+            is_paused=definition_sync.options.is_paused,
+            is_suspended=definition_sync.is_suspended,
+            timed_out_after=definition_sync.options.timeout if self._progress.seconds_left() <= 0 else None,
             fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_told else ""),
             blocked_by=self._leaving.blocked_by,
             check=self._checking.result,
@@ -286,8 +286,8 @@ class StackReconciler:
     @property
     def is_unsettled(self) -> bool:
         """Whether the Stack may wait for a kind or a retry; checking this is cheap."""
-        board = self.planner
-        is_waiting = board is not None and bool(board.requeues or board.by_state[ResourceState.WAITING])
+        planner = self.planner
+        is_waiting = planner is not None and bool(planner.requeues or planner.by_state[ResourceState.WAITING])
         return is_waiting or self.definition.rejection is not None
 
     @property
@@ -347,11 +347,11 @@ class StackReconciler:
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
         self._cache_sync.refresh()
 
-    def _arm_timer(self, board: StackPlanner) -> None:
+    def _arm_timer(self, planner: StackPlanner) -> None:
         if self._cancel_timer is not None:
             self._cancel_timer()
             self._cancel_timer = None
-        next_wake = min(board.requeues.values(), default=math.inf) - self._services.clock.monotonic()
+        next_wake = min(planner.requeues.values(), default=math.inf) - self._services.clock.monotonic()
         left = self._progress.seconds_left()
         delay = min(next_wake, left if left > 0 else math.inf)
         if delay < math.inf:

@@ -36,7 +36,7 @@ class StepResults:
 
     uid: str
     services: Services
-    intake: DefinitionSync
+    definition_sync: DefinitionSync
     memory: InMemoryState = field(default_factory=InMemoryState)
 
     def record(self, key: str, step: Step, result: step_execution.StepResult) -> None:
@@ -64,23 +64,23 @@ class StepResults:
             case _:
                 self.memory.forget_failures(key, steps.attempt_id(step))
 
-    def apply_refresh(self, refreshed: RefreshResult, board: StackPlanner) -> None:
+    def apply_refresh(self, refreshed: RefreshResult, planner: StackPlanner) -> None:
         """Apply the memory updates of a refresh, and count the failures that it found."""
         self.memory.apply(refreshed.memory_updates, now=self.services.clock.monotonic())
-        self._count_failures(refreshed.newly_failed, board)
+        self._count_failures(refreshed.newly_failed, planner)
 
-    def _count_failures(self, names: Iterable[str], board: StackPlanner) -> None:
+    def _count_failures(self, names: Iterable[str], planner: StackPlanner) -> None:
         """Count a permanently failed object as one attempt at its resource; count a marked object separately."""
         for name in names:
-            standing = board.statuses[name]
-            if standing.child is not None:
-                self.memory.counted_failures.add(standing.child.uid)
+            status = planner.statuses[name]
+            if status.child is not None:
+                self.memory.counted_failures.add(status.child.uid)
                 self.services.queue.enqueue(self.uid, name)
-                if standing.child.unhealthy_reason is not None:
-                    self._count_mark(name, standing.child.uid)
+                if status.child.unhealthy_reason is not None:
+                    self._count_mark(name, status.child.uid)
                     continue
-                trouble = StepFailure(reason=standing.reason, message=standing.message)
-                self._remember(name, trouble, subject=decide.failure_id(standing.child))
+                trouble = StepFailure(reason=status.reason, message=status.message)
+                self._remember(name, trouble, subject=decide.failure_id(status.child))
 
     def awaited_triggers(self, waiting: Collection[str]) -> set[retry_triggers.RetryTrigger]:
         """Return the retry triggers of the failed steps under these keys."""
@@ -109,14 +109,14 @@ class StepResults:
         for cause in trouble.causes:
             self.services.workload_cluster.watch_trigger(cause)
         # The message may contain words of the child itself.
-        message = redaction.redact(trouble.message, self.intake.hidden_texts)
+        message = redaction.redact(trouble.message, self.definition_sync.hidden_texts)
         logger.info("step failed", stack=self.uid, key=key, reason=trouble.reason, message=message)
 
     def _find_backoff(self) -> BackoffPolicy:
         """Return the backoff policy: the Stack's settings, otherwise the operator's."""
-        flow, usual = self.intake.options, self.services.backoff
-        longest = flow.max_backoff if flow.max_backoff is not None else usual.max_backoff
-        return dataclasses.replace(usual, limit=flow.retry_limit, max_backoff=longest)
+        options, usual = self.definition_sync.options, self.services.backoff
+        longest = options.max_backoff if options.max_backoff is not None else usual.max_backoff
+        return dataclasses.replace(usual, limit=options.retry_limit, max_backoff=longest)
 
     def _count_repair(self, name: str, repaired: str) -> None:
         """Count a repaired change; repairs of repeated changes are delayed more and more."""

@@ -19,21 +19,21 @@ MAX_HOLD = 10.0
 class Supersession:
     """Whether the steps of one Stack yield to a newer spec."""
 
-    def __init__(self, uid: str, *, services: Services, intake: DefinitionSync) -> None:
+    def __init__(self, uid: str, *, services: Services, definition_sync: DefinitionSync) -> None:
         """Prepare the state. Nothing is superseded before `update`."""
         self.is_active = False
         """Whether no step may start."""
         self._uid = uid
         self._services = services
-        self._intake = intake
+        self._definition_sync = definition_sync
         self._cancel: Callable[[], None] | None = None
         """Cancels the timer that runs since a newer spec was seen, until that spec is accepted or rejected."""
 
     def update(self, stack: StackObject) -> None:
         """Check before a reconcile whether a newer spec exists."""
-        if not self._intake.has_unprocessed_spec(stack):
+        if not self._definition_sync.has_unprocessed_spec(stack):
             self.clear()
-        elif self._intake.rejection is not None:
+        elif self._definition_sync.rejection is not None:
             # The last spec was rejected, so this one may be too.
             self.is_active = False
         elif self._cancel is None:

@@ -21,44 +21,46 @@ from hearth.plan.target.target import Target, TargetCause
 class TargetProgress:
     """The progress of one Stack's target, checked after each reconcile."""
 
-    def __init__(self, *, services: Services, intake: DefinitionSync, tasks: NamedTasks, memory: InMemoryState) -> None:
+    def __init__(
+        self, *, services: Services, definition_sync: DefinitionSync, tasks: NamedTasks, memory: InMemoryState
+    ) -> None:
         """Prepare the check. It checks nothing before `update`."""
         self._services = services
-        self._intake = intake
+        self._definition_sync = definition_sync
         self._tasks = tasks
         self._memory = memory
 
-    def update(self, board: StackPlanner, *, describe: Callable[[], StatusInput], blind: float) -> None:
+    def update(self, planner: StackPlanner, *, describe: Callable[[], StatusInput], grace_left: float) -> None:
         """Check whether the target is completed or failed.
 
-        describe: makes the current status input; blind: seconds until the caches are complete.
+        describe: makes the current status input; grace_left: seconds until the caches are complete.
         """
-        intake, targets = self._intake, self._intake.targets
+        definition_sync, targets = self._definition_sync, self._definition_sync.targets
         target = targets.current
-        if target is None or intake.is_deleting or blind > 0:
+        if target is None or definition_sync.is_deleting or grace_left > 0:
             return
-        if board.is_complete and (intake.is_suspended or intake.rejection is None):
+        if planner.is_complete and (definition_sync.is_suspended or definition_sync.rejection is None):
             targets.complete_suspend()
-        if intake.is_suspended or intake.rejection is not None:
+        if definition_sync.is_suspended or definition_sync.rejection is not None:
             return
         targets.confirm()
         if target.is_completed:
             return
-        if board.is_complete and targets.is_persisted:
+        if planner.is_complete and targets.is_persisted:
             targets.complete()
-            board.set_cleanup_policy(intake.find_cleanup_policy())
-            self._tasks.run("trim", intake.truncate_history)
+            planner.set_cleanup_policy(definition_sync.find_cleanup_policy())
+            self._tasks.run("trim", definition_sync.truncate_history)
         elif not targets.failure and self._may_give_up(target):
-            failure = ready_condition.explain_failure(describe(), board, self._memory)
+            failure = ready_condition.explain_failure(describe(), planner, self._memory)
             if failure:
-                intake.fail(failure)
+                definition_sync.fail(failure)
 
     def _may_give_up(self, target: Target) -> bool:
         """Return whether a failure of that target would roll the Stack back."""
-        flow, completed = self._intake.options, self._intake.targets.completed
+        options, completed = self._definition_sync.options, self._definition_sync.targets.completed
         return (
-            flow.rollback_on_failure
-            and not flow.is_paused
+            options.rollback_on_failure
+            and not options.is_paused
             and target.cause is TargetCause.SPEC
             and completed.last != target.revision
             and completed.has_target
@@ -66,10 +68,10 @@ class TargetProgress:
 
     def seconds_left(self) -> float:
         """Return the seconds left until the target times out; infinite while the timeout does not run."""
-        target, flow = self._intake.targets.current, self._intake.options
+        target, options = self._definition_sync.targets.current, self._definition_sync.options
         begun = target.started_at if target is not None else None
-        if begun is None or flow.timeout is None or self._intake.is_deleting:
+        if begun is None or options.timeout is None or self._definition_sync.is_deleting:
             return math.inf
-        if flow.is_paused or self._intake.targets.was_idle:
+        if options.is_paused or self._definition_sync.targets.was_idle:
             return math.inf
-        return begun + flow.timeout - self._services.clock.now()
+        return begun + options.timeout - self._services.clock.now()

@@ -34,10 +34,10 @@ class UnprovenObjects:
         self._seen: tuple[Child, ...] = ()
         self._named: set[str] = set()
 
-    def refresh(self, stack: StackObject, board: StackPlan) -> None:
+    def refresh(self, stack: StackObject, plan: StackPlan) -> None:
         """Report new objects after a reconcile with nothing left to do, or while the Stack is being deleted."""
         found = self._services.workload_cluster.children_of(self._uid, UNPROVEN)
-        if found is self._seen or not (stack.deleting or board.is_complete):
+        if found is self._seen or not (stack.deleting or plan.is_complete):
             return
         self._seen = found
         new = [child for child in found if child.uid not in self._named][: limits.UNPROVEN_NAMED - len(self._named)]

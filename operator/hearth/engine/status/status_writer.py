@@ -208,8 +208,8 @@ class StatusWriter:
     async def _write_changes(self, stack: StackObject, runner: ReportedStack) -> Outcome:
         """Write the changed fields of the status."""
         stack_uid = stack.uid
-        if (blind := runner.cache_sync_grace()) > 0:
-            self.request(stack_uid, delay=blind)
+        if (grace := runner.cache_sync_grace()) > 0:
+            self.request(stack_uid, delay=grace)
             return Outcome.PUT_OFF
         if runner.is_superseded:
             # The reconcile after the newer spec is processed requests the status again.

@@ -247,17 +247,17 @@ class Reflector:
             if not line:
                 continue
             try:
-                frame = watch_events.parse(line) or await _salvage(line)
+                event = watch_events.parse(line) or await _salvage(line)
             except watch_events.Nameless:
                 self._skips.note({}, reason="nameless", detail=f"an event of {len(line)} bytes")
             else:
                 self.line_bytes = len(line)
-                self._take(frame)
+                self._take(event)
                 self.line_bytes = 0
 
-    def _take(self, frame: watch_events.WatchEvent) -> None:
+    def _take(self, event: watch_events.WatchEvent) -> None:
         """Deliver one event. This is the hot path: a few microseconds besides parsing."""
-        event_type, raw, version = frame
+        event_type, raw, version = event
         if event_type == "ERROR":
             interruption = watch_errors.judge_status(raw, code=raw.get("code", 0), default=WatchEndReason.ERROR)
             raise watch_errors.WatchInterrupted(interruption)

@@ -75,10 +75,10 @@ def parse(line: bytes) -> WatchEvent | None:
     if len(line) > limits.WIRE_VALUES and salvage.has_too_many_values(line):
         return None
     try:
-        frame = orjson.loads(line)
+        event = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    return check(frame, line)
+    return check(event, line)
 
 
 def salvage_event(line: bytes) -> WatchEvent:
@@ -89,11 +89,11 @@ def salvage_event(line: bytes) -> WatchEvent:
         raise not_an_event(line) from error
 
 
-def check(frame: Any, line: bytes) -> WatchEvent:
+def check(event: Any, line: bytes) -> WatchEvent:
     """Validate and return the parts of a parsed event."""
     try:
-        event_type = frame["type"]
-        raw = frame["object"]
+        event_type = event["type"]
+        raw = event["object"]
         if event_type == "ERROR":
             return event_type, api_status.clean(raw), 0
         is_known = event_type in TYPES

@@ -72,8 +72,8 @@ def judge_pod(fields: Fields) -> HealthResult:
     unobserved = find_unobserved(fields)
     if unobserved is not None:
         return unobserved
-    standing = read_conditions(fields).get("Ready")
-    if phase == "Running" and standing is not None and standing.is_true:
+    condition = read_conditions(fields).get("Ready")
+    if phase == "Running" and condition is not None and condition.is_true:
         return ready("Running")
     return find_stuck(fields) or judge_start(fields, phase)
 
@@ -104,7 +104,7 @@ def tell_last_end(container: Fields) -> str:
 def judge_start(fields: Fields, phase: str) -> HealthResult:
     """Return progressing with the cause of the delay."""
     conditions = read_conditions(fields)
-    scheduled, standing = conditions.get("PodScheduled"), conditions.get("Ready")
+    scheduled, condition = conditions.get("PodScheduled"), conditions.get("Ready")
     if scheduled is not None and scheduled.is_false:
         # Not failed: a node may appear or gain capacity at any time, and the object does not show how long that takes.
         return progressing(scheduled.reason or "NotScheduled", scheduled.message or "it is not scheduled to a node")
@@ -113,8 +113,8 @@ def judge_start(fields: Fields, phase: str) -> HealthResult:
         if words:
             reason = read_text(container, "state.waiting.reason")
             return progressing(reason or "NotReady", f"container {read_text(container, 'name')}: {words}")
-    if standing is not None and standing.message:
-        return progressing(standing.reason or "NotReady", standing.message)
+    if condition is not None and condition.message:
+        return progressing(condition.reason or "NotReady", condition.message)
     return progressing("NotReady", f"it is {phase.lower()}" if phase else "no node has reported on it yet")
 
 

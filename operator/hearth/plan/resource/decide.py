@@ -87,28 +87,28 @@ def _contend(subject: ResourceContext, child: Child, desired: DesiredObject, fin
         if contest is None or not contest.is_conflict or repair.state is not ResourceState.PROGRESSING:
             return repair
         # In a drift conflict nothing waits for the repair. The resource is as ready as its object.
-        standing = dataclasses.replace(assess_child(subject, child), step=repair.step)
+        status = dataclasses.replace(assess_child(subject, child), step=repair.step)
     else:
-        standing = _stand(subject, child)
+        status = _stand(subject, child)
         if contest is not None and (finding.to_repair or contest.is_conflict):
             due = contest.next_repair if finding.to_repair else contest.expires_at
-            standing = dataclasses.replace(standing, requeue_at=min(due, standing.requeue_at or due))
+            status = dataclasses.replace(status, requeue_at=min(due, status.requeue_at or due))
     question = ManagerQuery(child=child, lost=finding.to_repair, manifest=desired.manifest)
-    return dataclasses.replace(standing, conditions=drift.describe_conflict(name, contest, question, memory))
+    return dataclasses.replace(status, conditions=drift.describe_conflict(name, contest, question, memory))
 
 
 def _stand(subject: ResourceContext, child: Child) -> ResourceStatus:
     """Plan a resource whose object matches its definition."""
-    standing = assess_child(subject, child)
-    return _retry(subject, standing) if standing.is_terminal and child.is_identified else standing
+    status = assess_child(subject, child)
+    return _retry(subject, status) if status.is_terminal and child.is_identified else status
 
 
 def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
     """Assess the health of one object of the resource by itself."""
-    standing = readiness.assess(subject.resource, child, subject.values, subject.rules)
-    if standing.is_silent:
-        return readiness.explain_silence(child, standing, subject.memory, now=subject.now)
-    return standing
+    status = readiness.assess(subject.resource, child, subject.values, subject.rules)
+    if status.is_silent:
+        return readiness.explain_silence(child, status, subject.memory, now=subject.now)
+    return status
 
 
 def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) -> ResourceStatus:
@@ -160,19 +160,19 @@ def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
     if attempt is None or child.uid not in memory.counted_failures or not matches_attempt(attempt, subject, child):
         # This failure is not recorded yet. The caller of this function counts it and plans again.
         return failed
-    standing = failed
+    status = failed
     # A rejected apply of the next object has its own delay, set where that apply is planned.
     if attempt.attempt_id in (failure_id(child), RemovalAttempt(uid=child.uid)):
-        standing = dataclasses.replace(
+        status = dataclasses.replace(
             failed, state=ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         )
         if attempt.retry_at > subject.now and subject.name not in memory.in_flight:
-            return dataclasses.replace(standing, requeue_at=attempt.retry_at)
+            return dataclasses.replace(status, requeue_at=attempt.retry_at)
     if subject.name in memory.in_flight:
-        return standing
+        return status
     if replacement.was_never_ready(child, memory):
         # The object has no claim to stay. Failed attempts must not accumulate.
-        return dataclasses.replace(standing, step=Delete(child=child))
+        return dataclasses.replace(status, step=Delete(child=child))
     return step_planning.plan_apply(subject, wanted.at(replacement.find_next_incarnation(subject.children)), None)
 
 

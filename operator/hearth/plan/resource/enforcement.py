@@ -42,23 +42,23 @@ class ActionSpan:
 NOTHING = ActionSpan()
 
 
-def enforce(subject: ResourceContext, standing: ResourceStatus) -> ResourceStatus:
+def enforce(subject: ResourceContext, status: ResourceStatus) -> ResourceStatus:
     """Apply the Stack's environment to the status."""
     if subject.environment.is_unrestricted:
-        return standing
-    if standing.step is None:
-        return _hold_after(subject, standing)
-    deed = classify_step(subject, standing.step)
+        return status
+    if status.step is None:
+        return _hold_after(subject, status)
+    deed = classify_step(subject, status.step)
     if deed.starts is not None:
         rule = subject.environment.rules.find_restriction(subject.name, deed.starts)
         if rule is not None:
-            return _restrict(standing, rule, deed.starts)
+            return _restrict(status, rule, deed.starts)
         if subject.environment.stops_at(subject.name, BEFORE[deed.starts]):
-            return stop_at(standing, BEFORE[deed.starts])
-    if isinstance(standing.step, Apply):
-        step = _mark(subject, standing.step, deed)
-        standing = standing if step is standing.step else dataclasses.replace(standing, step=step)
-    return _hold_after(subject, standing)
+            return stop_at(status, BEFORE[deed.starts])
+    if isinstance(status.step, Apply):
+        step = _mark(subject, status.step, deed)
+        status = status if step is status.step else dataclasses.replace(status, step=step)
+    return _hold_after(subject, status)
 
 
 def classify_step(subject: ResourceContext, step: Step) -> ActionSpan:
@@ -83,14 +83,14 @@ def classify_step(subject: ResourceContext, step: Step) -> ActionSpan:
     return ActionSpan(starts=Action.CREATE, finishes=Action.CREATE)
 
 
-def stop_at(standing: ResourceStatus, hook: str) -> ResourceStatus:
+def stop_at(status: ResourceStatus, hook: str) -> ResourceStatus:
     """Return the status of a resource stopped at the hook. A failed resource stays failed."""
     where = f"is stopped {HOOK_TEXTS[hook]} ({hook})"
-    if standing.state is ResourceState.FAILED:
-        message = f"{standing.message}; it {where}"
-        return dataclasses.replace(standing, message=message, step=None, requeue_at=None, stopped_at=hook)
+    if status.state is ResourceState.FAILED:
+        message = f"{status.message}; it {where}"
+        return dataclasses.replace(status, message=message, step=None, requeue_at=None, stopped_at=hook)
     return dataclasses.replace(
-        standing,
+        status,
         state=ResourceState.STOPPED,
         reason=STOPPED,
         cause=Cause.OTHER,
@@ -109,12 +109,12 @@ def explain_restriction(rule: EnvironmentRule, action: Action) -> str:
     )
 
 
-def _restrict(standing: ResourceStatus, rule: EnvironmentRule, action: Action) -> ResourceStatus:
+def _restrict(status: ResourceStatus, rule: EnvironmentRule, action: Action) -> ResourceStatus:
     message = explain_restriction(rule, action)
-    if standing.is_terminal or standing.state is ResourceState.FAILED:
-        message = f"{standing.message}; {message}"
+    if status.is_terminal or status.state is ResourceState.FAILED:
+        message = f"{status.message}; {message}"
     return dataclasses.replace(
-        standing,
+        status,
         state=ResourceState.FAILED,
         reason=RESTRICTED,
         cause=Cause.OTHER,
@@ -124,18 +124,16 @@ def _restrict(standing: ResourceStatus, rule: EnvironmentRule, action: Action) -
     )
 
 
-def _hold_after(subject: ResourceContext, standing: ResourceStatus) -> ResourceStatus:
+def _hold_after(subject: ResourceContext, status: ResourceStatus) -> ResourceStatus:
     """Stop a finished resource if its object carries an active post-breakpoint."""
-    if not standing.is_ready or standing.child is None:
-        return standing
-    hook = _read_mark(subject, standing.child)
+    if not status.is_ready or status.child is None:
+        return status
+    hook = _read_mark(subject, status.child)
     if not hook:
-        return standing
+        return status
     # The object is usable even though it is stopped, so it is not replaced as if it had never been ready.
-    ready = ResourceReady(resource=subject.name, uid=standing.child.uid)
-    return dataclasses.replace(
-        stop_at(standing, hook), step=standing.step, memory_updates=(*standing.memory_updates, ready)
-    )
+    ready = ResourceReady(resource=subject.name, uid=status.child.uid)
+    return dataclasses.replace(stop_at(status, hook), step=status.step, memory_updates=(*status.memory_updates, ready))
 
 
 def _mark(subject: ResourceContext, step: Apply, deed: ActionSpan) -> Apply:

@@ -32,8 +32,8 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
             f"is being deleted{held}; it is created again when the deletion completes",
         )
     if child.unhealthy_reason is not None:
-        standing = make_status(child, ResourceState.FAILED, UNHEALTHY, f"is marked unhealthy: {child.unhealthy_reason}")
-        return dataclasses.replace(standing, cause=Cause.MARKED_UNHEALTHY)
+        status = make_status(child, ResourceState.FAILED, UNHEALTHY, f"is marked unhealthy: {child.unhealthy_reason}")
+        return dataclasses.replace(status, cause=Cause.MARKED_UNHEALTHY)
     seen = values
     if resource.failed_when or resource.ready_when:
         seen = {**values, resource.name: expressions.enlarge(child.fields)}
@@ -46,10 +46,10 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
     if resource.ready_when:
         return _follow(resource.ready_when, seen, child)
     verdict = rules.judge(child.fields, kind=child.kind)
-    standing = interpret(verdict, child)
+    status = interpret(verdict, child)
     if verdict.is_pending or verdict.is_silent:
-        return dataclasses.replace(standing, is_evaluating=verdict.is_pending, is_silent=verdict.is_silent)
-    return standing
+        return dataclasses.replace(status, is_evaluating=verdict.is_pending, is_silent=verdict.is_silent)
+    return status
 
 
 def interpret(verdict: HealthResult, child: Child) -> ResourceStatus:
@@ -62,8 +62,8 @@ def interpret(verdict: HealthResult, child: Child) -> ResourceStatus:
                 child, ResourceState.FAILED, verdict.reason, verdict.message, is_terminal=verdict.terminal
             )
         case _ if verdict.stops:
-            standing = make_status(child, ResourceState.STOPPED, verdict.reason, verdict.message)
-            return dataclasses.replace(standing, nested_stops=verdict.stops)
+            status = make_status(child, ResourceState.STOPPED, verdict.reason, verdict.message)
+            return dataclasses.replace(status, nested_stops=verdict.stops)
         case _:
             return make_status(child, ResourceState.PROGRESSING, verdict.reason, verdict.message)
 
@@ -75,17 +75,17 @@ def make_status(
     return ResourceStatus(state=state, reason=reason, message=message, child=child, is_terminal=is_terminal)
 
 
-def explain_silence(child: Child, standing: ResourceStatus, memory: InMemoryState, *, now: float) -> ResourceStatus:
+def explain_silence(child: Child, status: ResourceStatus, memory: InMemoryState, *, now: float) -> ResourceStatus:
     """Return the status of a silent child with the ways out, once it has been silent for long. now: monotonic seconds."""
     due = memory.silent_since.setdefault(child.uid, now) + limits.SILENCE
     if now < due:
-        return dataclasses.replace(standing, requeue_at=due)
+        return dataclasses.replace(status, requeue_at=due)
     kind = f"{child.kind.group}/{child.kind.name}" if child.kind.group else child.kind.name
     ways_out = (
         f"nothing for {limits.SILENCE:g} s: see whether that controller runs; if none ever reports, state "
         f'readyWhen: ["true"], or add a health rule for {kind} to the ConfigMap hearth-health-rules'
     )
-    return dataclasses.replace(standing, message=f"{standing.message}; {ways_out}")
+    return dataclasses.replace(status, message=f"{status.message}; {ways_out}")
 
 
 def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> ResourceStatus:

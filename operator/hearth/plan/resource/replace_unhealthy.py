@@ -22,19 +22,19 @@ def replace_unhealthy(
     policy = find_policy(subject)
     obstacle = find_delay(subject, child, policy)
     if obstacle is None:
-        standing = _replace(subject, child, policy)
+        status = _replace(subject, child, policy)
         reason, outlook = "Replacing", "it is being replaced"
-        if standing.requeue_at is not None:
-            outlook = f"its replacement is not done yet ({standing.message})"
+        if status.requeue_at is not None:
+            outlook = f"its replacement is not done yet ({status.message})"
     else:
         # Changes in place continue, since the object may stay in use for a long time.
-        standing = decide.decide(subject, child, desired, finding)
+        status = decide.decide(subject, child, desired, finding)
         reason, outlook = obstacle.reason, obstacle.message
-        if standing.cause is Cause.MARKED_UNHEALTHY:
-            standing = dataclasses.replace(standing, message=f"{standing.message}; {outlook}")
+        if status.cause is Cause.MARKED_UNHEALTHY:
+            status = dataclasses.replace(status, message=f"{status.message}; {outlook}")
     message = f"{subject.name} ({child.ref}) is marked unhealthy: {child.unhealthy_reason}; {outlook}"
-    remark = ResourceCondition(type=ConditionType.UNHEALTHY, reason=reason, message=message)
-    return dataclasses.replace(standing, conditions=(*standing.conditions, remark))
+    condition = ResourceCondition(type=ConditionType.UNHEALTHY, reason=reason, message=message)
+    return dataclasses.replace(status, conditions=(*status.conditions, condition))
 
 
 def find_policy(subject: ResourceContext) -> Replacement:

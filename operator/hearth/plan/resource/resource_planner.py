@@ -114,18 +114,18 @@ class ResourcePlanner:
         try:
             resource = self._blueprint.resources[name]
             unready = [required for required in resource.requires if not statuses[required].is_ready]
-            standing = self._judge(resource, statuses, children, unready, memory=memory, now=now)
-            if not (standing.is_ready or standing.state is ResourceState.PROGRESSING):
+            status = self._judge(resource, statuses, children, unready, memory=memory, now=now)
+            if not (status.is_ready or status.state is ResourceState.PROGRESSING):
                 waits_for = (statuses[each] for each in unready)
-                standing = restore_object.restore_if_stuck(
-                    name, standing, waits_for, memory=memory, records=self.records, now=now
+                status = restore_object.restore_if_stuck(
+                    name, status, waits_for, memory=memory, records=self.records, now=now
                 )
         except Exception as error:  # noqa: BLE001 -- other resources continue; the error is reported
             self.on_error(name, error)
             return self._fail(name, children, now=now)
         if self._errors:
             self._errors.pop(name, None)
-        return standing
+        return status
 
     def _fail(self, name: str, children: tuple[Child, ...], *, now: float) -> ResourceStatus:
         """Return the status of a resource after an internal error."""
@@ -306,14 +306,14 @@ class ResourcePlanner:
             if child.unhealthy_reason is None or not child.is_identified
             else replace_unhealthy.replace_unhealthy
         )
-        standing = judge(subject, child, desired, finding)
-        remarks = drift.describe_drift(subject, child, finding, desired)
+        status = judge(subject, child, desired, finding)
+        conditions = drift.describe_drift(subject, child, finding, desired)
         if child.has_record:
-            remarks += self.records.tell(child)
-        if not remarks and seen is None:
-            return standing
-        updates = standing.memory_updates if seen is None else (*standing.memory_updates, seen)
-        return dataclasses.replace(standing, conditions=standing.conditions + remarks, memory_updates=updates)
+            conditions += self.records.tell(child)
+        if not conditions and seen is None:
+            return status
+        updates = status.memory_updates if seen is None else (*status.memory_updates, seen)
+        return dataclasses.replace(status, conditions=status.conditions + conditions, memory_updates=updates)
 
     def _find_omitted(self, subject: ResourceContext, child: Child) -> Path:
         """Return a field that this Stack reads of the object and that is too large to store, or () for none."""

@@ -19,7 +19,7 @@ STUCK = frozenset({ResourceState.FAILED, ResourceState.STOPPED})
 
 def restore_if_stuck(
     name: str,
-    standing: ResourceStatus,
+    status: ResourceStatus,
     unready: Iterable[ResourceStatus],
     *,
     memory: InMemoryState,
@@ -30,22 +30,22 @@ def restore_if_stuck(
 
     unready: statuses of the resources that it waits for; now: monotonic seconds.
     """
-    if standing.state is ResourceState.WAITING:
+    if status.state is ResourceState.WAITING:
         waits_for = list(unready)
-        is_stuck = all(each.is_stuck for each in waits_for) if waits_for else standing.cause is Cause.VALUE_MISSING
+        is_stuck = all(each.is_stuck for each in waits_for) if waits_for else status.cause is Cause.VALUE_MISSING
     else:
-        is_stuck = standing.state in STUCK
+        is_stuck = status.state in STUCK
     if not is_stuck:
-        return standing
-    child = standing.child
+        return status
+    child = status.child
     if child is None or child.deleting or not records.is_suspended_now(child):
-        return dataclasses.replace(standing, is_stuck=True)
-    if standing.step is not None or name in memory.in_flight or child.uid in memory.in_flight:
-        return standing
+        return dataclasses.replace(status, is_stuck=True)
+    if status.step is not None or name in memory.in_flight or child.uid in memory.in_flight:
+        return status
     step = suspend_object.restore(child, records)
     # Restoring has its own key: a rejection of one step says nothing about the other.
     attempt = memory.attempts.get(child.uid)
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step) and attempt.retry_at > now:
-        wakes = (each for each in (standing.requeue_at, attempt.retry_at) if each is not None)
-        return dataclasses.replace(standing, requeue_at=min(wakes))
-    return dataclasses.replace(standing, restore_step=step)
+        wakes = (each for each in (status.requeue_at, attempt.retry_at) if each is not None)
+        return dataclasses.replace(status, requeue_at=min(wakes))
+    return dataclasses.replace(status, restore_step=step)

@@ -45,7 +45,7 @@ def plan_apply(
         may_adopt=subject.adopts,
         sensitive_texts=subject.resource.hidden,
     )
-    standing = ResourceStatus(
+    status = ResourceStatus(
         state=ResourceState.PROGRESSING,
         reason="Applying",
         cause=Cause.APPLYING,
@@ -54,13 +54,13 @@ def plan_apply(
         child=child,
         step=step,
     )
-    return _when_due(subject, standing, step)
+    return _when_due(subject, status, step)
 
 
 def plan_delete(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
     """Plan the deletion of an object before its successor is made."""
-    standing, step = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message), Delete(child=child)
-    return _when_due(subject, dataclasses.replace(standing, step=step), step)
+    status, step = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message), Delete(child=child)
+    return _when_due(subject, dataclasses.replace(status, step=step), step)
 
 
 def await_deletion(child: Child) -> ResourceStatus:
@@ -72,20 +72,18 @@ def await_deletion(child: Child) -> ResourceStatus:
 
 def plan_resume(subject: ResourceContext, child: Child) -> ResourceStatus:
     """Plan the resume of an object that has its definition and is still suspended."""
-    standing = readiness.make_status(child, ResourceState.PROGRESSING, "Resuming", "is being resumed")
+    status = readiness.make_status(child, ResourceState.PROGRESSING, "Resuming", "is being resumed")
     step = suspend_object.resume(child, subject.records)
-    return _when_due(subject, dataclasses.replace(standing, step=step), step)
+    return _when_due(subject, dataclasses.replace(status, step=step), step)
 
 
-def _when_due(subject: ResourceContext, standing: ResourceStatus, step: Step) -> ResourceStatus:
+def _when_due(subject: ResourceContext, status: ResourceStatus, step: Step) -> ResourceStatus:
     """Remove the step from the status while it is in flight, or until the retry of a rejected attempt is due."""
     attempt, is_in_flight = subject.memory.attempts.get(subject.name), subject.name in subject.memory.in_flight
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         cause = Cause.INTERNAL_ERROR if attempt.is_internal else Cause.OTHER
-        standing = dataclasses.replace(
-            standing, state=state, reason=attempt.reason, cause=cause, message=attempt.message
-        )
+        status = dataclasses.replace(status, state=state, reason=attempt.reason, cause=cause, message=attempt.message)
         if attempt.retry_at > subject.now and not is_in_flight:
-            return dataclasses.replace(standing, step=None, requeue_at=attempt.retry_at)
-    return dataclasses.replace(standing, step=None) if is_in_flight else standing
+            return dataclasses.replace(status, step=None, requeue_at=attempt.retry_at)
+    return dataclasses.replace(status, step=None) if is_in_flight else status

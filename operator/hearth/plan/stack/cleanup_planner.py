@@ -106,8 +106,8 @@ class CleanupPlanner:
         """Exclude an object from the cleanup that belonged to another resource until it was relabeled."""
         obsolete = self.obsolete.children.get(child.uid) if child is not None else None
         if obsolete is not None:
-            standing = self._index.statuses.get(obsolete.resource)
-            chosen = standing.child if standing is not None else None
+            status = self._index.statuses.get(obsolete.resource)
+            chosen = status.child if status is not None else None
             self.sort_out(obsolete.resource, chosen=chosen, children=children.of(obsolete.resource))
 
     def refresh(self, dirty: Collection[str], *, is_ready: bool, memory: InMemoryState, now: float) -> None:
@@ -161,13 +161,13 @@ class CleanupPlanner:
         is_ready, _ = self._was
         if is_ready or self._policy.is_waived:
             return True
-        standing = self._index.statuses.get(child.resource)
-        return not self._is_kept(child) and (standing is None or standing.is_ready)
+        status = self._index.statuses.get(child.resource)
+        return not self._is_kept(child) and (status is None or status.is_ready)
 
     def _is_kept(self, child: Child) -> bool:
         """Return whether a completed revision needs that object."""
-        standing = self._index.statuses.get(child.resource)
-        chosen = (standing.child,) if standing is not None and standing.child is not None else ()
+        status = self._index.statuses.get(child.resource)
+        chosen = (status.child,) if status is not None and status.child is not None else ()
         present = (*self._by_resource.get(child.resource, ()), *chosen)
         return self._policy.protects(child, oldest=min(each.incarnation for each in present))
 

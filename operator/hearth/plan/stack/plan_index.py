@@ -46,23 +46,23 @@ class PlanIndex:
         """Return whether any resource has failed."""
         return bool(self.by_state[ResourceState.FAILED])
 
-    def note(self, name: str, before: ResourceStatus | None, standing: ResourceStatus) -> None:
+    def note(self, name: str, before: ResourceStatus | None, status: ResourceStatus) -> None:
         """Replace the status `before` of a resource."""
-        if before is None or before.state is not standing.state:
+        if before is None or before.state is not status.state:
             if before is not None:
                 del self.by_state[before.state][name]
-            self.by_state[standing.state][name] = None
-        if standing.stopped_at:
-            self.stopped[name] = standing.stopped_at
+            self.by_state[status.state][name] = None
+        if status.stopped_at:
+            self.stopped[name] = status.stopped_at
         else:
             self.stopped.pop(name, None)
-        self.statuses[name] = standing
-        if standing.conditions or (before is not None and before.conditions):
-            self.conditions.replace(name, before.conditions if before is not None else (), standing.conditions)
+        self.statuses[name] = status
+        if status.conditions or (before is not None and before.conditions):
+            self.conditions.replace(name, before.conditions if before is not None else (), status.conditions)
             self.result.memory_updates.extend(
-                ManagerUnknown(resource=name, query=remark.query)
-                for remark in standing.conditions
-                if remark.query is not None
+                ManagerUnknown(resource=name, query=condition.query)
+                for condition in status.conditions
+                if condition.query is not None
             )
 
     def plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:

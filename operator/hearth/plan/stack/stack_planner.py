@@ -246,16 +246,16 @@ class StackPlanner:
         while queue:
             name = self._order[heapq.heappop(queue)]
             before, found = self.statuses.get(name), children.of(name)
-            standing = self._assess(name, found, memory=memory, now=now)
-            self._record(name, before, standing, memory)
+            status = self._assess(name, found, memory=memory, now=now)
+            self._record(name, before, status, memory)
             # The planner deletes no object of a resource that it cannot assess.
-            is_judged = standing.cause is not Cause.INTERNAL_ERROR
-            self._cleanup.sort_out(name, chosen=standing.child, children=found if is_judged else ())
-            self._cleanup.claim(standing.child, children)
-            if self._unhealthy.update(name, standing):
+            is_judged = status.cause is not Cause.INTERNAL_ERROR
+            self._cleanup.sort_out(name, chosen=status.child, children=found if is_judged else ())
+            self._cleanup.claim(status.child, children)
+            if self._unhealthy.update(name, status):
                 for other in self._unhealthy.names:
                     heapq.heappush(queue, self.blueprint.resources[other].index)
-            if before is not None and before.fingerprint == standing.fingerprint:
+            if before is not None and before.fingerprint == status.fingerprint:
                 continue
             for dependent in self.blueprint.resources[name].dependents:
                 index = self.blueprint.resources[dependent].index
@@ -275,9 +275,9 @@ class StackPlanner:
         """Plan only suspend steps. No resource then counts as ready for its dependents."""
         for view in suspension.refresh(dirty, children=children, memory=memory, now=now):
             is_wanted = view.name in self.blueprint.resources
-            self._cleanup.sort_out(view.name, chosen=view.standing.child if is_wanted else None, children=view.children)
+            self._cleanup.sort_out(view.name, chosen=view.status.child if is_wanted else None, children=view.children)
             if is_wanted:
-                self._note(view.name, self.statuses.get(view.name), view.standing)
+                self._note(view.name, self.statuses.get(view.name), view.status)
             for uid, (step, wake_at) in view.plans.items():
                 self.deletion_guard.filter(uid, None)
                 self._index.plan(uid, step=step, wake_at=wake_at)
@@ -285,22 +285,20 @@ class StackPlanner:
 
     def _assess(self, name: str, found: tuple[Child, ...], *, memory: InMemoryState, now: float) -> ResourceStatus:
         """Plan one resource. Its updates of the in-memory state become part of the result."""
-        standing = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
-        if not standing.memory_updates:
-            return standing
-        self._index.result.memory_updates.extend(standing.memory_updates)
-        return dataclasses.replace(standing, memory_updates=())
+        status = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
+        if not status.memory_updates:
+            return status
+        self._index.result.memory_updates.extend(status.memory_updates)
+        return dataclasses.replace(status, memory_updates=())
 
-    def _record(
-        self, name: str, before: ResourceStatus | None, standing: ResourceStatus, memory: InMemoryState
-    ) -> None:
-        self._plan_restoring(before, standing)
-        self._note(name, before, standing)
-        if standing.is_ready and standing.child is not None and memory.is_news(name, standing.child.uid):
-            self._index.result.memory_updates.append(ResourceReady(resource=name, uid=standing.child.uid))
-        if standing.is_terminal and standing.child is not None and standing.child.uid not in memory.counted_failures:
+    def _record(self, name: str, before: ResourceStatus | None, status: ResourceStatus, memory: InMemoryState) -> None:
+        self._plan_restoring(before, status)
+        self._note(name, before, status)
+        if status.is_ready and status.child is not None and memory.is_news(name, status.child.uid):
+            self._index.result.memory_updates.append(ResourceReady(resource=name, uid=status.child.uid))
+        if status.is_terminal and status.child is not None and status.child.uid not in memory.counted_failures:
             self._index.result.newly_failed.append(name)
-        self._index.plan(name, step=standing.step, wake_at=standing.requeue_at)
+        self._index.plan(name, step=status.step, wake_at=status.requeue_at)
 
     def _plan_restoring(self, before: ResourceStatus | None, after: ResourceStatus) -> None:
         """Plan the restore step of an object under the UID of the object."""
@@ -309,10 +307,10 @@ class StackPlanner:
         if after.restore_step is not None and after.child is not None:
             self._index.plan(after.child.uid, step=after.restore_step, wake_at=None)
 
-    def _note(self, name: str, before: ResourceStatus | None, standing: ResourceStatus) -> None:
+    def _note(self, name: str, before: ResourceStatus | None, status: ResourceStatus) -> None:
         """Update all indexes with the status of a resource."""
-        self._index.note(name, before, standing)
-        self._cleanup.on_status(name, before, standing)
+        self._index.note(name, before, status)
+        self._cleanup.on_status(name, before, status)
 
     def find_deferred(self) -> list[Child]:
         """Find the obsolete objects whose deletion waits until every resource is ready. Checks all of them."""

@@ -37,7 +37,7 @@ class SuspendedResource:
 
     name: str
     children: tuple[Child, ...]
-    standing: ResourceStatus
+    status: ResourceStatus
     plans: dict[str, tuple[Suspend | None, float | None]]
     """The step to execute now, or the time of the next refresh, by UID of its objects."""
 
@@ -99,13 +99,13 @@ class SuspendPlanner:
         self.suspend_order.update(name, find_required(found), is_running=True)
         retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
         message = internal_errors.explain("suspend it")
-        standing = ResourceStatus(
+        status = ResourceStatus(
             state=ResourceState.FAILED,
             reason=internal_errors.REASON,
             message=message,
             child=resource_planner.find_current(found),
         )
-        return SuspendedResource(name=name, children=found, standing=standing, plans={name: (None, retry.due)})
+        return SuspendedResource(name=name, children=found, status=status, plans={name: (None, retry.due)})
 
     def is_running(self, child: Child) -> bool:
         """Return whether any workload of the object may still run."""
@@ -118,7 +118,7 @@ class SuspendPlanner:
         current = resource_planner.find_current(children)
         plans: dict[str, tuple[Suspend | None, float | None]] = {child.uid: (None, None) for child in children}
         statuses = [
-            add_remarks(self._judge(child, plans, memory=memory, now=now), self.records.tell(child))
+            add_conditions(self._judge(child, plans, memory=memory, now=now), self.records.tell(child))
             for child in children
         ]
         order = (
@@ -129,8 +129,8 @@ class SuspendPlanner:
             ResourceState.READY,
         )
         worst = min(statuses, key=lambda each: order.index(each.state), default=ABSENT)
-        standing = dataclasses.replace(worst, child=current) if current is not None else worst
-        return SuspendedResource(name=name, children=children, standing=standing, plans=plans)
+        status = dataclasses.replace(worst, child=current) if current is not None else worst
+        return SuspendedResource(name=name, children=children, status=status, plans=plans)
 
     def _judge(
         self,
@@ -152,22 +152,22 @@ class SuspendPlanner:
                 child, ResourceState.PROGRESSING, "Suspending", "is suspended; what it still runs is finishing"
             )
         if not self.suspend_order.may_suspend(child.resource):
-            standing = readiness.make_status(
+            status = readiness.make_status(
                 child, ResourceState.WAITING, "Waiting", "is suspended after all that require it"
             )
-            return dataclasses.replace(standing, cause=Cause.ORDER)
+            return dataclasses.replace(status, cause=Cause.ORDER)
         step = suspend_object.suspend(child, rule, self.records)
-        standing = readiness.make_status(child, ResourceState.PROGRESSING, "Suspending", "is being suspended")
+        status = readiness.make_status(child, ResourceState.PROGRESSING, "Suspending", "is being suspended")
         if child.uid in memory.in_flight:
-            return standing
-        due, standing = find_due(step, standing, memory=memory, now=now)
+            return status
+        due, status = find_due(step, status, memory=memory, now=now)
         plans[child.uid] = (step, None) if due <= now else (None, due)
-        return standing
+        return status
 
 
-def add_remarks(standing: ResourceStatus, remarks: tuple[ResourceCondition, ...]) -> ResourceStatus:
+def add_conditions(status: ResourceStatus, conditions: tuple[ResourceCondition, ...]) -> ResourceStatus:
     """Add conditions to a status."""
-    return dataclasses.replace(standing, conditions=standing.conditions + remarks) if remarks else standing
+    return dataclasses.replace(status, conditions=status.conditions + conditions) if conditions else status
 
 
 def find_children(children: ObservedChildren, name: str) -> tuple[Child, ...]:
@@ -181,7 +181,7 @@ def find_required(found: tuple[Child, ...]) -> frozenset[str]:
 
 
 def find_due(
-    step: Suspend, standing: ResourceStatus, *, memory: InMemoryState, now: float
+    step: Suspend, status: ResourceStatus, *, memory: InMemoryState, now: float
 ) -> tuple[float, ResourceStatus]:
     """Find the earliest time of the step, and the status until then.
 
@@ -190,13 +190,13 @@ def find_due(
     attempt = memory.attempts.get(step.child.uid)
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
-        refused = dataclasses.replace(standing, state=state, reason=attempt.reason, message=attempt.message)
+        refused = dataclasses.replace(status, state=state, reason=attempt.reason, message=attempt.message)
         return attempt.retry_at, refused
     contest = memory.find_contest(step.child.resource, now=now)
     if contest is None or not step.repaired_paths:
-        return now, standing
+        return now, status
     if not contest.is_conflict:
-        return contest.next_repair, standing
+        return contest.next_repair, status
     lost = tuple(LostField(path=path, text=suspend_rules.write_path(path)) for path in step.repaired_paths)
     holder = drift.find_manager(step.child, memory)
     query = drift.find_open_query(ManagerQuery(child=step.child, lost=lost, manifest=step.manifest), memory)
@@ -204,7 +204,7 @@ def find_due(
         f"{step.child.resource} ({step.child.ref}): {suspend_rules.write_paths(step.repaired_paths)}, {holder}, changed "
         f"repeatedly while the Stack is suspended; repairs are delayed: stop that writer"
     )
-    remark = ResourceCondition(
+    condition = ResourceCondition(
         type=ConditionType.DRIFT_CONFLICT, reason="FieldOwnershipLostAgain", message=message, query=query
     )
-    return contest.next_repair, dataclasses.replace(standing, conditions=(remark,))
+    return contest.next_repair, dataclasses.replace(status, conditions=(condition,))

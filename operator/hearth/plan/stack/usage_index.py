@@ -38,7 +38,7 @@ class UsageIndex:
         return place in self._resources
 
 
-def _uses(standing: ResourceStatus | None) -> tuple[str, ...]:
-    if standing is None or standing.is_ready or standing.child is None:
+def _uses(status: ResourceStatus | None) -> tuple[str, ...]:
+    if status is None or status.is_ready or status.child is None:
         return ()
-    return standing.child.requires
+    return status.child.requires

@@ -82,10 +82,10 @@ class UnhealthyTracker:
         limit = self.healing.find_limit(self.total)
         return limit is not None and len(self.names) > limit
 
-    def update(self, name: str, standing: ResourceStatus) -> bool:
+    def update(self, name: str, status: ResourceStatus) -> bool:
         """Update the health of a resource. Return whether all unhealthy resources must be planned again."""
-        is_unhealthy = any(remark.type is ConditionType.UNHEALTHY for remark in standing.conditions)
-        is_unhealthy = is_unhealthy or (standing.is_terminal and self.is_completed)
+        is_unhealthy = any(condition.type is ConditionType.UNHEALTHY for condition in status.conditions)
+        is_unhealthy = is_unhealthy or (status.is_terminal and self.is_completed)
         if is_unhealthy == (name in self.names):
             return False
         was_full = self.is_over_limit
@@ -117,13 +117,13 @@ class UnhealthyTracker:
 
 def delay_replacement(name: str, failed: ResourceStatus, obstacle: HealingDelay) -> ResourceStatus:
     """Return the status of a resource whose object failed permanently and is not replaced now."""
-    remark = ResourceCondition(
+    condition = ResourceCondition(
         type=ConditionType.UNHEALTHY,
         reason=obstacle.reason,
         message=f"{name} ({failed.ref}) {failed.message}; {obstacle.message}",
     )
     message = f"{failed.message}; {obstacle.message}"
-    return dataclasses.replace(failed, message=message, conditions=(*failed.conditions, remark))
+    return dataclasses.replace(failed, message=message, conditions=(*failed.conditions, condition))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

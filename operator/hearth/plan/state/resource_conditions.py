@@ -78,12 +78,12 @@ class ConditionAggregator:
 
     def replace(self, name: str, old: Iterable[ResourceCondition], new: Iterable[ResourceCondition]) -> None:
         """Replace the conditions `old` of a resource with `new`."""
-        kept = {remark.type: remark for remark in new}
-        for remark in old:
-            if remark.type not in kept and name in self.by_type.get(remark.type, {}):
-                del self.by_type[remark.type][name]
-        for remark in kept.values():
-            self.by_type.setdefault(remark.type, {})[name] = remark
+        kept = {condition.type: condition for condition in new}
+        for condition in old:
+            if condition.type not in kept and name in self.by_type.get(condition.type, {}):
+                del self.by_type[condition.type][name]
+        for condition in kept.values():
+            self.by_type.setdefault(condition.type, {})[name] = condition
 
     def first(self, type_: ConditionType) -> Mapping[str, ResourceCondition]:
         """Return, by resource, the conditions that the Stack's condition names."""
@@ -91,9 +91,9 @@ class ConditionAggregator:
 
     def conditions(self) -> Iterator[ExtraCondition]:
         """Return the Stack's conditions that are true because of resource conditions."""
-        for type_, remarks in self.by_type.items():
-            if remarks:
+        for type_, conditions in self.by_type.items():
+            if conditions:
                 named = list(self.first(type_).values())
-                more = f"; and {len(remarks) - len(named)} more" if len(remarks) > len(named) else ""
-                message = "; ".join(remark.message for remark in named) + more
+                more = f"; and {len(conditions) - len(named)} more" if len(conditions) > len(named) else ""
+                message = "; ".join(condition.message for condition in named) + more
                 yield ExtraCondition(type=type_.value, reason=named[0].reason, message=message)

@@ -44,51 +44,51 @@ class BreakpointWait:
         return f"{called} {enforcement.HOOK_TEXTS[self.hook]}"
 
 
-def find_waits(board: StackPlan) -> Iterator[BreakpointWait]:
+def find_waits(plan: StackPlan) -> Iterator[BreakpointWait]:
     """Find all waits; one for several objects of a removed resource."""
-    for name, hook in board.stopped.items():
-        yield BreakpointWait(resource=name, hook=hook, ref=board.statuses[name].ref)
+    for name, hook in plan.stopped.items():
+        yield BreakpointWait(resource=name, hook=hook, ref=plan.statuses[name].ref)
     seen = set()
-    for held in board.deletion_guard.held_deletions.values():
+    for held in plan.deletion_guard.held_deletions.values():
         if held.rule is None and held.child.resource not in seen:
             seen.add(held.child.resource)
             yield BreakpointWait(
                 resource=held.child.resource, hook=enforcement.BEFORE[Action.DELETE], ref=held.child.ref
             )
-    for name in board.find_post_delete_stops():
+    for name in plan.find_post_delete_stops():
         yield BreakpointWait(resource=name, hook=enforcement.AFTER[Action.DELETE])
-    for name in board.by_state[ResourceState.STOPPED]:
-        yield from _find_waits_within(name, board.statuses[name])
+    for name in plan.by_state[ResourceState.STOPPED]:
+        yield from _find_waits_within(name, plan.statuses[name])
 
 
-def _find_waits_within(name: str, standing: ResourceStatus) -> Iterator[BreakpointWait]:
+def _find_waits_within(name: str, status: ResourceStatus) -> Iterator[BreakpointWait]:
     """Find the waits within the nested Stack of a resource, by path."""
-    for stop in standing.nested_stops:
+    for stop in status.nested_stops:
         ref = ObjectRef(group="", kind=stop.kind, namespace="", name=stop.name) if stop.name else None
         yield BreakpointWait(resource=f"{name}/{stop.resource}", hook=stop.hook, ref=ref, stack=stop.stack)
 
 
-def is_stopped(board: StackPlan, memory: InMemoryState) -> bool:
+def is_stopped(plan: StackPlan, memory: InMemoryState) -> bool:
     """Return whether a resource waits at a breakpoint and no other step can proceed.
 
     Only if one waits, this checks the obsolete objects.
     """
-    is_moving = board.ready_steps or memory.in_flight or board.unsynced
-    if is_moving or board.by_state[ResourceState.PROGRESSING] or board.by_state[ResourceState.RETRYING]:
+    is_moving = plan.ready_steps or memory.in_flight or plan.unsynced
+    if is_moving or plan.by_state[ResourceState.PROGRESSING] or plan.by_state[ResourceState.RETRYING]:
         return False
-    if next(find_waits(board), None) is None:
+    if next(find_waits(plan), None) is None:
         return False
-    return not any(child.deleting or uid in board.requeues for uid, child in board.cleanup.children.items())
+    return not any(child.deleting or uid in plan.requeues for uid, child in plan.cleanup.children.items())
 
 
-def explain(board: StackPlan) -> str:
+def explain(plan: StackPlan) -> str:
     """Describe which resources wait at which breakpoint, and how to continue them."""
-    waits = list(find_waits(board))
+    waits = list(find_waits(plan))
     named = "; ".join(str(wait) for wait in waits[: readiness.NAMED_AT_MOST])
     more = len(waits) - readiness.NAMED_AT_MOST
     others = f"; and {more} more" if more > 0 else ""
     stack = f"Stack {waits[0].stack}" if waits[0].stack else "the Stack"
-    rules = board.environment.rules.breakpoints
+    rules = plan.environment.rules.breakpoints
     where = rules[0].where_defined if rules else ""
     return (
         f"stopped at a breakpoint: {named}{others}; to continue, annotate {stack} with hearth.dev/continue: "
@@ -96,15 +96,15 @@ def explain(board: StackPlan) -> str:
     )
 
 
-def find_condition(board: StackPlan) -> Iterator[ExtraCondition]:
+def find_condition(plan: StackPlan) -> Iterator[ExtraCondition]:
     """Return the condition while any resource waits, independent of other steps."""
-    if next(find_waits(board), None) is not None:
-        yield ExtraCondition(type=TYPE, reason="Breakpoint", message=explain(board))
+    if next(find_waits(plan), None) is not None:
+        yield ExtraCondition(type=TYPE, reason="Breakpoint", message=explain(plan))
 
 
-def list_waits(board: StackPlan) -> list[Object]:
+def list_waits(plan: StackPlan) -> list[Object]:
     """List the first waits for a status."""
-    return [_entry(wait) for wait in itertools.islice(find_waits(board), NAMED_AT_MOST)]
+    return [_entry(wait) for wait in itertools.islice(find_waits(plan), NAMED_AT_MOST)]
 
 
 def _entry(wait: BreakpointWait) -> Object:
@@ -116,11 +116,11 @@ def _entry(wait: BreakpointWait) -> Object:
     return entry
 
 
-def warn(board: StackPlan) -> list[str]:
+def warn(plan: StackPlan) -> list[str]:
     """Describe the rules that match no resource, as many as a status may name."""
     return [
         f"{rule.place}: there is no {_call(rule)} now, so this entry has no effect"
-        for rule in itertools.islice(board.find_idle_rules(), NAMED_AT_MOST)
+        for rule in itertools.islice(plan.find_idle_rules(), NAMED_AT_MOST)
     ]
 
 

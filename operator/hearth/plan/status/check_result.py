@@ -55,72 +55,72 @@ class CheckResult:
     """Whether the phase shows this result."""
 
 
-def conclude(board: StackPlan, *, objects: int, now: float, is_reached: bool) -> CheckResult:
+def conclude(plan: StackPlan, *, objects: int, now: float, is_reached: bool) -> CheckResult:
     """Make the result from a planner with fully refreshed statuses.
 
     now: seconds since the epoch; is_reached: whether the target completed once, so that no action is in progress whose
     phase takes precedence.
     """
-    found = list(find(board))
-    entries = tuple(problems.write_entry(name, standing) for name, standing in found[: problems.AT_MOST])
+    found = list(find(plan))
+    entries = tuple(problems.write_entry(name, status) for name, status in found[: problems.AT_MOST])
     return CheckResult(
         at=float(int(now)), objects=objects, problem_count=len(found), problems=entries, is_current=is_reached
     )
 
 
-def find(board: StackPlan) -> Iterator[tuple[str, ResourceStatus]]:
+def find(plan: StackPlan) -> Iterator[tuple[str, ResourceStatus]]:
     """Find all problems by resource: states first, then drift, then obsolete objects."""
-    for name in itertools.chain.from_iterable(board.by_state[state] for state in UNREADY):
-        standing = board.statuses[name]
-        if standing.cause is not Cause.ORDER or standing.child is None:
-            yield name, _word(standing)
-        elif standing.child.unhealthy_reason is not None:
+    for name in itertools.chain.from_iterable(plan.by_state[state] for state in UNREADY):
+        status = plan.statuses[name]
+        if status.cause is not Cause.ORDER or status.child is None:
+            yield name, _to_problem(status)
+        elif status.child.unhealthy_reason is not None:
             # The planner does not assess it before its dependencies are ready. Its health mark counts nevertheless.
-            message = f"is marked unhealthy: {standing.child.unhealthy_reason}"
-            yield name, readiness.make_status(standing.child, ResourceState.FAILED, readiness.UNHEALTHY, message)
+            message = f"is marked unhealthy: {status.child.unhealthy_reason}"
+            yield name, readiness.make_status(status.child, ResourceState.FAILED, readiness.UNHEALTHY, message)
     for type_ in DRIFT:
-        for name, remark in board.conditions.by_type.get(type_, {}).items():
-            child = board.statuses[name].child
-            if child is not None and not _is_repaired(board.statuses[name]):
-                message = remark.message.removeprefix(f"{name} ({child.ref}): ")
-                yield name, readiness.make_status(child, ResourceState.FAILED, remark.reason, message)
-    for child in board.cleanup.children.values():
+        for name, condition in plan.conditions.by_type.get(type_, {}).items():
+            child = plan.statuses[name].child
+            if child is not None and not _is_repaired(plan.statuses[name]):
+                message = condition.message.removeprefix(f"{name} ({child.ref}): ")
+                yield name, readiness.make_status(child, ResourceState.FAILED, condition.reason, message)
+    for child in plan.cleanup.children.values():
         yield (
             child.resource,
             readiness.make_status(child, ResourceState.FAILED, "Obsolete", "still exists, but is obsolete"),
         )
 
 
-def _is_repaired(standing: ResourceStatus) -> bool:
+def _is_repaired(status: ResourceStatus) -> bool:
     """Return whether the resource is a problem already because its repair is planned."""
-    is_repair = isinstance(standing.step, Apply) and bool(standing.step.repaired_fields)
-    return is_repair and standing.state in UNREADY
+    is_repair = isinstance(status.step, Apply) and bool(status.step.repaired_fields)
+    return is_repair and status.state in UNREADY
 
 
-def _word(standing: ResourceStatus) -> ResourceStatus:
+def _to_problem(status: ResourceStatus) -> ResourceStatus:
     """Convert a status to a problem: the reason for the planned step, not the step."""
-    step = standing.step
-    if not isinstance(step, Apply) or standing.cause is not Cause.APPLYING:
-        return standing
+    step = status.step
+    if not isinstance(step, Apply) or status.cause is not Cause.APPLYING:
+        return status
     reason, message = "Outdated", "does not match the definition"
     if step.repaired_fields:
         reason, message = "Drifted", f"{step.repaired_fields}: changed by another field manager"
-    elif standing.child is None:
+    elif status.child is None:
         reason, message = "Missing", "does not exist"
     return ResourceStatus(
-        state=standing.state, reason=reason, message=message, planned_ref=standing.planned_ref, child=standing.child
+        state=status.state, reason=reason, message=message, planned_ref=status.planned_ref, child=status.child
     )
 
 
-def is_still_current(outcome: CheckResult, board: StackPlan, *, is_complete: bool) -> bool:
+def is_still_current(outcome: CheckResult, plan: StackPlan, *, is_complete: bool) -> bool:
     """Return whether a result that was current is still true. is_complete: whether the target is complete."""
-    return finds_any(board) if outcome.problem_count else is_complete
+    return finds_any(plan) if outcome.problem_count else is_complete
 
 
-def finds_any(board: StackPlan) -> bool:
+def finds_any(plan: StackPlan) -> bool:
     """Return whether there may be any problem, in constant time."""
-    is_unready = any(board.by_state[state] for state in UNREADY)
-    return is_unready or bool(board.cleanup.children) or any(board.conditions.by_type.get(type_) for type_ in DRIFT)
+    is_unready = any(plan.by_state[state] for state in UNREADY)
+    return is_unready or bool(plan.cleanup.children) or any(plan.conditions.by_type.get(type_) for type_ in DRIFT)
 
 
 def find_phase(outcome: CheckResult | None) -> Phase | None:

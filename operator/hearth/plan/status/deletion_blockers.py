@@ -20,24 +20,24 @@ TYPE = "DeletionBlocked"
 """Type of the condition."""
 
 
-def find_deletion_block(board: StackPlan, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
+def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
     """Return the condition of a Stack that is being deleted; None while the deletion only needs time.
 
     beyond: the cause that blocks the deletion although no known child is left, "" for none.
     """
-    refused = [(attempt.reason, attempt.message) for _, attempt in board.find_failed_deletions(memory)]
+    refused = [(attempt.reason, attempt.message) for _, attempt in plan.find_failed_deletions(memory)]
     held = (
         ("HeldByFinalizers", describe(child))
-        for child in board.cleanup.children.values()
+        for child in plan.cleanup.children.values()
         if child.deleting and child.finalizers
     )
-    waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in breakpoint_waits.find_waits(board))
+    waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in breakpoint_waits.find_waits(plan))
     denied = (
         (enforcement.RESTRICTED, f"{each.child.ref}: {enforcement.explain_restriction(each.rule, Action.DELETE)}")
-        for each in board.deletion_guard.denied
+        for each in plan.deletion_guard.denied
         if each.rule is not None
     )
-    unseen = (("Forbidden", f"{kind.key}: {words}") for kind, words in board.denied.items() if kind in board.unsynced)
+    unseen = (("Forbidden", f"{kind.key}: {words}") for kind, words in plan.denied.items() if kind in plan.unsynced)
     found = list(itertools.islice(itertools.chain(denied, refused, waiting, held, unseen), readiness.NAMED_AT_MOST))
     if not found and not beyond:
         return None

@@ -32,11 +32,11 @@ class Outputs:
         self.values[name] = value
 
 
-def evaluate(board: StackPlan) -> Outputs:
+def evaluate(plan: StackPlan) -> Outputs:
     """Evaluate all outputs."""
     outputs = Outputs()
-    for name, output in board.blueprint.outputs.items():
-        values = {read: resource_planner.see(find_readable(board, read)) for read in output.reads}
+    for name, output in plan.blueprint.outputs.items():
+        values = {read: resource_planner.see(find_readable(plan, read)) for read in output.reads}
         outcome = output.evaluate(values)
         if isinstance(outcome, EvaluationError):
             outputs.wrong.append(f"outputs.{name}: {outcome.message}"[: limits.MISTAKE_LENGTH])
@@ -48,7 +48,7 @@ def evaluate(board: StackPlan) -> Outputs:
     return outputs
 
 
-def find_readable(board: StackPlan, resource: str) -> Child | None:
+def find_readable(plan: StackPlan, resource: str) -> Child | None:
     """Find the object of a resource, unless it is beyond the Stack's boundary."""
-    standing = board.statuses.get(resource)
-    return standing.child if standing is not None and standing.reason != tenancy.REASON else None
+    status = plan.statuses.get(resource)
+    return status.child if status is not None and status.reason != tenancy.REASON else None

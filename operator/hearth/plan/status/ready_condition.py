@@ -84,22 +84,22 @@ class StatusInput:
         return check_result.find_phase(self.check) if self.is_completed else None
 
 
-def find_phase(subject: StatusInput, board: StackPlan | None, memory: InMemoryState) -> Phase:
+def find_phase(subject: StatusInput, plan: StackPlan | None, memory: InMemoryState) -> Phase:
     """Find the phase."""
     checked = None if is_stuck(subject) else subject.checked
-    return checked or Phase(_action(subject) + _progress(subject, board, memory))
+    return checked or Phase(_action(subject) + _progress(subject, plan, memory))
 
 
-def is_complete(subject: StatusInput, board: StackPlan | None) -> bool:
+def is_complete(subject: StatusInput, plan: StackPlan | None) -> bool:
     """Return whether the target is complete."""
     return (
-        board is not None
+        plan is not None
         and not subject.is_deleting
         and (subject.rejection is None or subject.is_suspended)
         and subject.is_recorded
         # The planner only follows with the next reconcile.
-        and subject.is_suspended == (board.is_suspended)
-        and board.is_complete
+        and subject.is_suspended == (plan.is_suspended)
+        and plan.is_complete
     )
 
 
@@ -120,16 +120,16 @@ def _action(subject: StatusInput) -> str:
     return "Create" if target.is_first else "Update"
 
 
-def _progress(subject: StatusInput, board: StackPlan | None, memory: InMemoryState) -> str:
-    if _is_refused(subject, board) or is_stuck(subject):
+def _progress(subject: StatusInput, plan: StackPlan | None, memory: InMemoryState) -> str:
+    if _is_refused(subject, plan) or is_stuck(subject):
         return "Failed"
-    if board is None or not subject.is_recorded:
+    if plan is None or not subject.is_recorded:
         return "InProgress"
-    if is_complete(subject, board):
+    if is_complete(subject, plan):
         return "Complete"
-    if board.has_failed(memory) or subject.timed_out_after is not None:
+    if plan.has_failed(memory) or subject.timed_out_after is not None:
         return "Failed"
-    return "Stopped" if not subject.is_suspended and breakpoint_waits.is_stopped(board, memory) else "InProgress"
+    return "Stopped" if not subject.is_suspended and breakpoint_waits.is_stopped(plan, memory) else "InProgress"
 
 
 def is_stuck(subject: StatusInput) -> bool:
@@ -137,72 +137,70 @@ def is_stuck(subject: StatusInput) -> bool:
     return subject.fault is not None and subject.fault.is_blocking
 
 
-def _is_refused(subject: StatusInput, board: StackPlan | None) -> bool:
+def _is_refused(subject: StatusInput, plan: StackPlan | None) -> bool:
     """Return whether a rejected definition is the first fact to report.
 
     For a suspended Stack, it is only if no known object could be suspended, because a rejection does not block that.
     """
-    return (
-        subject.rejection is not None and not subject.is_deleting and not (subject.is_suspended and board is not None)
-    )
+    return subject.rejection is not None and not subject.is_deleting and not (subject.is_suspended and plan is not None)
 
 
-def find_ready_reason(subject: StatusInput, board: StackPlan | None, memory: InMemoryState) -> tuple[str, str]:
+def find_ready_reason(subject: StatusInput, plan: StackPlan | None, memory: InMemoryState) -> tuple[str, str]:
     """Find reason and message of `Ready`: the first problem, else the object that the Stack waits for."""
-    if word := _find_word(subject, board):
-        return word
-    if board is None:
+    if override := _find_override(subject, plan):
+        return override
+    if plan is None:
         return "Deleting" if subject.is_deleting else "Progressing", "the definition is being read"
-    if is_complete(subject, board):
-        return _tell_end(subject, board)
-    if _progress(subject, board, memory) == "Stopped":
-        return breakpoint_waits.TYPE, breakpoint_waits.explain(board)
-    reason, message = _find_trouble(board, memory)
+    if is_complete(subject, plan):
+        return _describe_end(subject, plan)
+    if _progress(subject, plan, memory) == "Stopped":
+        return breakpoint_waits.TYPE, breakpoint_waits.explain(plan)
+    reason, message = _find_problem(plan, memory)
     if subject.is_deleting:
-        return "Deleting", message or _tell_wait(subject, board) or subject.blocked_by or "nothing is left"
-    if subject.timed_out_after is not None and not board.has_failed(memory):
+        return "Deleting", message or _describe_wait(subject, plan) or subject.blocked_by or "nothing is left"
+    if subject.timed_out_after is not None and not plan.has_failed(memory):
         given = times.format_duration(subject.timed_out_after)
-        return "Timeout", f"not reached within {given} (spec.timeout): {message or _tell_wait(subject, board)}"
+        return "Timeout", f"not reached within {given} (spec.timeout): {message or _describe_wait(subject, plan)}"
     if reason:
         return reason, message
-    return "Paused" if subject.is_paused and board.ready_steps else "Progressing", _tell_wait(subject, board)
+    return "Paused" if subject.is_paused and plan.ready_steps else "Progressing", _describe_wait(subject, plan)
 
 
-def _find_word(subject: StatusInput, board: StackPlan | None) -> tuple[str, str] | None:
+def _find_override(subject: StatusInput, plan: StackPlan | None) -> tuple[str, str] | None:
     """Find reason and message that the planner does not know: an error, a rejected definition, or a failed check."""
     if subject.fault is not None and subject.fault.is_blocking:
         return internal_errors.REASON, subject.fault.message
-    if subject.rejection is not None and _is_refused(subject, board):
+    if subject.rejection is not None and _is_refused(subject, plan):
         return subject.rejection.reason, subject.rejection.message
     if subject.check is not None and subject.checked is Phase.CHECK_FAILED:
         return "CheckFailed", f"the last check {check_result.describe(subject.check)}"
     return None
 
 
-def explain_failure(subject: StatusInput, board: StackPlan, memory: InMemoryState) -> str:
+def explain_failure(subject: StatusInput, plan: StackPlan, memory: InMemoryState) -> str:
     """Explain which failure of its definition makes the Stack Failed; "" if there is none."""
     # An internal error of the operator is no reason for a rollback: other revisions could cause it too.
     subject = dataclasses.replace(subject, fault=None)
-    if _progress(subject, board, memory) != "Failed":
+    if _progress(subject, plan, memory) != "Failed":
         return ""
-    return find_ready_reason(subject, board, memory)[1]
+    return find_ready_reason(subject, plan, memory)[1]
 
 
-def _find_trouble(board: StackPlan, memory: InMemoryState) -> tuple[str, str]:
+def _find_problem(plan: StackPlan, memory: InMemoryState) -> tuple[str, str]:
     """Return reason and message of the first problem; both empty if there is none."""
-    problem = next(iter(problems.find_problems(board, memory)), None)
+    problem = next(iter(problems.find_problems(plan, memory)), None)
     if problem is None:
         return "", ""
-    name, standing = problem
-    return standing.reason, f"{_called(name, standing)}: {standing.message}"
+    name, status = problem
+    return status.reason, f"{_called(name, status)}: {status.message}"
 
 
-def _tell_end(subject: StatusInput, board: StackPlan) -> tuple[str, str]:
+def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
     """Return reason and message of a complete target."""
     if subject.is_suspended:
         refused = f"; the definition in the spec is rejected: {subject.rejection.message}" if subject.rejection else ""
         return "Suspended", f"suspended by spec.suspended; set it to false to resume it{refused}"
-    count = len(board.blueprint.resources)
+    count = len(plan.blueprint.resources)
     ready = f"all {count} resources are ready" if count != 1 else "the resource is ready"
     if subject.check is not None and subject.checked is Phase.CHECK_COMPLETE:
         ready += f"; the last check {check_result.describe(subject.check)}"
@@ -219,8 +217,8 @@ def _tell_end(subject: StatusInput, board: StackPlan) -> tuple[str, str]:
     if target.cause is TargetCause.ROLLBACK:
         return "Complete", f"rolled back to {where} as requested; {ready}"
     left = ""
-    if board.preserved:
-        refs = readiness.enumerate_names([str(child.ref) for child in board.preserved.values()])
+    if plan.preserved:
+        refs = readiness.enumerate_names([str(child.ref) for child in plan.preserved.values()])
         left = f"; not deleted, because they hold data: {refs}"
     return "RolledBack", (
         f"rolled back to {where} because the definition in the spec failed: {target.failure}{left}; "
@@ -228,22 +226,22 @@ def _tell_end(subject: StatusInput, board: StackPlan) -> tuple[str, str]:
     )
 
 
-def _tell_wait(subject: StatusInput, board: StackPlan) -> str:
+def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
     """Describe what the Stack waits for, and which deletions are deferred until then."""
-    if subject.is_paused and board.ready_steps:
-        return describe_plan(board)
-    waited = _waited_for(board)
-    kept = board.find_deferred() if not subject.is_suspended else []
+    if subject.is_paused and plan.ready_steps:
+        return describe_plan(plan)
+    waited = _waited_for(plan)
+    kept = plan.find_deferred() if not subject.is_suspended else []
     if not kept:
         return waited
     refs = readiness.enumerate_names([str(child.ref) for child in kept])
     return f"{waited}; deleted after all resources are ready: {refs} (annotation hearth.dev/cleanup deletes them now)"
 
 
-def describe_plan(board: StackPlan) -> str:
+def describe_plan(plan: StackPlan) -> str:
     """Describe the steps that `spec.paused` prevents."""
     done: dict[str, list[str]] = {}
-    for name, step in board.ready_steps.items():
+    for name, step in plan.ready_steps.items():
         if isinstance(step, Apply):
             done.setdefault("apply", []).append(name)
         elif isinstance(step, Suspend):
@@ -255,23 +253,23 @@ def describe_plan(board: StackPlan) -> str:
 
 
 def find_extra_conditions(
-    subject: StatusInput, board: StackPlan | None, memory: InMemoryState
+    subject: StatusInput, plan: StackPlan | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
     """Find the extra conditions that are True."""
     if subject.is_paused:
-        plan = describe_plan(board) if board is not None else "spec.paused is true"
-        yield ExtraCondition(type="Paused", reason="Paused", message=plan)
+        paused_steps = describe_plan(plan) if plan is not None else "spec.paused is true"
+        yield ExtraCondition(type="Paused", reason="Paused", message=paused_steps)
     if subject.tampered:
         yield ExtraCondition(type=conditions.TAMPERED, reason="SignatureInvalid", message=subject.tampered)
     if subject.fault is not None:
         yield ExtraCondition(type=internal_errors.TYPE, reason=internal_errors.REASON, message=subject.fault.message)
     yield from check_result.find_condition(subject.check_error)
-    if board is not None and not subject.is_suspended:
-        yield from breakpoint_waits.find_condition(board)
+    if plan is not None and not subject.is_suspended:
+        yield from breakpoint_waits.find_condition(plan)
     if subject.is_deleting:
-        yield from _find_blockage(subject, board, memory)
+        yield from _find_blockage(subject, plan, memory)
     target = subject.target
-    is_done = subject.is_deleting or is_complete(subject, board)
+    is_done = subject.is_deleting or is_complete(subject, plan)
     if target is not None and target.is_rollback and not is_done:
         cause = f"revision {target.revision} is requested by spec.rollback.toRevision"
         if subject.is_automatic_rollback:
@@ -279,7 +277,7 @@ def find_extra_conditions(
         yield ExtraCondition(type="RollingBack", reason=str(target.cause), message=cause)
 
 
-def _find_blockage(subject: StatusInput, board: StackPlan | None, memory: InMemoryState) -> Iterator[ExtraCondition]:
+def _find_blockage(subject: StatusInput, plan: StackPlan | None, memory: InMemoryState) -> Iterator[ExtraCondition]:
     """Find what blocks a deletion: `spec.paused`, an internal error, or a cause outside the operator."""
     if subject.is_paused:
         yield ExtraCondition(
@@ -287,26 +285,26 @@ def _find_blockage(subject: StatusInput, board: StackPlan | None, memory: InMemo
         )
     elif subject.fault is not None and subject.fault.is_blocking:
         yield ExtraCondition(type=deletion_blockers.TYPE, reason=internal_errors.REASON, message=subject.fault.message)
-    elif board is not None:
-        blockage = deletion_blockers.find_deletion_block(board, memory, beyond=subject.blocked_by)
+    elif plan is not None:
+        blockage = deletion_blockers.find_deletion_block(plan, memory, beyond=subject.blocked_by)
         if blockage is not None:
             yield blockage
 
 
-def _called(name: str, standing: ResourceStatus) -> str:
-    return f"{name} ({standing.ref})" if standing.ref is not None else name
+def _called(name: str, status: ResourceStatus) -> str:
+    return f"{name} ({status.ref})" if status.ref is not None else name
 
 
-def _waited_for(board: StackPlan) -> str:
+def _waited_for(plan: StackPlan) -> str:
     """Describe the first few resources, objects or kinds that the Stack waits for."""
-    progressing = board.by_state[ResourceState.PROGRESSING] or board.by_state[ResourceState.WAITING]
+    progressing = plan.by_state[ResourceState.PROGRESSING] or plan.by_state[ResourceState.WAITING]
     if progressing:
         name = next(iter(progressing))
-        standing = board.statuses[name]
+        status = plan.statuses[name]
         others = len(progressing) - 1
         more = f", and {others} more" if others else ""
-        return f"waits for {_called(name, standing)}: {standing.message}{more}"
-    children = board.cleanup.children
+        return f"waits for {_called(name, status)}: {status.message}{more}"
+    children = plan.cleanup.children
     if children:
         refs = [
             f"{child.ref}"
@@ -316,8 +314,8 @@ def _waited_for(board: StackPlan) -> str:
         named = ", ".join(refs[: readiness.NAMED_AT_MOST])
         more = f" and {len(children) - readiness.NAMED_AT_MOST} more" if len(children) > readiness.NAMED_AT_MOST else ""
         return f"waits for the deletion of {named}{more}"
-    unwatched = sorted(kind.key for kind in board.unsynced)
-    for kind, words in board.denied.items():
-        if kind in board.unsynced:
+    unwatched = sorted(kind.key for kind in plan.unsynced)
+    for kind, words in plan.denied.items():
+        if kind in plan.unsynced:
             return f"the operator is not allowed to list {kind.key} objects, of which some may exist: {words}"
     return f"waits for the first list of all {unwatched[0]} objects" if unwatched else ""

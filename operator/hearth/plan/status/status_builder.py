@@ -20,7 +20,7 @@ PROGRESS = frozenset({"conditions", "resources", "summary"})
 
 def build_status(
     subject: StatusInput,
-    board: StackPlan | None,
+    plan: StackPlan | None,
     *,
     memory: InMemoryState,
     before: Mapping[str, Any],
@@ -29,19 +29,19 @@ def build_status(
 ) -> Object:
     """Build the whole status.
 
-    board: None before the operator accepts the first definition; before: the current status, for the times in its
-    conditions; now: seconds since the epoch; monotonic: the same moment on the clock of `board.requeues`.
+    plan: None before the operator accepts the first definition; before: the current status, for the times in its
+    conditions; now: seconds since the epoch; monotonic: the same moment on the clock of `plan.requeues`.
     """
-    phase = ready_condition.find_phase(subject, board, memory)
+    phase = ready_condition.find_phase(subject, plan, memory)
     status: Object = {
         "observedGeneration": subject.generation,
         "phase": str(phase),
         "conditions": conditions.build_conditions(
             phases.find_conditions(phase, is_unasked=subject.is_automatic_rollback),
-            headline=ready_condition.find_ready_reason(subject, board, memory),
+            headline=ready_condition.find_ready_reason(subject, plan, memory),
             extras=(
-                *ready_condition.find_extra_conditions(subject, board, memory),
-                *(board.conditions.conditions() if board is not None else ()),
+                *ready_condition.find_extra_conditions(subject, plan, memory),
+                *(plan.conditions.conditions() if plan is not None else ()),
             ),
             generation=subject.generation,
             before=before.get("conditions") or (),
@@ -51,12 +51,12 @@ def build_status(
     is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
     status.update(_describe_wish(subject, is_failed=is_failed))
     status.update(check_result.encode(subject.check))
-    if board is not None:
-        found_outputs = outputs.evaluate(board)
-        status.update(_describe(board, memory, found_outputs.values, offset=now - monotonic))
-        warnings = [*found_outputs.wrong, *breakpoint_waits.warn(board), *breakpoint_waits.warn_polled(subject.polled)]
+    if plan is not None:
+        found_outputs = outputs.evaluate(plan)
+        status.update(_describe(plan, memory, found_outputs.values, offset=now - monotonic))
+        warnings = [*found_outputs.wrong, *breakpoint_waits.warn(plan), *breakpoint_waits.warn_polled(subject.polled)]
         warnings = [] if subject.is_deleting else warnings[: breakpoint_waits.NAMED_AT_MOST]
-        found = {"breakpoints": breakpoint_waits.list_waits(board), "warnings": warnings}
+        found = {"breakpoints": breakpoint_waits.list_waits(plan), "warnings": warnings}
         status.update({key: entries for key, entries in found.items() if entries})
     return status
 
@@ -101,27 +101,26 @@ def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
     return said
 
 
-def _describe(board: StackPlan, memory: InMemoryState, values: Object, *, offset: float) -> Object:
+def _describe(plan: StackPlan, memory: InMemoryState, values: Object, *, offset: float) -> Object:
     """Describe counts, problems and outputs.
 
     values: of the outputs; offset: difference of seconds since the epoch and monotonic seconds.
     """
-    ready, total = len(board.by_state[ResourceState.READY]), len(board.blueprint.resources)
-    stopped = len(board.by_state[ResourceState.STOPPED])
+    ready, total = len(plan.by_state[ResourceState.READY]), len(plan.blueprint.resources)
+    stopped = len(plan.by_state[ResourceState.STOPPED])
     return {
         "summary": f"{ready}/{total}",
         "resources": {
             "total": total,
             "ready": ready,
-            "progressing": len(board.by_state[ResourceState.PROGRESSING]),
-            "waiting": len(board.by_state[ResourceState.WAITING]),
-            "failed": len(board.by_state[ResourceState.FAILED]) + len(board.by_state[ResourceState.RETRYING]),
-            "obsolete": len(board.cleanup.children),
+            "progressing": len(plan.by_state[ResourceState.PROGRESSING]),
+            "waiting": len(plan.by_state[ResourceState.WAITING]),
+            "failed": len(plan.by_state[ResourceState.FAILED]) + len(plan.by_state[ResourceState.RETRYING]),
+            "obsolete": len(plan.cleanup.children),
             **({"stopped": stopped} if stopped else {}),
         },
         "problems": [
-            problems.list_problem(board, name, standing, offset)
-            for name, standing in problems.find_problems(board, memory)
+            problems.list_problem(plan, name, status, offset) for name, status in problems.find_problems(plan, memory)
         ],
         "outputs": values,
     }

@@ -144,7 +144,7 @@ def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
     intake.has_unprocessed_spec = lambda stack: stack.generation != intake.generation
     inbox = WorkQueue()
     services: Any = SimpleNamespace(clock=VirtualClock(), queue=inbox)
-    return Supersession(SEEN.uid, services=services, intake=intake), intake, inbox
+    return Supersession(SEEN.uid, services=services, definition_sync=intake), intake, inbox
 
 
 def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
