@@ -28,7 +28,7 @@ from hearth.leadership import Leadership
 from hearth.model import errors
 from hearth.serve import event_loop_lag, http_server, logs, metrics
 from hearth.serve.metrics import Metrics
-from hearth.settings import Settings
+from hearth.settings import LEASE_HELD_EXIT_CODE, Settings
 
 log = structlog.get_logger(__name__)
 
@@ -88,6 +88,9 @@ def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float
     except leader_elector.LeadershipLost as error:
         log.error("leadership lost; exiting", reason=str(error))  # noqa: TRY400 -- as below
         return 1
+    except leader_elector.LeaseHeld as error:
+        log.error("cannot start", reason=str(error))  # noqa: TRY400 -- as below
+        return LEASE_HELD_EXIT_CODE
     except (errors.HearthError, http_server.CannotListen) as error:
         log.error("cannot start", reason=str(error))  # noqa: TRY400 -- a sentence for the user, who needs no stack
         return 1
@@ -129,7 +132,7 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
             await wait_any(leader.lost, stopping)
         log.info("stopping")
     if leader.lost.is_set():
-        raise leader_elector.LeadershipLost(leader.reason)
+        raise leader.explain_loss()
     log.info("stopped")
 
 

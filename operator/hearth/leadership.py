@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from hearth import supervision
+from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
+from hearth.kube.leader_election import leader_elector
+from hearth.kube.leader_election.active_leader import ActiveLeader, Scope
 from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector
 from hearth.model import errors
 
@@ -38,8 +42,9 @@ class Leadership(Protocol):
     """This process is to work."""
     lost: asyncio.Event
     """It must stop at once."""
-    reason: str
-    """Why it was lost."""
+
+    def explain_loss(self) -> errors.HearthError:
+        """Why it must stop, or may not start."""
 
     def start(self) -> None:
         """Stand for it; to be called in the loop that is to hear of it."""
@@ -52,23 +57,45 @@ class Leadership(Protocol):
 
 
 class AlwaysLeader:
-    """There is no other process."""
+    """Takes no part in an election, and leaves the work to an active leader if it finds one at the start."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_leader: Callable[[], Awaitable[str]] | None) -> None:
+        """find_leader: describes the active leader, "" if there is none; None to look for none."""
         self.acquired = asyncio.Event()
         self.lost = asyncio.Event()
-        self.reason = ""
+        self._find_leader = find_leader
+        self._leader = ""
+        self._search: asyncio.Task[None] | None = None
+
+    def explain_loss(self) -> errors.HearthError:
+        """Who leads, and how to go on."""
+        return leader_elector.LeaseHeld(
+            f"{self._leader}, which works on the same Stacks; set --leader-election to stand by until it ends, or "
+            f"--ignore-leader to work beside it, although both then undo each other's work"
+        )
 
     def start(self) -> None:
-        """Won at once."""
-        self.acquired.set()
+        """Look for a leader, or work at once."""
+        if self._find_leader is None:
+            self.acquired.set()
+        else:
+            self._search = supervision.spawn_until_done(
+                "leader search", functools.partial(self._look, self._find_leader)
+            )
 
     async def stop(self) -> None:
         """There is nothing to give back."""
+        if self._search is not None:
+            self._search.cancel()
+            await asyncio.gather(self._search, return_exceptions=True)
 
     def find_not_ready(self) -> Sequence[str]:
-        """That is always known."""
-        return ()
+        """Whether the search goes on."""
+        return [] if self.acquired.is_set() else ["checks whether another operator leads the same Stacks"]
+
+    async def _look(self, find_leader: Callable[[], Awaitable[str]]) -> None:
+        self._leader = await find_leader()
+        (self.lost if self._leader else self.acquired).set()
 
 
 class LeaseLeadership:
@@ -86,7 +113,7 @@ class LeaseLeadership:
         """grace: seconds after a loss in which the work must have ended; then the process is ended by force."""
         self.acquired = asyncio.Event()
         self.lost = asyncio.Event()
-        self.reason = ""
+        self._reason = ""
         self._source = source
         self._terms = terms
         self._observer = observer
@@ -113,6 +140,10 @@ class LeaseLeadership:
                 loop.call_soon_threadsafe(task.cancel)
         await asyncio.to_thread(self._thread.join, JOIN_TIMEOUT)
 
+    def explain_loss(self) -> errors.HearthError:
+        """Why the lease was lost."""
+        return leader_elector.LeadershipLost(self._reason)
+
     def find_not_ready(self) -> Sequence[str]:
         """Why it cannot be said whose the lease is."""
         trouble = self._election.error if self._election is not None else "has not requested its lease yet"
@@ -133,7 +164,7 @@ class LeaseLeadership:
         """Stop the work, by force if necessary: another process may start it soon."""
         if self._stopping.is_set():
             return
-        self.reason = reason
+        self._reason = reason
         end = threading.Timer(self._grace, self._end_by_force, args=(FORCED_EXIT_CODE,))
         end.daemon = True
         end.start()
@@ -174,9 +205,17 @@ class LeaseLeadership:
 def make_leadership(settings: Settings, source: CredentialSource, observer: Metrics, *, grace: float) -> Leadership:
     """What the settings ask for. grace: seconds that the end of the work may take."""
     if not settings.leader_election:
-        return AlwaysLeader()
+        return AlwaysLeader(None if settings.ignore_leader else lambda: find_leader(settings, source, observer))
     spare = (settings.lease_duration - settings.renew_deadline).total_seconds()
     return LeaseLeadership(source, make_election_config(settings), observer, grace=min(grace, spare))
+
+
+async def find_leader(settings: Settings, source: CredentialSource, observer: Metrics) -> str:
+    """Describe the active leader of the Stacks that the settings name; "" if there is none."""
+    scope = Scope(share=settings.share, namespace=settings.namespace or "")
+    async with Connection(source) as connection:
+        sender = ApiClient(connection, observer)
+        return await ActiveLeader(sender, settings.operator_namespace, scope).find()
 
 
 def make_election_config(settings: Settings) -> LeaderElectionConfig:
@@ -185,6 +224,7 @@ def make_election_config(settings: Settings) -> LeaderElectionConfig:
         name=settings.find_lease_name(),
         group=settings.find_lease_group(),
         share=settings.share,
+        served_namespace=settings.namespace or "",
         namespace=settings.operator_namespace,
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
         duration=settings.lease_duration.total_seconds(),

@@ -21,6 +21,8 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """File that contains the namespace of a pod."""
 DEFAULT_OPERATOR_NAMESPACE = "hearth-system"
 DEFAULT_LEASE = "hearth"
+LEASE_HELD_EXIT_CODE = 3
+"""Exit code of a process that does not start because another one leads the same Stacks."""
 HIGHEST_PORT = 65_535
 MAX_SHARDS = BUCKETS
 ORDINAL = re.compile(r"-(\d+)$")
@@ -62,6 +64,8 @@ class Settings:
     """The longest wait between two attempts at one resource."""
     leader_election: bool = False
     """Whether several processes take turns, one working at a time."""
+    ignore_leader: bool = False
+    """Whether to work although another process leads the same Stacks; only without `leader_election`."""
     lease_name: str | None = None
     """Of the Lease that they take turns by; None: after what they serve."""
     lease_duration: timedelta = timedelta(seconds=15)
@@ -92,6 +96,8 @@ class Settings:
 
     def validate(self) -> str:
         """What does not fit together, in a sentence; empty where all does."""
+        if self.leader_election and self.ignore_leader:
+            return "--ignore-leader is for a process without --leader-election; remove one of them"
         if not self.leader_election or self.retry_period < self.renew_deadline < self.lease_duration:
             return ""
         return (

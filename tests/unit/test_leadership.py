@@ -29,15 +29,44 @@ class Source:
         return Credentials(server="http://127.0.0.1:9")
 
 
-async def test_whoever_is_alone_works_at_once() -> None:
+async def test_whoever_ignores_leaders_works_at_once() -> None:
     """Nothing is asked, and nothing can be lost."""
-    leader = leadership.make_leadership(Settings(), Source(is_broken=True), Metrics(), grace=GRACE)
+    leader = leadership.make_leadership(Settings(ignore_leader=True), Source(is_broken=True), Metrics(), grace=GRACE)
     leader.start()
 
     assert isinstance(leader, AlwaysLeader)
     assert leader.acquired.is_set()
     assert not leader.lost.is_set()
-    assert leader.find_not_ready() == ()
+    assert list(leader.find_not_ready()) == []
+    await leader.stop()
+
+
+async def test_whoever_finds_no_leader_works() -> None:
+    """It is not ready before that is known."""
+    found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    leader = AlwaysLeader(lambda: asyncio.wait_for(found, 10))
+    leader.start()
+    assert list(leader.find_not_ready()) == ["checks whether another operator leads the same Stacks"]
+    found.set_result("")
+    async with asyncio.timeout(10):
+        await leader.acquired.wait()
+    assert (leader.lost.is_set(), list(leader.find_not_ready())) == (False, [])
+    await leader.stop()
+
+
+async def test_whoever_finds_a_leader_does_not_work_and_says_how_to_go_on() -> None:
+    """Two that work on the same Stacks would undo each other's work."""
+
+    async def find() -> str:
+        return "lease/hearth in namespace ops is held by pod-1"
+
+    leader = AlwaysLeader(find)
+    leader.start()
+    async with asyncio.timeout(10):
+        await leader.lost.wait()
+    reason = str(leader.explain_loss())
+    assert not leader.acquired.is_set()
+    assert all(word in reason for word in ("lease/hearth", "pod-1", "--leader-election", "--ignore-leader"))
     await leader.stop()
 
 
@@ -72,7 +101,7 @@ async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> Non
     assert await asyncio.to_thread(forced.wait, 10)
 
     assert codes == [1]
-    assert "the kubeconfig is gone" in leader.reason
+    assert "the kubeconfig is gone" in str(leader.explain_loss())
 
 
 def test_no_two_processes_stand_under_one_name() -> None:

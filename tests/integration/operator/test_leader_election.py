@@ -9,6 +9,7 @@ from typing import Any
 
 from hearth.kube.client import api_requests
 from hearth.kube.well_known_kinds import LEASE
+from hearth.settings import LEASE_HELD_EXIT_CODE
 from support.real import operator_fleet
 from support.real.operator_fleet import Crew, Watcher
 from support.real.operator_process import OperatorProcess
@@ -116,6 +117,35 @@ async def test_a_leader_whose_lease_was_taken_ends(user: RealUser, workers: Crew
     log = leader.log_file.read_text() if leader.log_file is not None else ""
     assert "is now held by somebody" in log
     workers.members.clear()
+
+
+async def test_a_process_without_election_does_not_work_beside_a_leader(user: RealUser, workers: Crew) -> None:
+    """It says who leads and how to go on; told to ignore that, it works."""
+    await workers.hire(*ELECTED)
+    other = await workers.hire()
+    assert other.process is not None
+    code = await other.process.wait()
+    holder = (await get_lease(user))["holderIdentity"]
+    log = other.log_file.read_text() if other.log_file is not None else ""
+
+    assert code == LEASE_HELD_EXIT_CODE
+    assert all(word in log for word in (holder, "--leader-election", "--ignore-leader"))
+    assert (await workers.hire("--ignore-leader")).is_alive
+    # What it says as it ends is meant.
+    workers.members.remove(other)
+
+
+async def test_a_process_without_election_waits_until_the_lease_of_a_dead_leader_expires(workers: Crew) -> None:
+    """A lease that nobody renews holds it up for no longer."""
+    leader = await workers.hire(*ELECTED)
+    await leader.kill()
+    begun = time.monotonic()
+    other = await workers.hire()
+    took = time.monotonic() - begun
+
+    print(f"started after {took:.2f} s")
+    assert other.is_alive
+    assert TAKEOVER - 1 < took < TAKEOVER + BUSY
 
 
 async def test_a_leader_that_was_held_up_ends_when_it_comes_back(user: RealUser, workers: Crew) -> None:

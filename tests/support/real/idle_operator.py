@@ -73,6 +73,8 @@ def main() -> int:
         kubeconfig=options.kubeconfig,
         log_format="json",
         http_address=Address(host="127.0.0.1", port=0),
+        # No API server answers.
+        ignore_leader=True,
         profile=options.profile,
     )
 

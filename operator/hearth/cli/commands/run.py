@@ -111,6 +111,12 @@ PROFILE = TextType("file", profiling.claim)
     help="Run several processes: one is active, the others stand by until its Lease is free.",
 )
 @click.option(
+    "--ignore-leader",
+    is_flag=True,
+    show_envvar=True,
+    help="Without leader election: work even if another process leads the same Stacks. Both then undo each other's work.",
+)
+@click.option(
     "--lease-name",
     show_default="hearth, followed by --namespace if set",
     show_envvar=True,

@@ -168,6 +168,12 @@ class StackWatcher:
         return now - (self._phase_began if self.was_ready else self.began)
 
     def _check_operator(self) -> None:
+        if self.operator.is_refused:
+            lines = [
+                "another operator works on this cluster already; apply the example there with kubectl, or stop that one:",
+                *self.operator.read_end_of_log(),
+            ]
+            raise DemoFailed("\n".join(lines))
         if self.operator.has_ended:
             lines = ["the operator exited unexpectedly; its last lines:", *self.operator.read_end_of_log()]
             raise DemoFailed("\n".join(lines))

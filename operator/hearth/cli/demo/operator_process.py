@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hearth.settings import DEFAULT_OPERATOR_NAMESPACE
+from hearth.settings import DEFAULT_OPERATOR_NAMESPACE, LEASE_HELD_EXIT_CODE
 
 GRACE: Final = 6.0
 """Seconds that it may take to end; it promises five."""
@@ -34,6 +34,11 @@ class Operator:
     def has_ended(self) -> bool:
         """Whether it is gone, which it should not be."""
         return self.process.returncode is not None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it did not start because another operator works on the same Stacks."""
+        return self.process.returncode == LEASE_HELD_EXIT_CODE
 
     async def is_ready(self) -> bool:
         """Whether it has had its first look at everything."""

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
+class LeaseHeld(errors.HearthError):
+    """Error of a process that takes no part in the election and finds an active leader of the same Stacks."""
+
+
 class LeadershipLost(errors.HearthError):
     """Error of a process that lost the lease or cannot confirm it; the process must stop its work."""
 
@@ -55,6 +59,8 @@ class LeaderElectionConfig:
     """Group of the processes that divide the same Stacks."""
     share: Share = WHOLE
     """The shard of this process."""
+    served_namespace: str = ""
+    """The only namespace whose Stacks it works on, "" for all."""
     duration: float = 15.0
     """Time for which other candidates respect a lease without renewal."""
     deadline: float = 10.0
@@ -87,7 +93,7 @@ class LeaderElector:
             sender,
             namespace=terms.namespace,
             name=terms.name,
-            labels=overlapping_leases.make_labels(terms.group, terms.share),
+            labels=overlapping_leases.make_labels(terms.group, terms.share, namespace=terms.served_namespace),
             patience=terms.deadline / 2,
         )
         self._rivals = OverlappingLeases(sender, namespace=terms.namespace, group=terms.group, share=terms.share)

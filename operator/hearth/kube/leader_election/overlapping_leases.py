@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 LABEL_SHARD_GROUP = "hearth.dev/shard-group"
 """Label of a Lease: processes with the same value divide the same Stacks."""
 LABEL_SHARD = "hearth.dev/shard"
+LABEL_SERVED_NAMESPACE = "hearth.dev/served-namespace"
+"""Label of a Lease: the only namespace whose Stacks its holder works on, "" for all."""
 SHARD = re.compile(r"(\d{1,3})-of-(\d{1,3})")
 
 
-def make_labels(group: str, share: Share) -> dict[str, str]:
-    """Return the labels that describe the shard of a Lease's holder."""
-    return {LABEL_SHARD_GROUP: group, LABEL_SHARD: str(share)}
+def make_labels(group: str, share: Share, *, namespace: str = "") -> dict[str, str]:
+    """Return the labels that describe the Stacks of a Lease's holder. namespace: the only one, "" for all."""
+    return {LABEL_SHARD_GROUP: group, LABEL_SHARD: str(share), LABEL_SERVED_NAMESPACE: namespace}
 
 
 def find_share(raw: Object) -> Share | None:

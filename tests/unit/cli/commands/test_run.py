@@ -21,6 +21,7 @@ FLAGS += [
     "max-concurrent-writes",
     "max-backoff",
     "leader-election",
+    "ignore-leader",
     "lease-name",
     "lease-duration",
     "renew-deadline",
