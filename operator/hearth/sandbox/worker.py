@@ -29,6 +29,8 @@ MESSAGE_BYTES = 4096
 def main() -> None:
     """Answer until the standard input ends."""
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
+    # Before the limit on memory, and not within the time of the first expression.
+    expressions.find_environment(has_library=True)
     confine()
     replies.write(frames.write_reply(frames.READY, b""))
     replies.flush()

@@ -7,6 +7,7 @@ schemas.
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
+from cel_expr_python.ext import ext_optional
 
 from hearth.template.cel import quantity
 from hearth.template.text import error_hints
@@ -46,13 +47,12 @@ KEYWORDS = LITERALS | frozenset(
 )
 """Words that CEL reserves."""
 
-_EXTENSIONS = (
-    ext_optional.ExtOptional(),
-    ext_strings.ExtStrings(),
-    ext_math.ExtMath(),
-    ext_encoders.ExtEncoders(),
-    ext_bindings.ExtBindings(),
+_OPTIONAL = ext_optional.ExtOptional()
+_LIBRARY_WORDS = re.compile(
+    r"\b(?:base64|cel|math|strings|charAt|format|indexOf|join|lastIndexOf|lowerAscii|quote|replace|reverse|split|substring"
+    r"|trim|upperAscii)\b"
 )
+"""The names of all functions and macros of the library, or the prefixes of these names."""
 Look: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
 """Maps the name of a protobuf message of Hearth to its name for people, and its fields."""
 _IMMORTAL = 1 << 40
@@ -90,17 +90,38 @@ class CelCompileError(ValueError):
         super().__init__("; ".join(fault.message for fault in faults))
 
 
-def new_environment(
-    *, variables: Mapping[str, Any] | None = None, pool: Any = None, quantity_type: Any = cel.Type.STRING
-) -> Any:
-    """Create an environment with all of Hearth's extensions and functions.
+@functools.cache
+def load_library() -> tuple[Any, ...]:
+    """Load the extensions for texts, numbers, base 64 and `cel.bind`.
 
-    quantity_type: the type of quantities: text for evaluation, a separate type for type checks.
+    They take 10 MiB and some hundredths of a second, and most templates use none of them.
+    """
+    from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_strings
+
+    return (ext_strings.ExtStrings(), ext_math.ExtMath(), ext_encoders.ExtEncoders(), ext_bindings.ExtBindings())
+
+
+def needs_library(text: str) -> bool:
+    """Return whether an expression may call a function of the library; any such call contains one of these words."""
+    return _LIBRARY_WORDS.search(text) is not None
+
+
+def new_environment(
+    *,
+    has_library: bool,
+    variables: Mapping[str, Any] | None = None,
+    pool: Any = None,
+    quantity_type: Any = cel.Type.STRING,
+) -> Any:
+    """Create an environment with Hearth's functions.
+
+    has_library: with the extensions of `load_library`. quantity_type: the type of quantities: text for evaluation, a
+    separate type for type checks.
     """
     return cel.NewEnv(
         descriptor_pool=pool,
         variables=variables or {},
-        extensions=_EXTENSIONS,
+        extensions=(_OPTIONAL, *(load_library() if has_library else ())),
         functions=quantity_functions(quantity_type),
     )
 

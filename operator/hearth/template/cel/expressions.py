@@ -59,7 +59,6 @@ PARSED_BYTES_PER_BYTE, PARSED_BYTES = 42, 1_024
 """The memory of an expression for each byte of its CEL serialization, and the fixed part."""
 ESTIMATORS_KEPT = 256
 """Estimators of expressions that only need one if their inputs are large."""
-_UNCHECKED = cel_environment.new_environment()
 _TOO_DEEP = "the expression is nested too deeply; split it, e.g. with a condition"
 _ERROR = cel.Type.ERROR
 _OPTIONAL = "(\n{text}\n).orValue(null)"
@@ -107,7 +106,7 @@ def parse_new(text: str) -> tuple[Parsed, int]:
             f"the expression has {len(text)} characters, but at most {limits.EXPRESSION_LENGTH} are allowed; split it"
         )
         raise cel_environment.CelCompileError((cel_environment.CelError(line=1, column=1, message=message),))
-    program = cel_environment.compile_text(_UNCHECKED, text, is_checked=False)
+    program = compile_unchecked(text)
     try:
         serialized = program.serialize()
         tree = syntax_tree.parse_tree(serialized)
@@ -119,7 +118,8 @@ def parse_new(text: str) -> tuple[Parsed, int]:
     reading = field_references.find_reads(tree)
     estimator = None if cost.is_harmless(text, tree) else cost.make_estimator(tree)
     if syntax_tree.soften_has(tree):
-        program = _UNCHECKED.deserialize(syntax_tree.write_tree(tree))
+        environment = find_environment(has_library=cel_environment.needs_library(text))
+        program = environment.deserialize(syntax_tree.write_tree(tree))
     parsed = Parsed(
         text=text,
         program=program,
@@ -132,16 +132,32 @@ def parse_new(text: str) -> tuple[Parsed, int]:
     return parsed, len(serialized)
 
 
+@functools.cache
+def find_environment(*, has_library: bool) -> Any:
+    """Find the environment for expressions without type checks."""
+    return cel_environment.new_environment(has_library=has_library)
+
+
+def compile_unchecked(text: str) -> Any:
+    """Compile an expression without type checks. Raises cel_environment.CelCompileError."""
+    environment = find_environment(has_library=cel_environment.needs_library(text))
+    return cel_environment.compile_text(environment, text, is_checked=False)
+
+
+# The first environment takes longest, and no reconcile waits for it.
+find_environment(has_library=False)
+
+
 @functools.lru_cache(maxsize=ESTIMATORS_KEPT)
 def find_estimator(text: str) -> Estimator:
     """Find the estimator of an expression that usually needs no bound."""
-    compiled = cel_environment.compile_text(_UNCHECKED, text, is_checked=False)
+    compiled = compile_unchecked(text)
     return cost.make_estimator(syntax_tree.parse_tree(compiled.serialize()))
 
 
 def find_offset(parsed: Parsed, name: str) -> int:
     """Find the first offset of a name in the text of an expression, in characters."""
-    compiled = cel_environment.compile_text(_UNCHECKED, parsed.text, is_checked=False)
+    compiled = compile_unchecked(parsed.text)
     return field_references.find_offsets(syntax_tree.parse_tree(compiled.serialize())).get(name, 0)
 
 

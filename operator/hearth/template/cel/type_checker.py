@@ -5,7 +5,6 @@ Evaluates nothing. Unknown types are dynamic, so that only definite errors are r
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +48,7 @@ class TypeChecker:
         self._judgements: WeightedCache[tuple[str, tuple[str, ...]], TypeCheckResult] = WeightedCache(
             most=JUDGEMENTS_KEPT, most_weight=limits.JUDGED_BYTES
         )
-        self._environments: WeightedCache[frozenset[tuple[str, str]], Any] = WeightedCache(
+        self._environments: WeightedCache[tuple[frozenset[tuple[str, str]], bool], Any] = WeightedCache(
             most=ENVIRONMENTS_KEPT, most_weight=limits.CHECKED_NAMES
         )
 
@@ -67,8 +66,11 @@ class TypeChecker:
 
     def _check(self, parsed: Parsed, scope: TypeScope) -> TypeCheckResult:
         is_known = all(root in scope.types for root in parsed.roots)
+        has_library = cel_environment.needs_library(parsed.text)
         checking = (
-            scope.environment if is_known else self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types)
+            scope.find_environment(has_library=has_library)
+            if is_known
+            else self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types, has_library=has_library)
         )
         try:
             compiled = cel_environment.compile_text(checking, parsed.text, is_checked=True, look=self.store.describe)
@@ -79,18 +81,21 @@ class TypeChecker:
             return TypeCheckResult(result=result[len(_OPTIONAL) : -1], is_optional=True)
         return TypeCheckResult(result=result)
 
-    def find_environment(self, types: Mapping[str, str]) -> Any:
+    def find_environment(self, types: Mapping[str, str], *, has_library: bool) -> Any:
         """Find the environment with these variables; templates that differ only in texts share it."""
-        key = frozenset(types.items())
+        key = frozenset(types.items()), has_library
         found = self._environments.find(key)
         if found is None:
-            found = self._environments.keep(key, self.make_environment(types), weight=len(types))
+            made = self.make_environment(types, has_library=has_library)
+            found = self._environments.keep(key, made, weight=len(types))
         return found
 
-    def make_environment(self, types: Mapping[str, str]) -> Any:
+    def make_environment(self, types: Mapping[str, str], *, has_library: bool) -> Any:
         """Create an environment with these variables, by name the message of each; "" is dynamic."""
         variables = {name: cel.Type(type_) if type_ else cel.Type.DYN for name, type_ in types.items()}
-        return cel_environment.new_environment(variables=variables, pool=self.store.pool, quantity_type=_QUANTITY)
+        return cel_environment.new_environment(
+            has_library=has_library, variables=variables, pool=self.store.pool, quantity_type=_QUANTITY
+        )
 
 
 _checker = TypeChecker()
@@ -103,15 +108,18 @@ class TypeScope:
         if _checker.store.is_full:
             _checker.clear()
         store = _checker.store
+        self._environments: dict[bool, Any] = {}
         self.types = {
             name: store.find_message(shape) if shape.type is Type.OBJECT else "" for name, shape in shapes_.items()
         }
         """By name its message; "" for a dynamic one."""
 
-    @functools.cached_property
-    def environment(self) -> Any:
-        """Return the environment for checks of these names; created at the first uncached expression."""
-        return _checker.find_environment(self.types)
+    def find_environment(self, *, has_library: bool) -> Any:
+        """Find the environment for checks of these names; needed for uncached expressions only."""
+        # The names of a large template take long to compare.
+        if has_library not in self._environments:
+            self._environments[has_library] = _checker.find_environment(self.types, has_library=has_library)
+        return self._environments[has_library]
 
     def judge(self, parsed: Parsed) -> TypeCheckResult:
         """Return the type check result of `parsed`."""
