@@ -114,6 +114,8 @@ class ResourceBlueprint:
     """The manifest as the user wrote it, without a name, namespace or labels added by Hearth."""
     is_constant: bool
     """Whether the manifest reads no other resource, so that it is evaluated only once."""
+    has_computed_metadata: bool = True
+    """Whether the metadata contains results of expressions, so that they are validated after each evaluation."""
     constant: bytes | None = field(default=None, repr=False)
     """JSON of a list whose only entry is the manifest, if a constant manifest is stored anyway."""
     is_name_pinned: bool

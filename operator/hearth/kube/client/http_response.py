@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 
 HEAD_END = b"\r\n\r\n"
 LINE_END = b"\r\n"
@@ -26,7 +25,7 @@ class TooLong(MalformedResponse):
     """Error for a response body above the size limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class HttpResponse:
     """A complete response."""
 

@@ -223,7 +223,7 @@ class ResourcePlanner:
         outcome = resource.manifest.evaluate({name: self._enlarge(name, fields) for name, fields in values.items()})
         if not isinstance(outcome, Known):
             return outcome
-        if not resource.is_constant and (mistake := find_mistake(resource, outcome.value)) is not None:
+        if resource.has_computed_metadata and (mistake := find_mistake(resource, outcome.value)) is not None:
             return mistake
         requires = tuple(f"{each}/{incarnation_of(statuses[each].child)}" for each in resource.requires)
         whose = ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)

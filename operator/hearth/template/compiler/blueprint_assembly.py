@@ -224,6 +224,7 @@ def make_resource(
         kind=draft.kind,
         manifest=bound.document,
         is_constant=bound.document.is_constant,
+        has_computed_metadata=bound.document.has_slot_in("metadata"),
         constant=bound.document.raw if bound.document.is_constant else None,
         is_name_pinned=metadata.get("name") is not None,
         requires=tuple(requires),

@@ -222,6 +222,11 @@ class ManifestTemplate:
         """Return whether it needs no values."""
         return not self.reads
 
+    def has_slot_in(self, field: str) -> bool:
+        """Return whether a slot is at, above or below that top-level field."""
+        # The first key leads into the list around the value.
+        return any((*slot.way, slot.key)[1:2] in ((), (field,)) for slot in self.slots)
+
     def evaluate(self, given: Values) -> Outcome:
         """Return a new value for each caller; EvaluationError if it becomes too large."""
         if not self.slots:
