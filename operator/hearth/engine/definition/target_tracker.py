@@ -47,6 +47,8 @@ class TargetTracker:
     """Whether the user requested a retry since the spec was last processed."""
     _is_restored: bool = False
     """Whether an earlier process set the target and no reconcile checked it since. It may be completed already."""
+    is_resumed: bool = False
+    """Whether an earlier process worked on the Stack and wrote no status, so that the next one cannot wait."""
     _is_known: bool = False
     _is_unseen: bool = False
     """Whether no status was ever written."""
@@ -83,6 +85,7 @@ class TargetTracker:
         self._is_restored = self.current is not None
         self._written = persisted_identity(self.current)
         self._is_unseen = "phase" not in status
+        self.is_resumed = self._is_unseen and count_revisions() > 0
         self.completed = target_status.read_completed(None if is_lost else memory or {})
         self.last_failed = target_status.find_number(memory or {}, "lastFailedRevision")
         self.check = check_result.decode({**(memory or {}), "phase": status.get("phase")})
@@ -110,7 +113,7 @@ class TargetTracker:
 
     def on_status_written(self, status: Object) -> bool:
         """Record the written status; return whether work that waited for it may start."""
-        was_recorded, self._is_unseen = self.is_persisted, False
+        was_recorded, self._is_unseen, self.is_resumed = self.is_persisted, False, False
         self._written = persisted_identity(target_status.decode(status))
         self.last_failed = status.get("lastFailedRevision", self.last_failed)
         return self.is_persisted and not was_recorded

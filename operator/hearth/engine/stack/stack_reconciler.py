@@ -232,6 +232,11 @@ class StackReconciler:
         """Whether work waits for a status write."""
         return not self.definition.targets.is_persisted or self._checking.is_unreported
 
+    @property
+    def is_status_overdue(self) -> bool:
+        """Whether the next status write cannot wait for better news."""
+        return self.is_status_urgent or self.definition.targets.is_resumed
+
     def note_written(self, status: Object) -> None:
         """Record the written status."""
         self._checking.note_written(status)
@@ -289,6 +294,14 @@ class StackReconciler:
         planner = self.planner
         is_waiting = planner is not None and bool(planner.requeues or planner.by_state[ResourceState.WAITING])
         return is_waiting or self.definition.rejection is not None
+
+    @property
+    def has_outcome(self) -> bool:
+        """Whether the target is complete, or a resource failed or stopped; checking this is cheap."""
+        board = self.planner
+        if board is None:
+            return False
+        return board.is_complete or bool(board.by_state[ResourceState.FAILED] or board.by_state[ResourceState.STOPPED])
 
     @property
     def is_waiting_for_kinds(self) -> bool:

@@ -55,8 +55,12 @@ class ReportedStack(StackView, Protocol):
         """Whether the operator is reading a newer spec, so that writes for the current target are wasted."""
 
     @property
-    def is_status_urgent(self) -> bool:
-        """Whether work waits for a status write."""
+    def is_status_overdue(self) -> bool:
+        """Whether the next status write cannot wait for better news."""
+
+    @property
+    def has_outcome(self) -> bool:
+        """Whether the target is complete, or a resource failed or stopped; checking this is cheap."""
 
     def cache_sync_grace(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""

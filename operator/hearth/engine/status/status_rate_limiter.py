@@ -22,6 +22,13 @@ PROGRESS_WRITES_PER_SECOND = 10
 
 No user follows thousands of Stacks at once, and the API server has more important work.
 """
+START_GRACE = 1.0
+"""Seconds for which a Stack must work towards a new target before its status reports it.
+
+Most Stacks are complete by then, and need one status write instead of two. `observedGeneration` tells the two apart.
+"""
+START_REPORTED_AFTER = 10.0
+"""Seconds after which the start is reported, no matter how many other Stacks are in progress."""
 REPAIR_GRACE = 1.0
 """Seconds for which a complete, large Stack must be at work again before its status reports it.
 
@@ -47,6 +54,12 @@ class StatusRateLimiter:
         self._next_turn = 0.0
         self._setbacks: dict[str, float] = {}
         """By Stack: time since which a repair is unreported."""
+        self._starts: dict[str, float] = {}
+        """By Stack: time since which the start of the work towards its target is unreported."""
+
+    def is_start_pending(self, uid: str) -> bool:
+        """Return whether the status does not report yet that the Stack works towards its target."""
+        return uid in self._starts
 
     def find_delay(
         self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, now: float
@@ -55,6 +68,10 @@ class StatusRateLimiter:
         pause = len(stack.packed_spec) / BYTES_PER_SECOND
         if pause > self._interval and status_builder.is_repair_only(before, after):
             return self._setbacks.setdefault(stack.uid, now) + REPAIR_GRACE - now
+        if status_builder.is_start_only(before, after):
+            begun = self._starts.setdefault(stack.uid, now)
+            turn = max(begun + START_GRACE, self._find_turn(stack.uid, now))
+            return min(turn, begun + START_REPORTED_AFTER) - now
         if not status_builder.is_progress_only(before, after):
             return 0.0
         paced = self._written.get(stack.uid, float("-inf")) + pause
@@ -69,6 +86,7 @@ class StatusRateLimiter:
         """Clear the pending times: nothing is left to report."""
         self._turns.pop(uid, None)
         self._setbacks.pop(uid, None)
+        self._starts.pop(uid, None)
 
     def forget(self, uid: str) -> None:
         """Drop a deleted Stack."""

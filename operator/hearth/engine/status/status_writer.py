@@ -117,7 +117,7 @@ class StatusWriter:
         """
         now = self._clock.monotonic()
         due = now + delay
-        if not is_urgent:
+        if not is_urgent and not self._has_outcome(stack_uid):
             due = max(due, self._looked.get(stack_uid, float("-inf")) + self._interval)
         if stack_uid in self._failed_at:
             due = max(due, self._find_retry(stack_uid))
@@ -128,6 +128,13 @@ class StatusWriter:
             planned.cancel()
         cancel = self._clock.call_later(due - now, lambda: self._offer(stack_uid))
         self._planned[stack_uid] = PlannedWrite(due=due, cancel=cancel)
+
+    def _has_outcome(self, stack_uid: str) -> bool:
+        """Return whether the Stack reached an outcome before its status reported the start."""
+        if not self._pacing.is_start_pending(stack_uid):
+            return False
+        runner = self._find_runner(stack_uid)
+        return runner is not None and runner.has_outcome
 
     def forget(self, stack_uid: str) -> None:
         """Drop a deleted Stack."""
@@ -225,7 +232,7 @@ class StatusWriter:
             return Outcome.WRITTEN
         # Building a status of thousands of resources is too expensive for every reconcile.
         now = self._looked[stack_uid] = self._clock.monotonic()
-        if not runner.is_status_urgent and (wait := self._pacing.find_delay(stack, before, status, now=now)) > 0:
+        if not runner.is_status_overdue and (wait := self._pacing.find_delay(stack, before, status, now=now)) > 0:
             self.request(stack_uid, delay=wait)
             return Outcome.PUT_OFF
         self._pacing.on_written(stack_uid, now=now)

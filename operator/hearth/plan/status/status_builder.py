@@ -12,10 +12,20 @@ from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.status import breakpoint_waits, check_result, conditions, outputs, problems, ready_condition
 from hearth.plan.status.ready_condition import StatusInput
-from hearth.plan.target import target_status
+from hearth.plan.target import status_signature, target_status
 
 PROGRESS = frozenset({"conditions", "resources", "summary"})
 """The fields that change during normal progress."""
+START = frozenset(
+    {
+        *PROGRESS,
+        *("observedGeneration", "phase", "revision", "problems", "outputs"),
+        *(target_status.TARGET, target_status.CONTROLLER_STATE, status_signature.FIELD),
+    }
+)
+"""The fields that change when the work towards a target starts."""
+BY_PHASE = frozenset({"Ready", "Reconciling", "Stalled"})
+"""The conditions that follow from the phase."""
 
 
 def build_status(
@@ -145,6 +155,16 @@ def is_progress_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> boo
     return changed <= PROGRESS and _outline(before) == _outline(after)
 
 
+def is_start_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Return whether the Stack only started to work towards another target, without anything else to report."""
+    if not str(after["phase"]).endswith("InProgress") or after.get("problems"):
+        return False
+    # A repair is no start.
+    is_new = any(before.get(key) != after.get(key) for key in ("observedGeneration", "revision"))
+    is_new = is_new or (after["phase"] == phases.Phase.DELETE_IN_PROGRESS != before.get("phase"))
+    return is_new and find_changes(before, after).keys() <= START and _extras(before) == _extras(after)
+
+
 def is_repair_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Return whether a complete Stack is only in progress again for the same target, without problems."""
     then, now = str(before.get("phase", "")), str(after["phase"])
@@ -154,6 +174,11 @@ def is_repair_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         return False
     types, types_before = ([type_ for type_, _, _ in _outline(each)] for each in (after, before))
     return types == types_before and find_changes(before, after).keys() <= PROGRESS | {"phase"}
+
+
+def _extras(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the outline of the conditions that do not follow from the phase."""
+    return [each for each in _outline(status) if each[0] not in BY_PHASE]
 
 
 def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -53,7 +53,7 @@ class SlowHome:
 class Told:
     """What a runner says of its Stack: whatever the test wants."""
 
-    is_status_urgent = False
+    is_status_overdue = False
     is_superseded = False
 
     def __init__(self, message: str) -> None:
