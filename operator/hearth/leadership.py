@@ -104,7 +104,7 @@ class LeaseLeadership:
     def __init__(
         self,
         source: CredentialSource,
-        terms: LeaderElectionConfig,
+        config: LeaderElectionConfig,
         observer: Metrics,
         *,
         grace: float,
@@ -115,7 +115,7 @@ class LeaseLeadership:
         self.lost = asyncio.Event()
         self._reason = ""
         self._source = source
-        self._terms = terms
+        self._config = config
         self._observer = observer
         self._grace = grace
         self._end_by_force = end_by_force
@@ -179,7 +179,7 @@ class LeaseLeadership:
             self._inner = (asyncio.get_running_loop(), task)
         try:
             async with Connection(self._source) as connection:
-                await self._stand(LeaderElector(connection, self._terms, observer=self._observer))
+                await self._stand(LeaderElector(connection, self._config, observer=self._observer))
         finally:
             with self._lock:
                 self._inner = None

@@ -80,7 +80,7 @@ class KubeRuntime:
         )
         self._marks = HealthMarkCache(self._connection, self._queue, namespace=namespace, observer=observer)
         self._sources = SourceCache(self._connection, self._queue, namespace=namespace, observer=observer)
-        self._home = KubeManagementCluster(
+        self._management_cluster = KubeManagementCluster(
             self._connection,
             stacks=self._stacks,
             revisions=self._revisions,
@@ -89,7 +89,7 @@ class KubeRuntime:
         )
         self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
         self._evaluations = Pool(
-            tell=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=observer.on_limit
+            notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=observer.on_limit
         )
         self._engine: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
@@ -156,7 +156,7 @@ class KubeRuntime:
 
     def count_stacks(self) -> Mapping[str, float]:
         """By phase."""
-        found = (self._home.find_stack(uid) for uid in self._home.stacks())
+        found = (self._management_cluster.find_stack(uid) for uid in self._management_cluster.stacks())
         return collections.Counter(stack.phase for stack in found if stack is not None)
 
     def count_writes(self) -> Mapping[str, float]:
@@ -197,7 +197,7 @@ class KubeRuntime:
             try:
                 await self._connection.open()
                 await self._cluster.open()
-                return KeyedHasher(await self._home.get_hash_key(self._settings.operator_namespace))
+                return KeyedHasher(await self._management_cluster.get_hash_key(self._settings.operator_namespace))
             except errors.HearthError as error:
                 self._unready = f"startup failed: {error}"
                 logger.warning("startup failed; retrying", error=str(error))
@@ -205,7 +205,7 @@ class KubeRuntime:
 
     def _build(self, hasher: KeyedHasher) -> StackController:
         services = Services(
-            management_cluster=self._home,
+            management_cluster=self._management_cluster,
             health_marks=self._health_marks,
             workload_cluster=self._cluster,
             clock=LoopClock(),

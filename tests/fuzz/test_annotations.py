@@ -92,7 +92,7 @@ def look(said: Any, kind: Kind, *, is_signed: bool, is_owned: bool) -> None:
         assert (metadata["name"], metadata["uid"], metadata["namespace"]) == ("web", "u", "n")
         allowed = {names.ANNOTATION_SUSPENDED, *(path[2] for path in rule.sets if path[0] == "metadata")}
         assert set(metadata.get("annotations", {})) <= allowed
-    RECORDS.tell(found)
+    RECORDS.describe(found)
     suspend_object.without_suspend_fields(found, DriftFinding(), RECORDS)
     suspend_object.mark_resumed({"metadata": {"annotations": {}}, "spec": {}}, found, DriftFinding(), RECORDS)
 

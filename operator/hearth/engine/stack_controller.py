@@ -62,13 +62,13 @@ class StackController:
         """
         self._services = services
         self._acceptor = RevisionBuilder(
-            home=services.management_cluster,
+            management_cluster=services.management_cluster,
             cluster=services.workload_cluster,
             hashes=services.hashes,
             evaluations=services.evaluations,
         )
         self._observer = observer
-        self._reactions = WriteLatency(now=services.clock.monotonic, tell=observer.on_event_to_write)
+        self._reactions = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
         self._runners: dict[str, StackReconciler] = {}
         self._throttle = WriteThrottle(most=concurrency, clock=services.clock)
         self._executor = FairExecutor(

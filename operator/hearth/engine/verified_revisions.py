@@ -64,12 +64,12 @@ class RevisionSet:
         return bool(numbers) and not self.tampered and numbers.issuperset(needed)
 
 
-def load(home: ManagementCluster, hashes: HashFunction, stack: StackObject) -> RevisionSet:
+def load(management_cluster: ManagementCluster, hashes: HashFunction, stack: StackObject) -> RevisionSet:
     """Load all revisions of a Stack. Ignore other namespaces: no revision of the Stack can be there."""
     verified: list[Revision] = []
     tampered: list[Revision] = []
     unsigned: list[Revision] = []
-    for revision in home.revisions(stack.uid):
+    for revision in management_cluster.revisions(stack.uid):
         if revision.namespace != stack.namespace:
             continue
         if is_verified(revision, stack, hashes):

@@ -100,77 +100,85 @@ class MarkConditions:
     resolved: str = "False"
 
 
-def decide(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
+def decide(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
     """Decide the next action. now: seconds since the epoch."""
-    if said.is_resolved:
+    if mark_state.is_resolved:
         return MarkDecision()
-    uid = said.status.get("observedUID")
-    if uid is None or (not said.is_observed and view.bound is None):
-        return _bind(said, view, now=now)
+    uid = mark_state.status.get("observedUID")
+    if uid is None or (not mark_state.is_observed and view.bound is None):
+        return _bind(mark_state, view, now=now)
     if view.bound is None:
-        return _resolve(said, view, now=now)
-    if not said.is_observed:
-        return MarkDecision(status=build_status(said, view, pending("Pending", "the mark is valid"), uid=uid, now=now))
-    return _carry(said, view, view.bound, now=now)
+        return _resolve(mark_state, view, now=now)
+    if not mark_state.is_observed:
+        return MarkDecision(
+            status=build_status(mark_state, view, pending("Pending", "the mark is valid"), uid=uid, now=now)
+        )
+    return _carry(mark_state, view, view.bound, now=now)
 
 
-def _bind(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
+def _bind(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
     """Bind the mark to the current object of the resource, unless that object is newer than the mark."""
     child = view.current
     if child is None:
         problem = view.problem or MarkProblem(reason="ObjectNotFound", message=f"{describe(view)} has no object yet")
         return MarkDecision(
-            status=build_status(said, view, pending(problem.reason, problem.message), uid=None, now=now)
+            status=build_status(mark_state, view, pending(problem.reason, problem.message), uid=None, now=now)
         )
     made_at = str(child.fields["metadata"].get("creationTimestamp") or "")
-    if said.written_at and made_at > said.written_at:
+    if mark_state.written_at and made_at > mark_state.written_at:
         message = (
-            f"{child.ref} was created at {made_at}, after this mark ({said.written_at}), so the mark does not "
+            f"{child.ref} was created at {made_at}, after this mark ({mark_state.written_at}), so the mark does not "
             f"apply to it; to mark it, create a new HealthMark"
         )
-        return MarkDecision(status=build_status(said, view, pending("ObjectTooNew", message), uid=None, now=now))
-    if not said.is_unhealthy and child.unhealthy_reason is None:
-        return MarkDecision(status=build_status(said, view, healthy(child), uid=child.uid, now=now))
+        return MarkDecision(status=build_status(mark_state, view, pending("ObjectTooNew", message), uid=None, now=now))
+    if not mark_state.is_unhealthy and child.unhealthy_reason is None:
+        return MarkDecision(status=build_status(mark_state, view, healthy(child), uid=child.uid, now=now))
     return MarkDecision(
-        status=build_status(said, view, pending("Pending", "the mark is valid"), uid=child.uid, now=now)
+        status=build_status(mark_state, view, pending("Pending", "the mark is valid"), uid=child.uid, now=now)
     )
 
 
-def _resolve(said: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
+def _resolve(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
     """Resolve a mark whose object is deleted, once a successor exists or the Stack has no such resource."""
-    uid = said.status["observedUID"]
+    uid = mark_state.status["observedUID"]
     if view.current is not None:
         message = f"the marked object is deleted; {view.current.ref} is now the object of {describe(view)}"
         answer = MarkConditions(reason="Replaced", message=message, resolved="True")
-        return MarkDecision(status=build_status(said, view, answer, uid=uid, successor=view.current, now=now))
+        return MarkDecision(status=build_status(mark_state, view, answer, uid=uid, successor=view.current, now=now))
     if not view.is_wanted:
         message = f"the marked object is deleted, and no other object is needed for {describe(view)}"
         return MarkDecision(
             status=build_status(
-                said, view, MarkConditions(reason="ObjectDeleted", message=message, resolved="True"), uid=uid, now=now
+                mark_state,
+                view,
+                MarkConditions(reason="ObjectDeleted", message=message, resolved="True"),
+                uid=uid,
+                now=now,
             )
         )
     return MarkDecision()
 
 
-def _carry(said: ParsedHealthMark, view: MarkedResource, child: Child, *, now: float) -> MarkDecision:
+def _carry(mark_state: ParsedHealthMark, view: MarkedResource, child: Child, *, now: float) -> MarkDecision:
     """Write the mark onto the object once. A later change on the object overrides it."""
-    if said.is_written:
+    if mark_state.is_written:
         if child.unhealthy_reason is not None:
-            return MarkDecision(status=build_status(said, view, marked(child), uid=child.uid, now=now))
-        return MarkDecision(status=build_status(said, view, taken_back(child), uid=child.uid, now=now))
+            return MarkDecision(status=build_status(mark_state, view, marked(child), uid=child.uid, now=now))
+        return MarkDecision(status=build_status(mark_state, view, taken_back(child), uid=child.uid, now=now))
     if view.newer:
-        word = "healthy" if said.is_unhealthy else "unhealthy"
+        word = "healthy" if mark_state.is_unhealthy else "unhealthy"
         message = f"the newer HealthMark {view.newer} marks {child.ref} as {word}"
         answer = MarkConditions(reason="Superseded", message=message, resolved="True")
-        return MarkDecision(status=build_status(said, view, answer, uid=child.uid, now=now))
-    wanted = said.reason_text if said.is_unhealthy else None
+        return MarkDecision(status=build_status(mark_state, view, answer, uid=child.uid, now=now))
+    wanted = mark_state.reason_text if mark_state.is_unhealthy else None
     if child.unhealthy_reason == wanted:
-        answer = marked(child) if said.is_unhealthy else healthy(child)
-        return MarkDecision(status=build_status(said, view, answer, uid=child.uid, now=now))
+        answer = marked(child) if mark_state.is_unhealthy else healthy(child)
+        return MarkDecision(status=build_status(mark_state, view, answer, uid=child.uid, now=now))
     if view.problem is not None:
         return MarkDecision(
-            status=build_status(said, view, pending(view.problem.reason, view.problem.message), uid=child.uid, now=now)
+            status=build_status(
+                mark_state, view, pending(view.problem.reason, view.problem.message), uid=child.uid, now=now
+            )
         )
     return MarkDecision(step=WriteHealthMark(child=child, reason=wanted))
 
@@ -202,7 +210,7 @@ def describe(view: MarkedResource) -> str:
 
 
 def build_status(
-    said: ParsedHealthMark,
+    mark_state: ParsedHealthMark,
     view: MarkedResource,
     answer: MarkConditions,
     *,
@@ -212,10 +220,10 @@ def build_status(
 ) -> Object | None:
     """Build the whole status; None if it is unchanged. uid: of the object that the mark is bound to."""
     status: Object = {
-        "observedGeneration": said.generation,
+        "observedGeneration": mark_state.generation,
         "conditions": [
-            _condition(said, READY, answer.ready, answer, now=now),
-            _condition(said, RESOLVED, answer.resolved, answer, now=now),
+            _condition(mark_state, READY, answer.ready, answer, now=now),
+            _condition(mark_state, RESOLVED, answer.resolved, answer, now=now),
         ],
     }
     if uid is not None:
@@ -228,18 +236,18 @@ def build_status(
             **({"namespace": successor.namespace} if successor.namespace else {}),
             "uid": successor.uid,
         }
-    return status if status != said.status else None
+    return status if status != mark_state.status else None
 
 
-def _condition(said: ParsedHealthMark, type_: str, status: str, answer: MarkConditions, *, now: float) -> Object:
+def _condition(mark_state: ParsedHealthMark, type_: str, status: str, answer: MarkConditions, *, now: float) -> Object:
     """Build one condition. Its transition time is unchanged while its status is unchanged."""
-    before = conditions.find(said.status, type_)
+    before = conditions.find(mark_state.status, type_)
     is_same = before.get("status") == status and before.get("lastTransitionTime")
     return {
         "type": type_,
         "status": status,
         "reason": answer.reason,
         "message": answer.message[: conditions.MESSAGE_LENGTH],
-        "observedGeneration": said.generation,
+        "observedGeneration": mark_state.generation,
         "lastTransitionTime": before["lastTransitionTime"] if is_same else times.format_time(now),
     }

@@ -27,7 +27,7 @@ from hearth.template.cel.evaluation import Answer, Excess, Unwritable
 
 LIMIT = "evaluations"
 """The label of the metric for expressions that exceed a limit."""
-TELL_INTERVAL = 0.25
+NOTIFY_INTERVAL = 0.25
 """Seconds between two passes of a Stack because of results, while more of them are to come."""
 HELD = 1.0
 """Seconds until a Stack asks again whose expressions cannot be queued."""
@@ -79,13 +79,13 @@ class Pool:
     def __init__(
         self,
         *,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         on_limit: Callable[[str], None] = lambda _limit: None,
         start: Start = process.start,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is started before it is needed. tell: gets the UID of a Stack that is to ask again."""
-        self._tell = tell
+        """Start no process before it is needed. notify: gets the UID of a Stack whose evaluations can proceed."""
+        self._notify = notify
         self._on_limit = on_limit
         self._start = start
         self._now = now
@@ -218,11 +218,11 @@ class Pool:
     def _put_off(self, stack_uid: str, *, delay: float = 0.0) -> None:
         """Let a Stack ask again after a while."""
 
-        def tell() -> None:
+        def notify() -> None:
             self._held.discard(stack_uid)
-            self._tell(stack_uid)
+            self._notify(stack_uid)
 
-        supervision.call_later(delay, tell, where="evaluations")
+        supervision.call_later(delay, notify, where="evaluations")
 
     def _dispatch(self) -> None:
         """Begin what can begin."""
@@ -313,10 +313,10 @@ class Pool:
         if stack.is_idle:
             self._leave(stack)
             release(stack)
-        elif now - stack.notified_at < TELL_INTERVAL:
+        elif now - stack.notified_at < NOTIFY_INTERVAL:
             return
         stack.notified_at = now
-        self._tell(stack.uid)
+        self._notify(stack.uid)
 
 
 def release(stack: Stack) -> None:

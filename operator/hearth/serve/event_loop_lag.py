@@ -37,6 +37,6 @@ async def measure(report: Callable[[float], None], *, interval: float = INTERVAL
     """Tell `report` again and again by how many seconds the loop woke us too late; ends when cancelled."""
     loop = asyncio.get_running_loop()
     while True:
-        asked = loop.time() + interval
+        due = loop.time() + interval
         await asyncio.sleep(interval)
-        report(max(0.0, loop.time() - asked))
+        report(max(0.0, loop.time() - due))

@@ -72,13 +72,13 @@ def show(value: Any) -> str:
 def judge_field(*path: str) -> Judge:
     """A judge of one field of the status."""
 
-    def judge(wanted: Any, seen: Seen) -> Iterator[str]:
+    def assess(wanted: Any, seen: Seen) -> Iterator[str]:
         value: Any = status_of(seen.stack)
         for key in path:
             value = value.get(key, {})
         yield from equals(value or None, wanted or None)
 
-    return judge
+    return assess
 
 
 def judge_phase(wanted: str, stack: Object | None) -> Iterator[str]:
@@ -94,12 +94,12 @@ def judge_phase(wanted: str, stack: Object | None) -> Iterator[str]:
 def judge_condition(name: str) -> Judge:
     """A judge of one condition: true, false, or a word such as Unknown; false may also be said by its absence."""
 
-    def judge(wanted: Any, seen: Seen) -> Iterator[str]:
+    def assess(wanted: Any, seen: Seen) -> Iterator[str]:
         found = find_condition(seen.stack, name).get("status", "False")
         word = str(wanted) if not isinstance(wanted, str) else wanted
         yield from equals(found, word)
 
-    return judge
+    return assess
 
 
 def judge_conditions(wanted: Mapping[str, Any], seen: Seen) -> Iterator[str]:
@@ -233,7 +233,7 @@ def judge_events(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
     yield from equals(list(seen.events), list(wanted))
 
 
-def judge_stack(wanted: str | Mapping[str, Any], seen: Seen) -> Iterator[str]:
+def assess_stack(wanted: str | Mapping[str, Any], seen: Seen) -> Iterator[str]:
     """`gone`, or fields of the Stack object, each by its path."""
     if wanted == "gone":
         if seen.stack is not None:
@@ -272,7 +272,7 @@ JUDGES: Mapping[str, Judge] = {
     "others": judge_others,
     "requests": judge_requests,
     "events": judge_events,
-    "stack": judge_stack,
+    "stack": assess_stack,
     "nothing-left": judge_nothing_left,
 }
 

@@ -57,7 +57,8 @@ class RecordedMachine(KubeRuntime):
         self._log = log
 
     def _build(self, hasher: KeyedHasher) -> StackController:
-        self._home = RecordedManagementCluster(self._home, self._log)  # type: ignore[assignment]  # the same port around the same home
+        recorded = RecordedManagementCluster(self._management_cluster, self._log)
+        self._management_cluster = recorded  # type: ignore[assignment]  # the same port around the same client
         self._cluster = RecordedWorkloadCluster(self._cluster, self._log)  # type: ignore[assignment]  # likewise
         self._health_marks = RecordedMarks(self._health_marks, self._log)  # type: ignore[assignment]  # likewise
         return super()._build(hasher)

@@ -87,10 +87,10 @@ def find_cues(probe: Object, *, now: Callable[[], datetime.datetime]) -> list[Cu
     if probe.get("status", {}).get("observedGeneration") == metadata["generation"] and is_settled(probe):
         return []
     delay = spec.get("readyAfter", 0)
-    final = Cue(after=delay, status=judge(spec, metadata["generation"], is_ready=True, now=now))
+    final = Cue(after=delay, status=assess(spec, metadata["generation"], is_ready=True, now=now))
     if delay == 0:
         return [final]
-    return [Cue(after=0, status=judge(spec, metadata["generation"], is_ready=False, now=now)), final]
+    return [Cue(after=0, status=assess(spec, metadata["generation"], is_ready=False, now=now)), final]
 
 
 def is_settled(probe: Object) -> bool:
@@ -99,7 +99,7 @@ def is_settled(probe: Object) -> bool:
     return bool(status.get("ready") or probe.get("spec", {}).get("fails"))
 
 
-def judge(spec: Object, generation: int, *, is_ready: bool, now: Callable[[], datetime.datetime]) -> Object:
+def assess(spec: Object, generation: int, *, is_ready: bool, now: Callable[[], datetime.datetime]) -> Object:
     """The status of a probe: ready, not yet, or failed with its message."""
     failure = spec.get("fails", "") if is_ready else ""
     ready = is_ready and not failure

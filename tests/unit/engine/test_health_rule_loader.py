@@ -76,9 +76,9 @@ class Bench:
         )
         self.rules = HealthRuleLoader(self.services)
 
-    def judge(self) -> str:
+    def assess(self) -> str:
         """The reason of the verdict on a gadget."""
-        return self.services.health_rules.judge({"metadata": {}}, kind=GADGET).reason
+        return self.services.health_rules.assess({"metadata": {}}, kind=GADGET).reason
 
     async def hear(self, answer: Mapping[str, str] | Exception) -> set[object]:
         """What is broadcast once the ConfigMap has changed to that."""
@@ -101,14 +101,14 @@ async def test_rules_are_there_before_the_first_pass() -> None:
     bench.shelf.answer = {"a": RULE}
     await bench.rules.start()
     assert bench.shelf.followed == [REF]
-    assert bench.judge() == "Mine"
+    assert bench.assess() == "Mine"
     bench.inbox.take_broadcasts()
     (change,) = await bench.hear({"a": RULE.replace("Mine", "Yours")})
     assert isinstance(change, RuleChange)
     assert change.touches(GADGET)
-    assert bench.judge() == "Yours"
+    assert bench.assess() == "Yours"
     await bench.hear(errors.ApiStatusError(code=404, status=None))
-    assert bench.judge() == "Exists"
+    assert bench.assess() == "Exists"
     assert bench.shelf.events == []
 
 
@@ -125,11 +125,11 @@ async def test_what_cannot_be_read_is_kept_and_tried_again() -> None:
     await bench.hear({"a": RULE})
     for error in (errors.ApiStatusError(code=403, status=None), errors.Unreachable("away")):
         await bench.hear(error)
-        assert bench.judge() == "Mine"
+        assert bench.assess() == "Mine"
     bench.shelf.answer = {}
     bench.clock.later[-1]()
     await asyncio.sleep(0.01)
-    assert bench.judge() == "Exists"
+    assert bench.assess() == "Exists"
 
 
 async def test_mistakes_are_told_on_the_config_map() -> None:
@@ -137,7 +137,7 @@ async def test_mistakes_are_told_on_the_config_map() -> None:
     bench = Bench()
     wrong = "\n".join(f"- {{kinds: [x/A{number}]}}" for number in range(12))
     await bench.hear({"bad": wrong, "good": RULE})
-    assert bench.judge() == "Mine"
+    assert bench.assess() == "Mine"
     (event,) = bench.shelf.events
     assert event.startswith("Warning InvalidHealthRules invalid rules are ignored, the others apply:\n- bad, line 1: ")
     assert event.endswith("- bad, line 10: cases must be a list of cases, each with a state\nand 2 more")

@@ -139,7 +139,7 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "what comes of a step": (StackReconciler, "finish_step", lambda _self, _key, step, _result: is_bad(step)),
     "the judgement of a resource": (
         ResourcePlanner,
-        "_judge",
+        "_assess",
         lambda self, resource, *_, **__: resource.name == "bad" and self._stack.name == STACK.name,
     ),
     "a pass": (StackPlanner, "refresh", lambda self, *_, **__: self._resolver._stack.name == STACK.name),

@@ -30,7 +30,7 @@ class Desk:
     now: float = 0.0
 
     def make_pool(self) -> Pool:
-        return Pool(tell=self.told.append, on_limit=self.reached.append, start=self.start, now=lambda: self.now)
+        return Pool(notify=self.told.append, on_limit=self.reached.append, start=self.start, now=lambda: self.now)
 
     async def start(self) -> Process:
         self.started += 1

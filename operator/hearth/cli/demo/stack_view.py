@@ -156,13 +156,13 @@ def describe_resource(
     elif "deletionTimestamp" in found[1]["metadata"]:
         state, note = RowState.PROGRESSING, "is being deleted, and is created again"
     elif resource.ready_when:
-        state, note = judge_by_rules(resource, values)
+        state, note = assess_by_rules(resource, values)
     else:
-        state, note = judge_by_kind(*found)
+        state, note = assess_by_kind(*found)
     return ResourceRow(resource=resource.name, object=name, state=state, note=note)
 
 
-def judge_by_kind(kind: Kind, child: Object) -> tuple[RowState, str]:
+def assess_by_kind(kind: Kind, child: Object) -> tuple[RowState, str]:
     """What the built-in rule of its kind says."""
     verdict = health_rules.assess(child, kind=kind)
     match verdict.state:
@@ -174,7 +174,7 @@ def judge_by_kind(kind: Kind, child: Object) -> tuple[RowState, str]:
             return RowState.PROGRESSING, verdict.message
 
 
-def judge_by_rules(resource: ResourceBlueprint, values: Mapping[str, Object | None]) -> tuple[RowState, str]:
+def assess_by_rules(resource: ResourceBlueprint, values: Mapping[str, Object | None]) -> tuple[RowState, str]:
     """What its own rules say."""
     for rule in resource.ready_when:
         match rule.evaluate(values):

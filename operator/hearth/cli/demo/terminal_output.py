@@ -92,7 +92,7 @@ class LineOutput:
 
     def show(self, view: StackView, *, seconds: float) -> None:
         """What changed, with the seconds in front."""
-        self.say(f"{seconds:6.1f} s  {line}" for line in tree_view.tell_changes(self._before, view))
+        self.say(f"{seconds:6.1f} s  {line}" for line in tree_view.describe_changes(self._before, view))
         self._before = view
 
 

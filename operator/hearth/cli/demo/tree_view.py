@@ -67,7 +67,7 @@ def max_length(texts: Iterator[str] | type[RowState]) -> int:
     return max((len(text) for text in texts), default=0)
 
 
-def tell_changes(before: StackView | None, after: StackView) -> Iterator[str]:
+def describe_changes(before: StackView | None, after: StackView) -> Iterator[str]:
     """Describe each change since the previous view: the phase, and each resource that changed."""
     if not after.exists:
         if before is None or before.exists:
@@ -76,20 +76,20 @@ def tell_changes(before: StackView | None, after: StackView) -> Iterator[str]:
     known = {(row.resource, row.object): row for row in before.rows} if before is not None else {}
     for row in after.rows:
         if row.state is not RowState.WAITING and known.get((row.resource, row.object)) != row:
-            yield tell_row(row)
+            yield describe_row(row)
     if before is None or (before.phase, before.summary, before.is_ready) != (
         after.phase,
         after.summary,
         after.is_ready,
     ):
-        yield tell_head(after)
+        yield describe_head(after)
 
 
-def tell_row(row: ResourceRow) -> str:
+def describe_row(row: ResourceRow) -> str:
     """`web  deployment/shop-web  progressing  1 of 3 pods are ready`."""
     return GAP.join(part for part in (row.resource, row.object, str(row.state), row.note) if part)
 
 
-def tell_head(view: StackView) -> str:
+def describe_head(view: StackView) -> str:
     """`stack/shop  CreateInProgress  3/7`."""
     return GAP.join(part for part in (f"stack/{view.name}", view.phase, view.summary) if part)

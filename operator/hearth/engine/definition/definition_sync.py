@@ -162,11 +162,11 @@ class DefinitionSync:
 
     async def sync(self) -> bool:
         """Process the spec until it stays unchanged; intermediate versions are skipped."""
-        home = self.services.management_cluster
+        management_cluster = self.services.management_cluster
         try:
-            while (stack := home.find_stack(self.uid)) is not None and self.is_due(stack):
+            while (stack := management_cluster.find_stack(self.uid)) is not None and self.is_due(stack):
                 async with self.acceptor.slot(stack):
-                    latest = home.find_stack(self.uid)
+                    latest = management_cluster.find_stack(self.uid)
                     if latest is None or latest.deleting != stack.deleting:
                         continue
                     self._looked_at, heard = latest.resource_version, self._heard

@@ -71,7 +71,7 @@ def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[SourceRef,
     )
 
 
-async def read(home: ManagementCluster, references: Sequence[SourceRef]) -> dict[str, SourceValue]:
+async def read(management_cluster: ManagementCluster, references: Sequence[SourceRef]) -> dict[str, SourceValue]:
     """Read every key of every source; the last source of a key wins.
 
     Raises SourceNotFound with the names of all missing sources.
@@ -80,15 +80,15 @@ async def read(home: ManagementCluster, references: Sequence[SourceRef]) -> dict
     missing: list[str] = []
     for reference in references:
         try:
-            data = await home.get_source(reference.ref)
+            data = await management_cluster.get_source(reference.ref)
         except ApiStatusError as error:
             if error.code not in UNREADABLE:
                 raise
             if not (reference.is_optional and error.code == 404):
-                said = UNREADABLE[error.code].format(namespace=reference.ref.namespace)
+                fault = UNREADABLE[error.code].format(namespace=reference.ref.namespace)
                 can_be_optional = error.code == 404 and not reference.is_recorded
                 other_way = ", or set optional: true" if can_be_optional else ""
-                missing.append(f"{reference.place}: {reference.ref} {said}{other_way}")
+                missing.append(f"{reference.place}: {reference.ref} {fault}{other_way}")
             continue
         found.update(parse_source(reference, data))
     if missing:

@@ -55,7 +55,7 @@ class StoredRevision:
 class RevisionBuilder:
     """The builder of revisions for all Stacks."""
 
-    home: ManagementCluster
+    management_cluster: ManagementCluster
     cluster: WorkloadCluster
     hashes: HashFunction
     evaluations: Evaluations = field(default_factory=Unassisted)
@@ -73,7 +73,7 @@ class RevisionBuilder:
         """
         template, path = await self._get_template(namespace, spec)
         references = parameter_sources.find_references(namespace, spec)
-        found = await parameter_sources.read(self.home, references)
+        found = await parameter_sources.read(self.management_cluster, references)
         made = parameter_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
         definition = await cooperative_work.share(made)
         parameter_sources.require_parameters(definition, references)
@@ -87,7 +87,7 @@ class RevisionBuilder:
         place = locate_source(namespace, reference)
         key = reference.get("key") or DEFAULT_KEY
         try:
-            data = await self.home.get_source(place)
+            data = await self.management_cluster.get_source(place)
         except ApiStatusError as error:
             if error.code != 404:
                 raise
@@ -105,13 +105,13 @@ class RevisionBuilder:
         `refreshed` lists the sensitive parameters that changed since. Raises SourceNotFound if a value is missing.
         Raises TamperedRevision if the definition differs from the stored one.
         """
-        stored = await self.home.get_definition(stack, revision)
+        stored = await self.management_cluster.get_definition(stack, revision)
         hashes = self.hashes.of_stack(stack.uid)
         if not stored_definition.is_as_stored(stored, revision.hash, hashes):
             raise TamperedRevision(verified_revisions.explain(revision))
         check_template(stored["template"])
         return await stored_definition.from_stored(
-            stored, home=self.home, stack=stack, number=revision.number, hashes=hashes
+            stored, management_cluster=self.management_cluster, stack=stack, number=revision.number, hashes=hashes
         )
 
     def slot(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
@@ -169,7 +169,7 @@ class RevisionBuilder:
         last: the highest assigned number, which the cache may not show yet. Raises TamperedRevision if its names are
         taken.
         """
-        await self.home.add_finalizer(stack)
+        await self.management_cluster.add_finalizer(stack)
         hashes = self.hashes.of_stack(stack.uid)
         stored = stored_definition.to_stored(definition, hashes)
         hashed = stored_definition.hash_record(stored, hashes)
@@ -199,7 +199,7 @@ class RevisionBuilder:
     async def _create(self, stack: StackObject, revision: Revision, stored: Object) -> Revision:
         """Create the revision; return the revision that has its name afterward."""
         signed = verified_revisions.sign(revision, stack, self.hashes)
-        return await self.home.create_revision(stack, signed, stored)
+        return await self.management_cluster.create_revision(stack, signed, stored)
 
     async def compile_stored(self, stack: StackObject, number: int) -> StoredRevision:
         """Compile a stored revision. Raises SourceNotFound, TamperedRevision or InvalidDefinition."""
@@ -227,7 +227,7 @@ class RevisionBuilder:
 
     def load_revisions(self, stack: StackObject) -> RevisionSet:
         """Load the revisions of a Stack, sorted by whether they count."""
-        return verified_revisions.load(self.home, self.hashes, stack)
+        return verified_revisions.load(self.management_cluster, self.hashes, stack)
 
 
 def check_template(template: Object) -> Object:

@@ -60,7 +60,12 @@ def is_as_stored(recorded: Mapping[str, Any], hashed: str, hashes: HashFunction)
 
 
 async def from_stored(
-    recorded: Mapping[str, Any], *, home: ManagementCluster, stack: StackObject, number: int, hashes: HashFunction
+    recorded: Mapping[str, Any],
+    *,
+    management_cluster: ManagementCluster,
+    stack: StackObject,
+    number: int,
+    hashes: HashFunction,
 ) -> Definition:
     """Restore the definition of revision `number` with the current sensitive values from their origins.
 
@@ -73,7 +78,7 @@ async def from_stored(
         )
     place = f"revision {number}"
     given = {**recorded["parameters"], **read_spec(kept, stack, place=place)}
-    found = await read_sources(kept, home=home, namespace=stack.namespace, place=place)
+    found = await read_sources(kept, management_cluster=management_cluster, namespace=stack.namespace, place=place)
     definition = await cooperative_work.share(parameter_sources.apply_sources(recorded["template"], given, found))
     missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
     if missing:
@@ -83,7 +88,7 @@ async def from_stored(
 
 
 async def read_sources(
-    kept: Mapping[str, Any], *, home: ManagementCluster, namespace: str, place: str
+    kept: Mapping[str, Any], *, management_cluster: ManagementCluster, namespace: str, place: str
 ) -> dict[str, parameter_sources.SourceValue]:
     """Read the current sensitive values from their sources."""
     names = sorted({entry["from"] for entry in kept.values()} - {SPEC})
@@ -91,7 +96,7 @@ async def read_sources(
     found: dict[str, parameter_sources.SourceValue] = {}
     for reference in references:
         # Read one source at a time. Another source may have the same key, but only the origin counts.
-        values = await parameter_sources.read(home, [reference])
+        values = await parameter_sources.read(management_cluster, [reference])
         name = f"{reference.ref.kind}/{reference.ref.name}"
         found.update({key: each for key, each in values.items() if kept.get(key, {}).get("from") == name})
     return found

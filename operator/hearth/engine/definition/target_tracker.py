@@ -127,13 +127,13 @@ class TargetTracker:
         failed = hashes.get(self.current.revision, "") if self.current is not None else ""
         # The failure no longer matters if the spec has a different definition.
         failure = self.failure if hashed in ("", failed) else ""
-        asked = TargetRequest(
+        request = TargetRequest(
             hash=hashed or (failed if failure else ""),
             to_revision=to_revision,
             failure=failure,
             is_retried=self._is_retried and self.current is not None and self.current.is_completed,
         )
-        return targets.choose_target(asked, before=self.current, hashes=hashes, completed=self.completed)
+        return targets.choose_target(request, before=self.current, hashes=hashes, completed=self.completed)
 
     def start(self, aim: TargetChoice, *, revision: int, now: float) -> Target:
         """Start the chosen target. now: seconds since the epoch."""

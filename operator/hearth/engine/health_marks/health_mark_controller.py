@@ -97,7 +97,7 @@ class HealthMarkController:
         self._failures: Counter[str] = Counter()
         """By mark: consecutive internal errors."""
         self._known: dict[str, TrackedMark] = {}
-        self._by_place: dict[tuple[str, str], dict[str, set[str]]] = {}
+        self._by_resource: dict[tuple[str, str], dict[str, set[str]]] = {}
         """By namespace and Stack, then by resource: its marks."""
         self._attempts: dict[str, Attempt] = {}
         self._timers: dict[str, Callable[[], None]] = {}
@@ -149,7 +149,7 @@ class HealthMarkController:
         self._places.add_stack(stack)
         if found := self._targets.hear(stack, what):
             self.enqueue(found)
-        by_resource = self._by_place.get((stack.namespace, stack.name))
+        by_resource = self._by_resource.get((stack.namespace, stack.name))
         if by_resource is None:
             return
         if DirtyScope.ALL_RESOURCES in what or DirtyScope.STACK in what:
@@ -161,7 +161,7 @@ class HealthMarkController:
     def forget(self, stack_uid: str) -> None:
         """Enqueue the open marks of a deleted Stack."""
         where = self._places.forget(stack_uid)
-        by_resource = self._by_place.get(where, {}) if where is not None else {}
+        by_resource = self._by_resource.get(where, {}) if where is not None else {}
         self.enqueue([uid for uids in by_resource.values() for uid in uids if self._known[uid].is_open])
 
     async def _look(self, _namespace: str, uid: str) -> None:
@@ -193,29 +193,33 @@ class HealthMarkController:
         if mark is None:
             self._forget(uid)
             return False
-        said = read(mark)
+        mark_state = read(mark)
         if not self._admit(mark):
             self._note(uid, None)
             if mark.status.get("observedUID"):
                 # Keep the status from before a restart until the limit admits the mark.
                 return False
             full = MarkedResource(stack="", resource="", problem=self._admission.explain(mark.namespace))
-            return await self._write(mark, health_mark_decision.decide(said, full, now=self._services.clock.now()))
+            return await self._write(
+                mark, health_mark_decision.decide(mark_state, full, now=self._services.clock.now())
+            )
         route = mark_path.resolve_path(mark, self._places)
         now = self._services.clock.now()
-        self._note(uid, route, is_open=not said.is_resolved)
+        self._note(uid, route, is_open=not mark_state.is_resolved)
         if not self._places.is_responsible(mark, route.responsible):
-            return self._leave(mark, said, route)
+            return self._leave(mark, mark_state, route)
         self._search(mark, is_lost=not route.resources)
-        view = None if said.is_resolved else self._see(mark, said, route)
+        view = None if mark_state.is_resolved else self._see(mark, mark_state, route)
         if view is None:
             return False
-        verdict = health_mark_decision.decide(said, view, now=now)
-        return await (self._carry_out(mark, said, view, verdict.step) if verdict.step else self._write(mark, verdict))
+        verdict = health_mark_decision.decide(mark_state, view, now=now)
+        return await (
+            self._carry_out(mark, mark_state, view, verdict.step) if verdict.step else self._write(mark, verdict)
+        )
 
-    def _leave(self, mark: HealthMarkObject, said: ParsedHealthMark, route: MarkPath) -> bool:
+    def _leave(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, route: MarkPath) -> bool:
         """Skip a mark while another process is, or may be, responsible for its Stack."""
-        if not said.is_resolved and (route.responsible is None or self._services.share.has(mark.uid)):
+        if not mark_state.is_resolved and (route.responsible is None or self._services.share.has(mark.uid)):
             self._search(mark, is_lost=True)
         return False
 
@@ -254,18 +258,18 @@ class HealthMarkController:
         self._cancel(uid)
         self._release(uid)
 
-    def _see(self, mark: HealthMarkObject, said: ParsedHealthMark, route: MarkPath) -> MarkedResource | None:
+    def _see(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, route: MarkPath) -> MarkedResource | None:
         place = route.resource
         if place is None:
             return route.failure
         view = self._places.observe(mark, place)
-        newer = self._find_newer(mark, said, place) if view is not None and view.bound is not None else ""
+        newer = self._find_newer(mark, mark_state, place) if view is not None and view.bound is not None else ""
         return dataclasses.replace(view, newer=newer) if view is not None and newer else view
 
-    def _find_newer(self, mark: HealthMarkObject, said: ParsedHealthMark, place: ResourceKey) -> str:
+    def _find_newer(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, place: ResourceKey) -> str:
         """Return the name of a newer mark on the same object that says the opposite; "" for none."""
         mine, bound = (mark.written_at, mark.name), (None, mark.status["observedUID"])
-        for word in self._list_words(place)[not said.is_unhealthy]:
+        for word in self._list_words(place)[not mark_state.is_unhealthy]:
             if word.order <= mine:
                 break
             if word.bound in bound:
@@ -280,7 +284,7 @@ class HealthMarkController:
         words = self._words.get(place)
         if words is None:
             words = self._words[place] = {True: [], False: []}
-            for uid in self._by_place.get((place.namespace, place.stack), {}).get(place.resource, ()):
+            for uid in self._by_resource.get((place.namespace, place.stack), {}).get(place.resource, ()):
                 mark = self._marks.find_mark(uid)
                 if mark is not None and self._known[uid].route.resource == place:
                     word = Word(order=(mark.written_at, mark.name), bound=mark.status.get("observedUID"))
@@ -290,7 +294,7 @@ class HealthMarkController:
         return words
 
     async def _carry_out(
-        self, mark: HealthMarkObject, said: ParsedHealthMark, view: MarkedResource, step: steps.WriteHealthMark
+        self, mark: HealthMarkObject, mark_state: ParsedHealthMark, view: MarkedResource, step: steps.WriteHealthMark
     ) -> bool:
         """Write the mark to the object."""
         clock, attempt = self._services.clock, self._attempts.get(mark.uid)
@@ -323,12 +327,12 @@ class HealthMarkController:
             result,
             subject=steps.attempt_id(step),
             now=clock.monotonic(),
-            patience=self._services.backoff,
+            backoff=self._services.backoff,
         )
         self._attempts[mark.uid] = attempt
         self._later(mark.uid, attempt.retry_at - clock.monotonic())
         answer = health_mark_decision.pending(result.reason, result.message)
-        status = health_mark_decision.build_status(said, view, answer, uid=step.child.uid, now=clock.now())
+        status = health_mark_decision.build_status(mark_state, view, answer, uid=step.child.uid, now=clock.now())
         await self._write(mark, MarkDecision(status=status))
         return False
 
@@ -373,16 +377,16 @@ class HealthMarkController:
             return
         self._known[uid] = known
         for place in known.route.resources:
-            self._by_place.setdefault((place.namespace, place.stack), {}).setdefault(place.resource, set()).add(uid)
+            self._by_resource.setdefault((place.namespace, place.stack), {}).setdefault(place.resource, set()).add(uid)
 
     def _drop(self, uid: str, place: ResourceKey) -> None:
-        by_resource = self._by_place.get((place.namespace, place.stack), {})
+        by_resource = self._by_resource.get((place.namespace, place.stack), {})
         found = by_resource.get(place.resource, set())
         found.discard(uid)
         if not found:
             by_resource.pop(place.resource, None)
         if not by_resource:
-            self._by_place.pop((place.namespace, place.stack), None)
+            self._by_resource.pop((place.namespace, place.stack), None)
 
 
 def read(mark: HealthMarkObject) -> ParsedHealthMark:

@@ -56,14 +56,14 @@ class ResourceLocator:
 
         place: the resource on the mark's path, if known.
         """
-        share, home = self.services.share, self.services.management_cluster
+        share, management_cluster = self.services.share, self.services.management_cluster
         if share.is_whole:
             return True
         if place is None:
             return share.has(mark.uid)
         if self.find_stack(place) is not None:
             return True
-        return share.has(mark.uid) and not home.is_other_shard_name(place.namespace, place.stack)
+        return share.has(mark.uid) and not management_cluster.is_other_shard_name(place.namespace, place.stack)
 
     def _find_owner(self, mark: HealthMarkObject) -> ResourceKey | MarkProblem:
         key = target_of(mark)
@@ -139,10 +139,10 @@ class ResourceLocator:
 
     def find_stack(self, place: ResourceKey) -> StackObject | None:
         """Return the Stack of the resource; None if there is none."""
-        home = self.services.management_cluster
-        found = home.find_stack(self._uids.get((place.namespace, place.stack), ""))
+        management_cluster = self.services.management_cluster
+        found = management_cluster.find_stack(self._uids.get((place.namespace, place.stack), ""))
         if found is None:
-            found = home.find_stack(home.tree.find_uid(place.namespace, place.stack))
+            found = management_cluster.find_stack(management_cluster.tree.find_uid(place.namespace, place.stack))
             if found is not None:
                 self.add_stack(found)
         return found

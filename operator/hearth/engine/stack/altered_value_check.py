@@ -53,7 +53,7 @@ class Comparison:
         self._cluster = services.workload_cluster
         self._on_limit = services.on_limit
         self._manager = manager
-        self._asked = 0
+        self._dry_runs = 0
 
     async def compare_kind(self, kind: Kind, stack_uid: str) -> None:
         """List and compare the objects of one kind. Raises ApiStatusError or Unreachable if the check is inconclusive."""
@@ -85,11 +85,11 @@ class Comparison:
 
     async def _confirm(self, candidate: Candidate) -> None:
         """Check by dry run whether an apply would change the object."""
-        if self._asked >= limits.CHECK_DRY_RUNS:
+        if self._dry_runs >= limits.CHECK_DRY_RUNS:
             self._on_limit("check-dry-runs")
             logger.warning("value not checked", child=str(candidate.child.ref), limit=limits.CHECK_DRY_RUNS)
             return
-        self._asked += 1
+        self._dry_runs += 1
         child = candidate.child
         metadata = {**candidate.manifest["metadata"], "uid": child.uid}
         manifest = {**candidate.manifest, "metadata": metadata}

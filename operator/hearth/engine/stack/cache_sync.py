@@ -39,7 +39,7 @@ class CacheSync:
         """Kinds that the account may not watch, with the API server's reason."""
         self._absent: set[Kind] = set()
         """The denied kinds of which no object of the Stack can exist."""
-        self._asked: set[Kind] = set()
+        self._requested: set[Kind] = set()
         """The denied kinds for which the question is answered or in progress."""
         self._wanted: dict[Kind, frozenset[Path]] = {}
         self._needs_full_refresh = False
@@ -55,7 +55,7 @@ class CacheSync:
         self._wanted = dict(self.unsynced)
         self.denied.clear()
         self._absent.clear()
-        self._asked.clear()
+        self._requested.clear()
 
     def refresh(self) -> None:
         """Request a full refresh and restart the grace period."""
@@ -97,7 +97,7 @@ class CacheSync:
         return self._find_question() is not None
 
     def _find_question(self) -> Kind | None:
-        return next((kind for kind in self.denied if kind in self.unsynced and kind not in self._asked), None)
+        return next((kind for kind in self.denied if kind in self.unsynced and kind not in self._requested), None)
 
     async def ask(self) -> None:
         """Ask whether objects of the denied kinds may exist. Stop waiting for kinds without objects."""
@@ -105,7 +105,7 @@ class CacheSync:
             stack = self._services.management_cluster.find_stack(self._uid)
             if stack is None:
                 return
-            self._asked.add(kind)
+            self._requested.add(kind)
             try:
                 may_be = await may_be_there(kind, stack, services=self._services, definition_sync=self._definition_sync)
             except (ApiStatusError, Unreachable):
@@ -117,7 +117,7 @@ class CacheSync:
         self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
 
     def _forget_question(self, kind: Kind) -> None:
-        self._asked.discard(kind)
+        self._requested.discard(kind)
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     def on_rules_changed(self, blueprint: Blueprint, change: RuleChange) -> None:

@@ -243,8 +243,8 @@ class StackReconciler:
         if self.definition.targets.on_status_written(status):
             self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
-    def make_status_input(self, *, is_told: bool = True) -> ready_condition.StatusInput:
-        """Make the input of the next status. is_told: whether the complete status can be written."""
+    def make_status_input(self, *, is_writable: bool = True) -> ready_condition.StatusInput:
+        """Make the input of the next status. is_writable: whether the complete status can be written."""
         definition_sync, targets = self.definition, self.definition.targets
         return ready_condition.StatusInput(
             generation=max(0, definition_sync.generation),
@@ -260,7 +260,7 @@ class StackReconciler:
             is_paused=definition_sync.options.is_paused,
             is_suspended=definition_sync.is_suspended,
             timed_out_after=definition_sync.options.timeout if self._progress.seconds_left() <= 0 else None,
-            fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_told else ""),
+            fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_writable else ""),
             blocked_by=self._leaving.blocked_by,
             check=self._checking.result,
             check_error=self._checking.error,

@@ -65,8 +65,8 @@ class ReportedStack(StackView, Protocol):
     def cache_sync_grace(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""
 
-    def make_status_input(self, *, is_told: bool = True) -> StatusInput:
-        """Make the input of the next status. is_told: whether the complete status can be written."""
+    def make_status_input(self, *, is_writable: bool = True) -> StatusInput:
+        """Make the input of the next status. is_writable: whether the complete status can be written."""
 
     def note_written(self, status: Object) -> None:
         """Record the written status."""

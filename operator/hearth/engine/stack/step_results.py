@@ -102,7 +102,7 @@ class StepResults:
         """missed: triggers that fired while the step was in flight."""
         now = self.services.clock.monotonic()
         attempt = backoff.after_failure(
-            self.memory.attempts.get(key), trouble, subject=subject, now=now, patience=self._find_backoff()
+            self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=self._find_backoff()
         )
         is_late = any(cause in missed for cause in trouble.causes)
         self.memory.attempts[key] = backoff.expedite(attempt, now=now) if is_late else attempt
@@ -124,12 +124,12 @@ class StepResults:
             self.memory.drift_conflicts.get(name),
             repaired,
             now=self.services.clock.monotonic(),
-            patience=self._find_backoff(),
+            backoff=self._find_backoff(),
         )
 
     def _count_mark(self, name: str, uid: str) -> None:
         """Count the mark of an object; replacements after repeated marks are delayed more and more."""
-        now, patience = self.services.clock.monotonic(), self._find_backoff()
+        now, settings = self.services.clock.monotonic(), self._find_backoff()
         self.memory.mark_backoffs[name] = healing.after_mark(
-            self.memory.mark_backoffs.get(name), uid, now=now, patience=patience
+            self.memory.mark_backoffs.get(name), uid, now=now, backoff=settings
         )

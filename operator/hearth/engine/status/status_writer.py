@@ -80,7 +80,7 @@ class StatusWriter:
         self, services: Services, *, find_runner: Callable[[str], ReportedStack | None], interval: float
     ) -> None:
         """interval: minimum seconds between two writes of one Stack's status."""
-        self._home = services.management_cluster
+        self._management_cluster = services.management_cluster
         self._clock = services.clock
         self._hashes = services.hashes
         self._evaluations = services.evaluations
@@ -155,7 +155,7 @@ class StatusWriter:
         if stack_uid in self._writing:
             self.request(stack_uid, delay=self._interval)
             return
-        stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
+        stack, runner = self._management_cluster.find_stack(stack_uid), self._find_runner(stack_uid)
         if stack is None or runner is None or not (runner.is_known or runner.is_faulty):
             return
         self._writing.add(stack_uid)
@@ -172,7 +172,7 @@ class StatusWriter:
 
     def _find_retry(self, stack_uid: str) -> float:
         """Return the monotonic time in seconds of the retry; 0 if the spec changed."""
-        stack, runner = self._home.find_stack(stack_uid), self._find_runner(stack_uid)
+        stack, runner = self._management_cluster.find_stack(stack_uid), self._find_runner(stack_uid)
         if stack is None or runner is None or self._failed_at[stack_uid] != stack.generation:
             return 0.0
         return runner.find_retry(internal_error_backoff.STATUS)
@@ -183,7 +183,7 @@ class StatusWriter:
         runner.note_fault(internal_error_backoff.STATUS, what=DirtyScope.STACK)
         before = stack.status
         status = status_builder.build_without_details(
-            runner.make_status_input(is_told=False), before=before, now=self._clock.now()
+            runner.make_status_input(is_writable=False), before=before, now=self._clock.now()
         )
         status = status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
         # All other fields keep their last written values.
@@ -191,7 +191,7 @@ class StatusWriter:
         patch = status_builder.find_changes(known, status)
         if patch:
             try:
-                await self._home.write_status(stack, patch)
+                await self._management_cluster.write_status(stack, patch)
             except (ApiStatusError, Unreachable) as error:
                 logger.warning("status update failed; retrying", stack=stack.uid, error=str(error))
                 return
@@ -237,7 +237,7 @@ class StatusWriter:
             return Outcome.PUT_OFF
         self._pacing.on_written(stack_uid, now=now)
         try:
-            await self._home.write_status(stack, patch)
+            await self._management_cluster.write_status(stack, patch)
         except (ApiStatusError, Unreachable) as error:
             logger.warning("status update failed; retrying", stack=stack_uid, error=str(error))
             if isinstance(error, ApiStatusError) and error.code in UNWRITABLE:
@@ -245,11 +245,11 @@ class StatusWriter:
             self.request(stack_uid, delay=max(RETRY, error.retry_after or 0.0))
             return Outcome.PUT_OFF
         runner.note_written(status)
-        latest = self._home.find_stack(stack_uid)
+        latest = self._management_cluster.find_stack(stack_uid)
         if latest is not None and status_builder.find_changes(latest.status, status):
             # Only apparent differences were sent. If an earlier write was lost, more fields differ.
             self.request(stack_uid, delay=self._interval)
-        await self._contain_event(lambda: self._tell(stack, before, status), stack)
+        await self._contain_event(lambda: self._post_events(stack, before, status), stack)
         return Outcome.WRITTEN
 
     async def _contain_event(self, emit: Callable[[], Awaitable[None]], stack: StackObject) -> None:
@@ -271,27 +271,33 @@ class StatusWriter:
             return
         self._blockages[stack.uid] = DeletionBlock(message=message, due=float("inf"))
         text = f"the deletion of Stack {stack.namespace}/{stack.name} is blocked: {message}"
-        await self._home.emit_event(stack, type_="Warning", reason=deletion_blockers.TYPE, message=text)
+        await self._management_cluster.emit_event(stack, type_="Warning", reason=deletion_blockers.TYPE, message=text)
 
-    async def _tell(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    async def _post_events(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Emit an Event if the Stack settled in a different state."""
         old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
         for text in after.get("warnings") or ():
             if text not in (before.get("warnings") or ()):
-                await self._home.emit_event(stack, type_="Warning", reason="ResourceNotFound", message=text)
+                await self._management_cluster.emit_event(
+                    stack, type_="Warning", reason="ResourceNotFound", message=text
+                )
         if new["reason"] == breakpoint_waits.TYPE and old.get("message") != new["message"]:
-            await self._home.emit_event(stack, type_="Normal", reason=new["reason"], message=new["message"])
+            await self._management_cluster.emit_event(
+                stack, type_="Normal", reason=new["reason"], message=new["message"]
+            )
         was_tampered, tampered = (conditions.find(each, conditions.TAMPERED) for each in (before, after))
         if tampered.get("status") == "True" and was_tampered.get("message") != tampered["message"]:
-            await self._home.emit_event(stack, type_="Warning", reason=conditions.TAMPERED, message=tampered["message"])
+            await self._management_cluster.emit_event(
+                stack, type_="Warning", reason=conditions.TAMPERED, message=tampered["message"]
+            )
         news = check_result.make_event(before, after)
         if news is not None:
             type_, reason, message = news
-            await self._home.emit_event(stack, type_=type_, reason=reason, message=message)
+            await self._management_cluster.emit_event(stack, type_=type_, reason=reason, message=message)
         if news is not None or (old.get("status"), old.get("reason")) == (new["status"], new["reason"]):
             return
         is_stalled = conditions.find(after, "Stalled").get("status") == "True"
         if new["status"] == "True" or is_stalled:
-            await self._home.emit_event(
+            await self._management_cluster.emit_event(
                 stack, type_="Warning" if is_stalled else "Normal", reason=new["reason"], message=new["message"]
             )

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 class WriteLatency:
     """The start times of steps that wait for execution."""
 
-    def __init__(self, *, now: Callable[[], float], tell: Callable[[float], None]) -> None:
-        """now: seconds that never jump; tell: called with the latency of a write in seconds."""
+    def __init__(self, *, now: Callable[[], float], observe: Callable[[float], None]) -> None:
+        """now: seconds that never jump; observe: called with the latency of a write in seconds."""
         self._now = now
-        self._tell = tell
+        self._observe = observe
         self._since: dict[tuple[str, str], float] = {}
 
     def on_planned(self, stack_uid: str, keys: Iterable[str], *, since: float) -> None:
@@ -23,4 +23,4 @@ class WriteLatency:
         """Record the start of a step. is_wanted: whether the step still exists and is written now."""
         since = self._since.pop((stack_uid, key), None)
         if is_wanted and since is not None:
-            self._tell(self._now() - since)
+            self._observe(self._now() - since)

@@ -41,11 +41,11 @@ def log_in(stated: Mapping[str, Any], context: KubeconfigContext, *, environ: Ma
     program = str(context.user.folder / command) if "/" in command else command
     is_interactive: bool = stated.get("interactiveMode") != "Never" and sys.stdin is not None and sys.stdin.isatty()
     variables = {each["name"]: each["value"] for each in stated.get("env") or ()}
-    asked = describe(stated, context, is_interactive=is_interactive)
+    request = describe(stated, context, is_interactive=is_interactive)
     try:
         done = program_module.run(
             [program, *(stated.get("args") or ())],
-            environ={**environ, **variables, "KUBERNETES_EXEC_INFO": asked.decode()},
+            environ={**environ, **variables, "KUBERNETES_EXEC_INFO": request.decode()},
             is_interactive=is_interactive,
         )
     except program_module.Stopped as error:

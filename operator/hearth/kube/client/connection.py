@@ -46,7 +46,7 @@ class Connection:
 
     def __init__(self, source: CredentialSource) -> None:
         self._source = source
-        self._wire: HttpTransport | None = None
+        self._transport: HttpTransport | None = None
         self._generation = 0
         self._slots = asyncio.Semaphore(REQUESTS_IN_FLIGHT)
         self._renewing = asyncio.Lock()
@@ -66,19 +66,19 @@ class Connection:
         """Load the credentials and close an earlier session; send nothing. Raises `NoCredentials`."""
         await self.close()
         credentials, context = await asyncio.to_thread(load, self._source)
-        self._wire = wire_module.make_wire(credentials, context)
+        self._transport = wire_module.make_transport(credentials, context)
         self._check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL
 
     async def close(self) -> None:
         """Close everything at once; pending requests raise `Unreachable`."""
-        wire, self._wire = self._wire, None
-        if wire is not None:
-            await wire.close()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
 
     @property
     def credentials(self) -> Credentials:
         """Return the credentials in use."""
-        return self._get_wire().credentials
+        return self._get_transport().credentials
 
     async def request(  # noqa: PLR0913 -- the parts of an HTTP request
         self,
@@ -108,11 +108,11 @@ class Connection:
             await self._check_credentials()
             generation = self._generation
             try:
-                return await self._get_wire().send(method, target, headers=headers, data=data, seconds=timeout)
+                return await self._get_transport().send(method, target, headers=headers, data=data, seconds=timeout)
             except errors.ApiStatusError as refused:
                 if refused.code != 401 or not await self._renew(generation):
                     raise
-            return await self._get_wire().send(method, target, headers=headers, data=data, seconds=timeout)
+            return await self._get_transport().send(method, target, headers=headers, data=data, seconds=timeout)
 
     def stream(
         self,
@@ -136,20 +136,20 @@ class Connection:
             generation = self._generation
             try:
                 pieces = await stack.enter_async_context(
-                    self._get_wire().watch(target, accept=accept, idle_timeout=idle_timeout)
+                    self._get_transport().watch(target, accept=accept, idle_timeout=idle_timeout)
                 )
             except errors.ApiStatusError as refused:
                 if refused.code != 401 or not await self._renew(generation):
                     raise
                 pieces = await stack.enter_async_context(
-                    self._get_wire().watch(target, accept=accept, idle_timeout=idle_timeout)
+                    self._get_transport().watch(target, accept=accept, idle_timeout=idle_timeout)
                 )
             yield pieces
 
-    def _get_wire(self) -> HttpTransport:
-        if self._wire is None:
+    def _get_transport(self) -> HttpTransport:
+        if self._transport is None:
             raise errors.Unreachable("the connection is closed")
-        return self._wire
+        return self._transport
 
     async def _check_credentials(self) -> None:
         """Check at intervals whether the credentials changed, and reload them."""
@@ -181,9 +181,9 @@ class Connection:
             return
         credentials, context = await asyncio.to_thread(load, self._source)
         self._generation += 1
-        old = self._get_wire()
+        old = self._get_transport()
         if not old.update_token(credentials):
-            self._wire = wire_module.make_wire(credentials, context)
+            self._transport = wire_module.make_transport(credentials, context)
             await old.close_when_idle()
 
 

@@ -43,7 +43,7 @@ class HttpConnection(asyncio.Protocol):
 
         After an error or a cancellation, the connection is unusable.
         """
-        assert self._transport is not None  # noqa: S101 -- a link always has a connection
+        assert self._transport is not None  # noqa: S101 -- an open connection always has a transport
         self._reader = HttpResponseParser()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HttpResponse] = loop.create_future()
@@ -128,9 +128,9 @@ class ConnectionPool:
         """
         request = self._write_out(method, target, headers, body)
         until = asyncio.get_running_loop().time() + seconds
-        while (link := self._find_idle()) is not None:
+        while (connection := self._find_idle()) is not None:
             try:
-                return await self._ask(link, request, until)
+                return await self._ask(connection, request, until)
             except ConnectionDropped:
                 if method not in REPEATABLE:
                     raise
@@ -139,48 +139,48 @@ class ConnectionPool:
     def close(self) -> None:
         """Close all connections permanently; pending requests fail."""
         self._is_closed = True
-        for link in self._links:
-            link.close()
+        for connection in self._links:
+            connection.close()
         self._links.clear()
         self._idle.clear()
 
-    async def _ask(self, link: HttpConnection, request: bytes, until: float) -> HttpResponse:
+    async def _ask(self, connection: HttpConnection, request: bytes, until: float) -> HttpResponse:
         may_go_on = False
         try:
-            answer = await link.request(request, until=until)
-            may_go_on = answer.keep_alive and link.is_open
+            answer = await connection.request(request, until=until)
+            may_go_on = answer.keep_alive and connection.is_open
         finally:
-            if may_go_on and link in self._links:
-                link.idle_since = asyncio.get_running_loop().time()
-                self._idle.append(link)
+            if may_go_on and connection in self._links:
+                connection.idle_since = asyncio.get_running_loop().time()
+                self._idle.append(connection)
             else:
                 # A response that is still to come must not be assigned to another request.
-                self._links.discard(link)
-                link.close()
+                self._links.discard(connection)
+                connection.close()
         return answer
 
     def _find_idle(self) -> HttpConnection | None:
         """Return the most recently used connection that the server has not closed, if any."""
         oldest = asyncio.get_running_loop().time() - KEEP_ALIVE
         while self._idle:
-            link = self._idle.pop()
-            if link.is_open and link.idle_since >= oldest:
-                return link
-            self._links.discard(link)
-            link.close()
+            connection = self._idle.pop()
+            if connection.is_open and connection.idle_since >= oldest:
+                return connection
+            self._links.discard(connection)
+            connection.close()
         return None
 
     async def _connect(self, until: float) -> HttpConnection:
-        link, loop = HttpConnection(), asyncio.get_running_loop()
+        connection, loop = HttpConnection(), asyncio.get_running_loop()
         async with asyncio.timeout_at(min(until, loop.time() + CONNECT_TIMEOUT)):
             await loop.create_connection(
-                lambda: link, self._host, self._port, ssl=self._context, server_hostname=self._server_name
+                lambda: connection, self._host, self._port, ssl=self._context, server_hostname=self._server_name
             )
         if self._is_closed:
-            link.close()
+            connection.close()
             raise ConnectionAbortedError("the connection was closed")
-        self._links.add(link)
-        return link
+        self._links.add(connection)
+        return connection
 
     def _write_out(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])

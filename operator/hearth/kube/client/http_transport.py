@@ -162,7 +162,7 @@ def without_token(credentials: Credentials) -> Credentials:
     return replace(credentials, authorization=None, expires_at=None, files={})
 
 
-def make_wire(credentials: Credentials, context: ssl.SSLContext | None) -> HttpTransport:
+def make_transport(credentials: Credentials, context: ssl.SSLContext | None) -> HttpTransport:
     """Create a transport without sending anything. context: for HTTPS."""
     server, name = credentials.server, credentials.server_name
     pool = ConnectionPool(server, context=context, server_name=name, agent=AGENT) if credentials.proxy is None else None

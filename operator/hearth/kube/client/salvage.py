@@ -261,7 +261,7 @@ class Reading:
             return NOTHING
         value = load(raw, span)
         if value is NOTHING:
-            self.note(_judge(raw, span, where))
+            self.note(_describe_value(raw, span, where))
         else:
             self.values_left -= count
         return value
@@ -339,11 +339,11 @@ def _read_map(raw: bytes, begin: int, *, path: str, levels: int, reading: Readin
             found[key] = value
     end = END.match(raw, at)
     if end is None:
-        reading.note(_judge(raw, Span(at, len(raw), 0, is_cut=True), path))
+        reading.note(_describe_value(raw, Span(at, len(raw), 0, is_cut=True), path))
     return found, end.end() if end is not None else len(raw)
 
 
-def _judge(raw: bytes, span: Span, path: str) -> Part:
+def _describe_value(raw: bytes, span: Span, path: str) -> Part:
     """Return why a part is omitted."""
     if span.is_cut:
         # The rest is also missing.

@@ -46,7 +46,7 @@ class Schemas:
         """The index's hash of each document: the part of the document's URL that represents the content."""
         self._loaded: dict[GroupVersion, str] = {}
         """The hash under which each document was loaded."""
-        self._asked: set[GroupVersion] = set()
+        self._requested: set[GroupVersion] = set()
         self._retry_at: dict[GroupVersion, float] = {}
         self._by_kind: dict[KindKey, str] = {}
         """The name of the definition."""
@@ -80,17 +80,17 @@ class Schemas:
         if any(pair not in self._hashes for pair in missing):
             await self._update_index()
         async with self._loading:
-            came_late = [await self._load(pair) and pair in self._asked for pair in missing]
-        self._asked.update(missing)
+            came_late = [await self._load(pair) and pair in self._requested for pair in missing]
+        self._requested.update(missing)
         self.generation += any(came_late)
 
     async def refresh(self) -> None:
         """Check whether requested documents changed or became available, and load those."""
-        if not self._asked:
+        if not self._requested:
             return
         await self._update_index()
         async with self._loading:
-            changed = [await self._load(pair) for pair in sorted(self._asked)]
+            changed = [await self._load(pair) for pair in sorted(self._requested)]
         self.generation += any(changed)
 
     async def _get_index(self) -> None:

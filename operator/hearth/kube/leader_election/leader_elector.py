@@ -75,7 +75,7 @@ class LeaderElector:
     def __init__(
         self,
         connection: Connection,
-        terms: LeaderElectionConfig,
+        config: LeaderElectionConfig,
         *,
         observer: Observer | None = None,
         rules: WatchOptions | None = None,
@@ -85,21 +85,23 @@ class LeaderElector:
         """Create the candidate. now: seconds since the epoch, only for display."""
         self.error = "has not read its lease yet"
         """Why the holder of the lease is unknown; empty if it is known."""
-        self._terms = terms
+        self._config = config
         self._now = now
         self._uniform = uniform
         sender = ApiClient(connection, observer)
         self._client = LeaseClient(
             sender,
-            namespace=terms.namespace,
-            name=terms.name,
-            labels=overlapping_leases.make_labels(terms.group, terms.share, namespace=terms.served_namespace),
-            patience=terms.deadline / 2,
+            namespace=config.namespace,
+            name=config.name,
+            labels=overlapping_leases.make_labels(config.group, config.share, namespace=config.served_namespace),
+            timeout=config.deadline / 2,
         )
-        self._rivals = OverlappingLeases(sender, namespace=terms.namespace, group=terms.group, share=terms.share)
+        self._overlapping = OverlappingLeases(
+            sender, namespace=config.namespace, group=config.group, share=config.share
+        )
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
-        path = api_requests.collection_path(LEASE, terms.namespace)
-        selector = {"fieldSelector": f"metadata.name={terms.name}"}
+        path = api_requests.collection_path(LEASE, config.namespace)
+        selector = {"fieldSelector": f"metadata.name={config.name}"}
         self._watch = Reflector(server, path, self, name=LEASE.key, selector=selector)
         self._lease: Lease | None = None
         self._heard_at = 0.0
@@ -119,7 +121,7 @@ class LeaderElector:
     async def renew_forever(self) -> None:
         """Renew until cancelled. Raises `LeadershipLost`."""
         while True:
-            await asyncio.sleep(self._terms.retry)
+            await asyncio.sleep(self._config.retry)
             await self._renew()
 
     async def release(self) -> None:
@@ -130,7 +132,7 @@ class LeaderElector:
         try:
             await self._change({"holderIdentity": None, "renewTime": self._stamp()})
         except (LeadershipLost, errors.ApiStatusError, errors.Unreachable) as error:
-            log.info("failed to release lease", lease=self._terms.name, reason=str(error))
+            log.info("failed to release lease", lease=self._config.name, reason=str(error))
 
     # ---- candidate
 
@@ -139,10 +141,10 @@ class LeaderElector:
         try:
             is_ours = await self._take()
         except (errors.ApiStatusError, errors.Unreachable) as error:
-            self.error = f"cannot read lease/{self._terms.name} in namespace {self._terms.namespace}: {error}"
+            self.error = f"cannot read lease/{self._config.name} in namespace {self._config.namespace}: {error}"
             log.warning("cannot acquire lease; retrying", reason=self.error)
             self._is_stale = True
-            await asyncio.sleep(self._terms.retry)
+            await asyncio.sleep(self._config.retry)
             return False
         self.error = ""
         return is_ours
@@ -163,7 +165,7 @@ class LeaderElector:
         # Check again: an overlapping process that checked at the same moment did not observe this one either.
         if await self._yield_to_rival():
             return False
-        log.info("acquired lease", lease=self._terms.name, namespace=self._terms.namespace)
+        log.info("acquired lease", lease=self._config.name, namespace=self._config.namespace)
         return True
 
     async def _yield_to_rival(self) -> bool:
@@ -171,21 +173,21 @@ class LeaderElector:
 
         Return whether there is such a process.
         """
-        found = await self._rivals.find()
+        found = await self._overlapping.find()
         if not found:
             return False
-        log.info("waiting for leases of the previous shard count", lease=self._terms.name, rival=found)
+        log.info("waiting for leases of the previous shard count", lease=self._config.name, rival=found)
         await self.release()
         self._is_stale = True
-        await asyncio.sleep(self._terms.retry * self._uniform(0.5, 1.5))
+        await asyncio.sleep(self._config.retry * self._uniform(0.5, 1.5))
         return True
 
     async def _make(self) -> Lease | None:
         """Write this process as the holder; return None if the lease is not in the observed state."""
         stamp = self._stamp()
         spec: Object = {
-            "holderIdentity": self._terms.identity,
-            "leaseDurationSeconds": math.ceil(self._terms.duration),
+            "holderIdentity": self._config.identity,
+            "leaseDurationSeconds": math.ceil(self._config.duration),
             "acquireTime": stamp,
             "renewTime": stamp,
         }
@@ -205,7 +207,7 @@ class LeaderElector:
         if not self._watch.is_running:
             log.info(
                 "lease held by another process; standing by",
-                lease=self._terms.name,
+                lease=self._config.name,
                 holder=self._lease.holder if self._lease else "",
             )
             self._watch.start()
@@ -251,21 +253,21 @@ class LeaderElector:
         assert self._held_at is not None  # noqa: S101 -- only the holder renews
         reason = "the process was suspended or overloaded"
         try:
-            async with asyncio.timeout_at(self._held_at + self._terms.deadline):
+            async with asyncio.timeout_at(self._held_at + self._config.deadline):
                 while True:
                     begun = loop.time()
                     try:
                         await self._change({"renewTime": self._stamp()})
                     except (errors.ApiStatusError, errors.Unreachable) as error:
                         reason = str(error)
-                        log.warning("cannot renew lease; retrying", lease=self._terms.name, reason=reason)
-                        await asyncio.sleep(self._terms.retry)
+                        log.warning("cannot renew lease; retrying", lease=self._config.name, reason=reason)
+                        await asyncio.sleep(self._config.retry)
                     else:
                         self._held_at = begun
                         return
         except TimeoutError as error:
             raise LeadershipLost(
-                f"lease/{self._terms.name} could not be renewed for {self._terms.deadline:g} s: {reason}"
+                f"lease/{self._config.name} could not be renewed for {self._config.deadline:g} s: {reason}"
             ) from error
 
     async def _change(self, spec: Object) -> None:
@@ -289,9 +291,9 @@ class LeaderElector:
             # faster.
             self._lease = found
             found = await self._make() or await self._client.find()
-        if found is None or found.holder != self._terms.identity:
+        if found is None or found.holder != self._config.identity:
             holder = found.holder if found is not None else ""
-            raise LeadershipLost(f"lease/{self._terms.name} is now held by {holder or 'no process'}")
+            raise LeadershipLost(f"lease/{self._config.name} is now held by {holder or 'no process'}")
         self._lease = found
 
     def _stamp(self) -> str:

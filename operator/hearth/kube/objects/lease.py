@@ -65,9 +65,9 @@ class LeaseClient:
     """The requests for one Lease. Each raises `ApiStatusError` or `Unreachable`."""
 
     def __init__(
-        self, sender: ApiClient, *, namespace: str, name: str, labels: Mapping[str, str], patience: float
+        self, sender: ApiClient, *, namespace: str, name: str, labels: Mapping[str, str], timeout: float
     ) -> None:
-        """Create the client. labels: for the Lease; patience: seconds for one response.
+        """Create the client. labels: for the Lease; timeout: seconds for one response.
 
         A request without a response must not consume the whole time for renewals.
         """
@@ -75,7 +75,7 @@ class LeaseClient:
         self._namespace = namespace
         self._name = name
         self._labels = {**LABELS, **labels}
-        self._patience = patience
+        self._timeout = timeout
         self._path = api_requests.object_path(LEASE, namespace, name)
 
     async def find(self) -> Lease | None:
@@ -125,7 +125,7 @@ class LeaseClient:
 
     async def _limit(self, sending: Coroutine[Any, Any, Answer]) -> Answer:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 return await sending
         except TimeoutError as error:
-            raise errors.Unreachable(f"no response for {self._path} within {self._patience:g} s") from error
+            raise errors.Unreachable(f"no response for {self._path} within {self._timeout:g} s") from error

@@ -208,12 +208,12 @@ class Reflector:
         if self._version is None:
             self._handler.on_list_started()
         loop = asyncio.get_running_loop()
-        patience = self._server.rules.stall_after
+        stall_after = self._server.rules.stall_after
         accept = METADATA if self.metadata_only else JSON
         lines = watch_events.LineSplitter()
         extend_at = 0.0
         async with (
-            asyncio.timeout(patience) as limit,
+            asyncio.timeout(stall_after) as limit,
             self._server.connection.stream(self.path, query=self._stream_query(), accept=accept) as chunks,
         ):
             self._opened = loop.time()
@@ -223,9 +223,9 @@ class Reflector:
                 now = self.last_activity = loop.time()
                 if now >= extend_at:
                     # Moving the timeout costs as much as an event. A precision of one thirtieth is sufficient.
-                    extend_at = now + patience / 30
+                    extend_at = now + stall_after / 30
                     self._stalls = 0
-                    limit.reschedule(now + patience)
+                    limit.reschedule(now + stall_after)
                 await self._take_lines(lines.feed(chunk))
         lines.finish()
         if self._version is None:
@@ -259,7 +259,7 @@ class Reflector:
         """Deliver one event. This is the hot path: a few microseconds besides parsing."""
         event_type, raw, version = event
         if event_type == "ERROR":
-            interruption = watch_errors.judge_status(raw, code=raw.get("code", 0), default=WatchEndReason.ERROR)
+            interruption = watch_errors.classify_status(raw, code=raw.get("code", 0), default=WatchEndReason.ERROR)
             raise watch_errors.WatchInterrupted(interruption)
         known = self._version
         if known is not None:

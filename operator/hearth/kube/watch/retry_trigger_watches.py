@@ -43,9 +43,9 @@ class TriggerListener(Protocol):
 class RateLimitedNotifier:
     """Reports each trigger immediately, then at most once per interval."""
 
-    def __init__(self, tell: Callable[[RetryTrigger], None]) -> None:
-        self._tell = tell
-        self._told: dict[RetryTrigger, float] = {}
+    def __init__(self, notify: Callable[[RetryTrigger], None]) -> None:
+        self._notify = notify
+        self._notified: dict[RetryTrigger, float] = {}
         """Time of the last report, by the loop's clock."""
         self._planned: dict[RetryTrigger, Callable[[], None]] = {}
         """Functions that cancel the planned reports."""
@@ -55,7 +55,7 @@ class RateLimitedNotifier:
         if cause in self._planned:
             return
         loop = asyncio.get_running_loop()
-        due = self._told.get(cause, float("-inf")) + INTERVAL
+        due = self._notified.get(cause, float("-inf")) + INTERVAL
         if due > loop.time():
             self._planned[cause] = supervision.call_later(due - loop.time(), lambda: self._send(cause))
         else:
@@ -63,15 +63,15 @@ class RateLimitedNotifier:
 
     def forget(self, cause: RetryTrigger) -> None:
         """Drop a trigger that no step waits for."""
-        self._told.pop(cause, None)
+        self._notified.pop(cause, None)
         planned = self._planned.pop(cause, None)
         if planned is not None:
             planned()
 
     def _send(self, cause: RetryTrigger) -> None:
         self._planned.pop(cause, None)
-        self._told[cause] = asyncio.get_running_loop().time()
-        self._tell(cause)
+        self._notified[cause] = asyncio.get_running_loop().time()
+        self._notify(cause)
 
 
 class TriggerSourceWatch:
@@ -161,7 +161,7 @@ class TriggerWatches:
         self._watches: dict[TriggerSource, TriggerSourceWatch] = {}
         self._denied: dict[TriggerSource, float] = {}
         """Sources that the account may not watch, with the loop's time of the next request."""
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._finding: asyncio.Task[None] | None = None
         server.on_return = self._on_return
@@ -241,8 +241,8 @@ class TriggerWatches:
     def _give_up(self, source: TriggerSource) -> None:
         """Stop the watch of a denied source; retries then depend on time alone."""
         self._denied[source] = asyncio.get_running_loop().time() + ASK_AGAIN
-        if source.kind not in self._said:
-            self._said.add(source.kind)
+        if source.kind not in self._reported:
+            self._reported.add(source.kind)
             log.warning(
                 "cannot watch retry triggers (forbidden); relying on backoff",
                 kind=source.kind,

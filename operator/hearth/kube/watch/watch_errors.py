@@ -111,7 +111,7 @@ def classify(error: Exception) -> WatchFailure:
             return error.interruption
         case errors.ApiStatusError():
             status = error.status or {"message": str(error)}
-            return judge_status(status, code=error.code, retry_after=error.retry_after)
+            return classify_status(status, code=error.code, retry_after=error.retry_after)
         case errors.Unreachable():
             return WatchFailure(reason=WatchEndReason.UNREACHABLE, detail=str(error))
         case TimeoutError():
@@ -120,7 +120,7 @@ def classify(error: Exception) -> WatchFailure:
             return WatchFailure(reason=WatchEndReason.UNEXPECTED, detail=type(error).__name__)
 
 
-def judge_status(
+def classify_status(
     status: Mapping[str, Any],
     *,
     code: int,
@@ -150,5 +150,5 @@ def find_delay(interruption: WatchFailure, *, failures: int, uniform: Callable[[
     """Return the seconds before the next attempt, randomized so that a thousand watches do not reconnect at once."""
     # The exponent is limited because the number of consecutive failures is not.
     longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 16))
-    asked = min(interruption.retry_after or 0.0, LONGEST_OBEYED_PAUSE)
-    return max(uniform(longest / 2, longest), asked)
+    requested_pause = min(interruption.retry_after or 0.0, LONGEST_OBEYED_PAUSE)
+    return max(uniform(longest / 2, longest), requested_pause)

@@ -56,29 +56,30 @@ def breakpoint_key(resource: str, hook: str) -> str:
     return f"{resource}/{hook}"
 
 
-def encode(passages: ClearedBreakpoints) -> Object:
+def encode(cleared: ClearedBreakpoints) -> Object:
     """Encode for a status; omit empty fields."""
-    said: Object = {}
-    if passages.keys:
-        said["clearedBreakpoints"] = list(passages.keys)
-    if passages.post_delete:
-        said["postDelete"] = [
-            {"resource": resource, "requires": list(required)} for resource, required in passages.post_delete.items()
+    encoded: Object = {}
+    if cleared.keys:
+        encoded["clearedBreakpoints"] = list(cleared.keys)
+    if cleared.post_delete:
+        encoded["postDelete"] = [
+            {"resource": resource, "requires": list(required)} for resource, required in cleared.post_delete.items()
         ]
-    return said
+    return encoded
 
 
-def decode(said: Mapping[str, Any]) -> ClearedBreakpoints:
+def decode(encoded: Mapping[str, Any]) -> ClearedBreakpoints:
     """Decode from a status. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
-    parted = {each["resource"]: read_names(each.get("requires")) for each in said.get("postDelete") or ()}
-    read_names(list(parted))
+    post_delete = {each["resource"]: read_names(each.get("requires")) for each in encoded.get("postDelete") or ()}
+    read_names(list(post_delete))
     return ClearedBreakpoints(
-        keys=read_names(said.get("clearedBreakpoints"))[-LIMIT:], post_delete=dict(list(parted.items())[-LIMIT:])
+        keys=read_names(encoded.get("clearedBreakpoints"))[-LIMIT:],
+        post_delete=dict(list(post_delete.items())[-LIMIT:]),
     )
 
 
-def read_names(said: Any) -> tuple[str, ...]:
+def read_names(encoded: Any) -> tuple[str, ...]:
     """Decode a list of strings. Raises ValueError if it is none."""
-    if not isinstance(said or [], list) or not all(isinstance(each, str) for each in said or ()):
+    if not isinstance(encoded or [], list) or not all(isinstance(each, str) for each in encoded or ()):
         raise ValueError("is not a list of names")
-    return tuple(said or ())
+    return tuple(encoded or ())

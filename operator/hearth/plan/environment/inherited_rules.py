@@ -46,7 +46,10 @@ class InheritedRules:
         for key, entries in self.lists:
             own = stated.get(key) or []
             if isinstance(own, list):
-                merged[key] = [*own, *({"resource": rest, word: [*said]} for rest, word, said in entries)]
+                merged[key] = [
+                    *own,
+                    *({"resource": rest, word: [*subresources]} for rest, word, subresources in entries),
+                ]
         return {**manifest, "spec": {**spec, "environment": merged}}
 
 

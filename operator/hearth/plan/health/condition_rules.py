@@ -26,7 +26,7 @@ SELECTS_WRONGLY = frozenset({"InvalidSelector", "AmbiguousSelector"})
 """Reasons for an inactive autoscaler that only a change by the user can remedy."""
 
 
-def judge_reporting(fields: Fields) -> HealthResult:
+def assess_reporting(fields: Fields) -> HealthResult:
     """Assess by the conditions of kstatus. A missing one means that the controller has not observed the object yet."""
     unobserved = find_unobserved(fields)
     if unobserved is not None:
@@ -63,19 +63,19 @@ def find_decision(conditions: Mapping[str, ObjectCondition]) -> HealthResult | N
     return unknown(condition.reason or f"{name}Unknown", condition.message)
 
 
-def judge_existing(fields: Fields) -> HealthResult:  # noqa: ARG001 -- a rule takes the fields, and this one needs none
+def assess_existing(fields: Fields) -> HealthResult:  # noqa: ARG001 -- a rule takes the fields, and this one needs none
     """Return ready because the object exists."""
     return ready("Exists")
 
 
-def judge_service(fields: Fields) -> HealthResult:
+def assess_service(fields: Fields) -> HealthResult:
     """Return ready immediately, except that a load balancer needs its address."""
     if read_text(fields, "spec.type") == "LoadBalancer" and not read(fields, "status.loadBalancer.ingress"):
         return progressing("NoLoadBalancer", "its load balancer has no address")
     return ready("Exists")
 
 
-def judge_claim(fields: Fields) -> HealthResult:
+def assess_claim(fields: Fields) -> HealthResult:
     """Return ready when the claim is bound.
 
     A class that binds on first use leaves a claim pending until a pod uses it. So does a class without free volumes,
@@ -93,7 +93,7 @@ def judge_claim(fields: Fields) -> HealthResult:
     return progressing("NotBound", f"it is waiting for a volume{of_class}; {hint}")
 
 
-def judge_volume(fields: Fields) -> HealthResult:
+def assess_volume(fields: Fields) -> HealthResult:
     """Return ready when the volume can be claimed or is claimed."""
     phase, message = read_text(fields, "status.phase"), read_text(fields, "status.message")
     match phase:
@@ -107,9 +107,9 @@ def judge_volume(fields: Fields) -> HealthResult:
     return progressing("NotAvailable", message or "its controller has not processed it yet")
 
 
-def judge_budget(fields: Fields) -> HealthResult:
+def assess_budget(fields: Fields) -> HealthResult:
     """Return ready when the PodDisruptionBudget's pods are counted, whether it allows a disruption now or not."""
-    unobserved = find_unobserved(fields, is_always_told=True)
+    unobserved = find_unobserved(fields, is_always_reported=True)
     if unobserved is not None:
         return unobserved
     allowed = read_conditions(fields).get("DisruptionAllowed")
@@ -118,7 +118,7 @@ def judge_budget(fields: Fields) -> HealthResult:
     return ready("Counted", allowed.message if allowed is not None else "")
 
 
-def judge_autoscaler(fields: Fields) -> HealthResult:
+def assess_autoscaler(fields: Fields) -> HealthResult:
     """Return ready unless the HorizontalPodAutoscaler cannot find or scale its target.
 
     Metrics are temporarily missing, at least whenever the pods are new. The message reports this, and it is no failure.
@@ -134,7 +134,7 @@ def judge_autoscaler(fields: Fields) -> HealthResult:
     return ready("Active" if active is not None else "Exists", active.message if active is not None else "")
 
 
-def judge_definition(fields: Fields) -> HealthResult:
+def assess_definition(fields: Fields) -> HealthResult:
     """Return ready when the CustomResourceDefinition's kind is served."""
     conditions = read_conditions(fields)
     names, established = conditions.get("NamesAccepted"), conditions.get("Established")
@@ -150,19 +150,19 @@ def judge_definition(fields: Fields) -> HealthResult:
     return progressing(established.reason or "NotEstablished", established.message)
 
 
-def judge_namespace(fields: Fields) -> HealthResult:
+def assess_namespace(fields: Fields) -> HealthResult:
     """Return ready while the namespace is active."""
     if read_text(fields, "status.phase") == "Terminating":
         return progressing("Terminating", "it is terminating")
     return ready("Active")
 
 
-REPORTING = entry(judge_reporting, "status.observedGeneration", "status.conditions")
-EXISTING = entry(judge_existing)
-SERVICE = entry(judge_service, "spec.type", "status.loadBalancer.ingress")
-CLAIM = entry(judge_claim, "spec.storageClassName", "status.phase")
-DEFINITION = entry(judge_definition, "status.conditions")
-NAMESPACE = entry(judge_namespace, "status.phase")
-VOLUME = entry(judge_volume, "status.phase", "status.reason", "status.message")
-BUDGET = entry(judge_budget, "status.observedGeneration", "status.conditions")
-AUTOSCALER = entry(judge_autoscaler, "status.conditions")
+REPORTING = entry(assess_reporting, "status.observedGeneration", "status.conditions")
+EXISTING = entry(assess_existing)
+SERVICE = entry(assess_service, "spec.type", "status.loadBalancer.ingress")
+CLAIM = entry(assess_claim, "spec.storageClassName", "status.phase")
+DEFINITION = entry(assess_definition, "status.conditions")
+NAMESPACE = entry(assess_namespace, "status.phase")
+VOLUME = entry(assess_volume, "status.phase", "status.reason", "status.message")
+BUDGET = entry(assess_budget, "status.observedGeneration", "status.conditions")
+AUTOSCALER = entry(assess_autoscaler, "status.conditions")

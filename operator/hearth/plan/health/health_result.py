@@ -173,13 +173,13 @@ def read_conditions(fields: Fields) -> dict[str, ObjectCondition]:
     }
 
 
-def find_unobserved(fields: Fields, *, is_always_told: bool = False) -> HealthResult | None:
+def find_unobserved(fields: Fields, *, is_always_reported: bool = False) -> HealthResult | None:
     """Return progressing while the object's controller has not observed its latest generation.
 
-    is_always_told: whether the controller always reports its observed generation, so that a missing one means none.
+    is_always_reported: whether the controller always reports its observed generation, so that a missing one means none.
     """
     generation = read_count(fields, "metadata.generation")
-    observed = read_generation(fields, "status.observedGeneration", default=0 if is_always_told else generation)
+    observed = read_generation(fields, "status.observedGeneration", default=0 if is_always_reported else generation)
     if observed >= generation:
         return None
     if not observed:

@@ -134,7 +134,7 @@ class HealthRules:
         self._judged.clear()
         return RuleChange(before=before, after=users)
 
-    def judge(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
+    def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
         """Assess the object with these fields, which must not change. Accepts any shape and never raises."""
         entry = self.find_entry(kind)
         if not entry.is_slow:
@@ -151,7 +151,7 @@ class HealthRules:
         return verdict
 
     def paths(self, kind: Kind) -> frozenset[Path]:
-        """Return the fields that `judge` reads of objects of this kind, besides the metadata.
+        """Return the fields that `assess` reads of objects of this kind, besides the metadata.
 
         Empty: metadata suffice.
         """
@@ -250,10 +250,10 @@ class SingleSchema:
 def assess(fields: Mapping[str, Any], *, kind: Kind, schema: Mapping[str, Any] | None = None) -> HealthResult:
     """Assess the object with these fields by the default rules. schema: of the whole object, without `$ref`."""
     rules = DEFAULT_RULES if schema is None else HealthRules(schemas=SingleSchema(schema))
-    return rules.judge(fields, kind=kind)
+    return rules.assess(fields, kind=kind)
 
 
 def paths(kind: Kind, *, schema: Mapping[str, Any] | None = None) -> frozenset[Path]:
-    """Return the fields that `judge` reads of objects of this kind, besides the metadata. Empty: metadata suffice."""
+    """Return the fields that `assess` reads of objects of this kind, besides the metadata. Empty: metadata suffice."""
     rules = DEFAULT_RULES if schema is None else HealthRules(schemas=SingleSchema(schema))
     return rules.paths(kind)

@@ -12,9 +12,9 @@ from hearth.plan.health.health_result import Fields, HealthResult, HealthState, 
 HOOKS = frozenset(f"{when}{action}" for when in ("Pre", "Post") for action in Action)
 
 
-def judge_stack(fields: Fields) -> HealthResult:
+def assess_stack(fields: Fields) -> HealthResult:
     """Assess like any reporting kind. A stopped Stack's result includes the resources that wait for a user."""
-    verdict = condition_rules.judge_reporting(fields)
+    verdict = condition_rules.assess_reporting(fields)
     if verdict.state is HealthState.PROGRESSING and verdict.reason == "Stopped":
         return dataclasses.replace(verdict, stops=tuple(read_stops(fields)))
     return verdict
@@ -34,4 +34,4 @@ def read_stops(fields: Fields) -> Iterator[NestedStop]:
             )
 
 
-STACK = entry(judge_stack, "status.observedGeneration", "status.conditions", "status.breakpoints")
+STACK = entry(assess_stack, "status.observedGeneration", "status.conditions", "status.breakpoints")

@@ -32,7 +32,7 @@ STUCK = frozenset(
 """Waiting reasons of a container that hardly starts without intervention. `ErrImagePull` is only the first attempt."""
 
 
-def judge_job(fields: Fields) -> HealthResult:
+def assess_job(fields: Fields) -> HealthResult:
     """Return ready when the Job is complete.
 
     Other tools call a Job ready once it has started, since nothing is wrong with it. A dependent of a Job (a migration)
@@ -58,7 +58,7 @@ def count_job(fields: Fields) -> str:
     return f"{counts}, {broken} failed" if broken else counts
 
 
-def judge_pod(fields: Fields) -> HealthResult:
+def assess_pod(fields: Fields) -> HealthResult:
     """Return ready when the pod is running and Ready, or has succeeded."""
     phase = read_text(fields, "status.phase")
     message = read_text(fields, "status.message")
@@ -66,7 +66,9 @@ def judge_pod(fields: Fields) -> HealthResult:
         case "Succeeded":
             return ready("Succeeded", message)
         case "Failed":
-            return failed(read_text(fields, "status.reason") or "Failed", message or tell_exit(fields), terminal=True)
+            return failed(
+                read_text(fields, "status.reason") or "Failed", message or describe_exit(fields), terminal=True
+            )
         case "Unknown":
             return unknown(read_text(fields, "status.reason") or "Unknown", message or "its node does not report")
     unobserved = find_unobserved(fields)
@@ -75,7 +77,7 @@ def judge_pod(fields: Fields) -> HealthResult:
     condition = read_conditions(fields).get("Ready")
     if phase == "Running" and condition is not None and condition.is_true:
         return ready("Running")
-    return find_stuck(fields) or judge_start(fields, phase)
+    return find_stuck(fields) or assess_start(fields, phase)
 
 
 def find_stuck(fields: Fields) -> HealthResult | None:
@@ -85,13 +87,13 @@ def find_stuck(fields: Fields) -> HealthResult | None:
         if reason in STUCK:
             words = read_text(container, "state.waiting.message")
             name = read_text(container, "name")
-            said = f"container {name}: {words}" if words else f"container {name} does not start"
-            last = tell_last_end(container)
-            return failed(reason, f"{said}; {last}" if last else said)
+            problem = f"container {name}: {words}" if words else f"container {name} does not start"
+            last = describe_last_exit(container)
+            return failed(reason, f"{problem}; {last}" if last else problem)
     return None
 
 
-def tell_last_end(container: Fields) -> str:
+def describe_last_exit(container: Fields) -> str:
     """Describe the last exit of a container that restarts repeatedly."""
     code = read_count(container, "lastState.terminated.exitCode", default=-1)
     if code < 0:
@@ -101,7 +103,7 @@ def tell_last_end(container: Fields) -> str:
     return f"its last exit code is {code}" + (f": {why.strip()}" if why else "")
 
 
-def judge_start(fields: Fields, phase: str) -> HealthResult:
+def assess_start(fields: Fields, phase: str) -> HealthResult:
     """Return progressing with the cause of the delay."""
     conditions = read_conditions(fields)
     scheduled, condition = conditions.get("PodScheduled"), conditions.get("Ready")
@@ -118,7 +120,7 @@ def judge_start(fields: Fields, phase: str) -> HealthResult:
     return progressing("NotReady", f"it is {phase.lower()}" if phase else "no node has reported on it yet")
 
 
-def tell_exit(fields: Fields) -> str:
+def describe_exit(fields: Fields) -> str:
     """Describe the exit of the first container that failed."""
     for container in containers(fields):
         code = read_count(container, "state.terminated.exitCode")
@@ -133,9 +135,9 @@ def containers(fields: Fields) -> list[Fields]:
     return read_items(fields, "status.initContainerStatuses") + read_items(fields, "status.containerStatuses")
 
 
-JOB = entry(judge_job, "spec.suspend", "spec.completions", "status.conditions", "status.succeeded", "status.failed")
+JOB = entry(assess_job, "spec.suspend", "spec.completions", "status.conditions", "status.succeeded", "status.failed")
 POD = entry(
-    judge_pod,
+    assess_pod,
     "status.observedGeneration",
     "status.phase",
     "status.reason",

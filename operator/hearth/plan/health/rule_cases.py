@@ -51,7 +51,7 @@ class ConditionMatch:
 class RuleCase:
     """Row of the table: the test and its result."""
 
-    asked: tuple[ConditionMatch, ...] = ()
+    matches: tuple[ConditionMatch, ...] = ()
     """Alternatives, of which one must match. Empty: the case requires no condition."""
     when: Expression | None = None
     state: HealthState
@@ -77,7 +77,7 @@ class RuleCases:
     @property
     def is_complete(self) -> bool:
         """Return whether a case matches every object."""
-        return any(not case.asked and case.when is None for case in self.cases)
+        return any(not case.matches and case.when is None for case in self.cases)
 
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Never raises, since a failed expression gives a result too."""
@@ -129,8 +129,8 @@ def read_conditions(fields: Fields) -> dict[str, Mapping[str, Any]]:
 def assess_case(case: RuleCase, fields: Fields, conditions: Mapping[str, Mapping[str, Any]]) -> HealthResult | None:
     """Return the result of the case, or None if it does not match."""
     condition: Mapping[str, Any] | None = None
-    if case.asked:
-        condition = find_condition(case.asked, conditions)
+    if case.matches:
+        condition = find_condition(case.matches, conditions)
         if condition is None:
             return None
     values: dict[str, Mapping[str, Any]] = {SELF: fields}
@@ -142,24 +142,29 @@ def assess_case(case: RuleCase, fields: Fields, conditions: Mapping[str, Mapping
             return unknown("HealthRuleFailed", f"health rule of {outcome.path}: {outcome.message}")
         if not isinstance(outcome, Known) or outcome.value is not True:
             return None
-    said = values.get(CONDITION, {})
-    reason = write(case.reason, values) or tell(said, "reason") or tell(said, "type") or case.state.value.capitalize()
-    message = write(case.message, values) or tell(said, "message")
+    shown = values.get(CONDITION, {})
+    reason = (
+        write(case.reason, values)
+        or read_word(shown, "reason")
+        or read_word(shown, "type")
+        or case.state.value.capitalize()
+    )
+    message = write(case.message, values) or read_word(shown, "message")
     return HealthResult(state=case.state, reason=reason, message=message, terminal=case.terminal)
 
 
 def find_condition(
-    asked: tuple[ConditionMatch, ...], conditions: Mapping[str, Mapping[str, Any]]
+    matches: tuple[ConditionMatch, ...], conditions: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
     """Return the first of the required conditions that matches."""
-    for each in asked:
+    for each in matches:
         condition = conditions.get(each.type)
         if condition is not None and condition.get("status") in each.statuses:
             return condition
     return None
 
 
-def tell(condition: Mapping[str, Any], word: str) -> str:
+def read_word(condition: Mapping[str, Any], word: str) -> str:
     """Return a condition's value for this key, or "" for anything but text."""
     value = condition.get(word)
     return value if isinstance(value, str) else ""

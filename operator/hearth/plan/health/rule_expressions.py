@@ -70,7 +70,7 @@ def _examine(source: str, examiner: ExpressionValidator, place: ExpressionLocati
     """Parse the expression and return it with its result type in CEL notation."""
     try:
         parsed = expressions.parse(source)
-        judgement = examiner.scope.judge(parsed)
+        judgement = examiner.scope.check(parsed)
         if judgement.is_optional:
             parsed = expressions.parse_optional(source)
     except cel_environment.CelCompileError as refusal:

@@ -235,7 +235,7 @@ class _RuleParser:
         if words is None:
             return None
         state = self.read_state(words.get("state"), node)
-        asked = tuple(self.read_asked(words.get("condition")))
+        matches = tuple(self.read_matches(words.get("condition")))
         terminal = self.read_truth(words.get("terminal"))
         place = ExpressionLocation(path="", owner=owner, names=(SELF, CONDITION) if "condition" in words else (SELF,))
         when = self.read_test(words.get("when"), place)
@@ -244,7 +244,7 @@ class _RuleParser:
             self.note(words["terminal"], "terminal requires state: failed; remove terminal, or set state: failed")
         if state is None or len(self.examiner.mistakes) > before:
             return None
-        return RuleCase(asked=asked, when=when, state=state, terminal=terminal, reason=reason, message=message)
+        return RuleCase(matches=matches, when=when, state=state, terminal=terminal, reason=reason, message=message)
 
     def read_state(self, node: yaml.Node | None, case: yaml.Node) -> HealthState | None:
         """Parse the state of a case."""
@@ -255,7 +255,7 @@ class _RuleParser:
         self.note(node or case, f"a case needs a state, one of {error_hints.list_words(tuple(STATES))}{found}")
         return None
 
-    def read_asked(self, node: yaml.Node | None) -> Iterator[ConditionMatch]:
+    def read_matches(self, node: yaml.Node | None) -> Iterator[ConditionMatch]:
         """Parse the conditions that a case requires."""
         if node is None:
             return

@@ -25,7 +25,7 @@ from hearth.plan.health.health_result import (
 PARTITION = "spec.updateStrategy.rollingUpdate.partition"
 
 
-def judge_deployment(fields: Fields) -> HealthResult:
+def assess_deployment(fields: Fields) -> HealthResult:
     """Return ready when every desired pod uses the current template and is available, and no other pod remains."""
     conditions = read_conditions(fields)
     progress, available = conditions.get("Progressing"), conditions.get("Available")
@@ -34,9 +34,9 @@ def judge_deployment(fields: Fields) -> HealthResult:
         return unobserved
     if progress is not None and progress.reason == "ProgressDeadlineExceeded":
         # Not terminal: the controller continues, and reports progress again once there is any.
-        return failed(progress.reason, join(progress.message, tell_shortage(fields)))
+        return failed(progress.reason, join(progress.message, describe_shortage(fields)))
     if read(fields, "spec.paused") is True:
-        return judge_paused(fields)
+        return assess_paused(fields)
     waiting = find_rollout(fields)
     if waiting is not None:
         return explain(waiting, conditions.get("ReplicaFailure"))
@@ -56,7 +56,7 @@ def explain(waiting: HealthResult, blocked: ObjectCondition | None) -> HealthRes
     return progressing(blocked.reason or waiting.reason, blocked.message or waiting.message)
 
 
-def tell_shortage(fields: Fields) -> str:
+def describe_shortage(fields: Fields) -> str:
     """Describe what an overdue rollout lacks, or "" if it lacks nothing."""
     waiting = find_rollout(fields)
     return explain(waiting, read_conditions(fields).get("ReplicaFailure")).message if waiting is not None else ""
@@ -67,7 +67,7 @@ def join(*sentences: str) -> str:
     return "; ".join(sentence.rstrip(".") for sentence in sentences if sentence)
 
 
-def judge_paused(fields: Fields) -> HealthResult:
+def assess_paused(fields: Fields) -> HealthResult:
     """Return ready unless existing pods are unavailable. Nothing waits for a rollout that is paused."""
     wanted, existing = read_count(fields, "spec.replicas", default=1), read_count(fields, "status.replicas")
     missing = find_missing("available", read_count(fields, "status.availableReplicas"), wanted) if existing else None
@@ -96,7 +96,7 @@ def find_surplus(existing: int, wanted: int) -> HealthResult | None:
     return progressing("PodsTerminating", f"{existing - wanted} surplus pods are not deleted yet")
 
 
-def judge_replica_set(fields: Fields) -> HealthResult:
+def assess_replica_set(fields: Fields) -> HealthResult:
     """Return ready when every desired pod is available. Applies to a ReplicationController too."""
     wanted = read_count(fields, "spec.replicas", default=1)
     waiting = first(
@@ -113,7 +113,7 @@ def judge_replica_set(fields: Fields) -> HealthResult:
     return ready("Available", f"{wanted} pods are available")
 
 
-def judge_stateful_set(fields: Fields) -> HealthResult:
+def assess_stateful_set(fields: Fields) -> HealthResult:
     """Return ready when every desired pod is ready and, if the strategy updates it, of the current revision."""
     wanted = read_count(fields, "spec.replicas", default=1)
     waiting = first(
@@ -152,10 +152,10 @@ def find_stateful_rollout(fields: Fields, wanted: int) -> HealthResult | None:
     return find_missing("updated", updated, wanted) or progressing("RollingUpdate", "its rollout is finishing")
 
 
-def judge_daemon_set(fields: Fields) -> HealthResult:
+def assess_daemon_set(fields: Fields) -> HealthResult:
     """Return ready when every node that it selects runs an available pod of the current template."""
     # All counts of a new DaemonSet are 0, which does not mean that the cluster has no selected node.
-    unobserved = find_unobserved(fields, is_always_told=True)
+    unobserved = find_unobserved(fields, is_always_reported=True)
     if unobserved is not None:
         return unobserved
     wanted = read_count(fields, "status.desiredNumberScheduled")
@@ -173,7 +173,7 @@ def judge_daemon_set(fields: Fields) -> HealthResult:
 
 
 DEPLOYMENT = entry(
-    judge_deployment,
+    assess_deployment,
     "spec.replicas",
     "spec.paused",
     "status.observedGeneration",
@@ -184,7 +184,7 @@ DEPLOYMENT = entry(
     "status.availableReplicas",
 )
 REPLICA_SET = entry(
-    judge_replica_set,
+    assess_replica_set,
     "spec.replicas",
     "status.observedGeneration",
     "status.conditions",
@@ -193,7 +193,7 @@ REPLICA_SET = entry(
     "status.availableReplicas",
 )
 STATEFUL_SET = entry(
-    judge_stateful_set,
+    assess_stateful_set,
     "spec.replicas",
     "spec.updateStrategy.type",
     PARTITION,
@@ -207,7 +207,7 @@ STATEFUL_SET = entry(
     "status.availableReplicas",
 )
 DAEMON_SET = entry(
-    judge_daemon_set,
+    assess_daemon_set,
     "spec.updateStrategy.type",
     "status.observedGeneration",
     "status.desiredNumberScheduled",

@@ -81,20 +81,20 @@ def _hold_repair(
 def _contend(subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:
     """Plan a resource whose fields another field manager takes now, or took recently."""
     memory, name = subject.memory, subject.name
-    contest = memory.find_contest(name, now=subject.now)
-    if finding.to_repair and (contest is None or contest.next_repair <= subject.now):
+    conflict = memory.find_conflict(name, now=subject.now)
+    if finding.to_repair and (conflict is None or conflict.next_repair <= subject.now):
         repair = step_planning.plan_apply(subject, desired, child, finding, repairs=drift.describe(finding.to_repair))
-        if contest is None or not contest.is_conflict or repair.state is not ResourceState.PROGRESSING:
+        if conflict is None or not conflict.is_conflict or repair.state is not ResourceState.PROGRESSING:
             return repair
         # In a drift conflict nothing waits for the repair. The resource is as ready as its object.
         status = dataclasses.replace(assess_child(subject, child), step=repair.step)
     else:
         status = _stand(subject, child)
-        if contest is not None and (finding.to_repair or contest.is_conflict):
-            due = contest.next_repair if finding.to_repair else contest.expires_at
+        if conflict is not None and (finding.to_repair or conflict.is_conflict):
+            due = conflict.next_repair if finding.to_repair else conflict.expires_at
             status = dataclasses.replace(status, requeue_at=min(due, status.requeue_at or due))
     question = ManagerQuery(child=child, lost=finding.to_repair, manifest=desired.manifest)
-    return dataclasses.replace(status, conditions=drift.describe_conflict(name, contest, question, memory))
+    return dataclasses.replace(status, conditions=drift.describe_conflict(name, conflict, question, memory))
 
 
 def _stand(subject: ResourceContext, child: Child) -> ResourceStatus:

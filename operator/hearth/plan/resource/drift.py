@@ -102,9 +102,9 @@ def check_applied(
 
 def check_before_change(child: Child, desired: AppliedObject) -> DriftFinding:
     """Find fields to omit when the definition changes: their value is unchanged and another field manager owns them."""
-    statement = desired.applied_fields
+    applied = desired.applied_fields
     is_scaled = child.ownership is not None and child.ownership.is_scaled
-    if statement is None or not (statement.covers_all or statement.ignored or is_scaled):
+    if applied is None or not (applied.covers_all or applied.ignored or is_scaled):
         return NOTHING
     return compare(child, desired)
 
@@ -120,16 +120,16 @@ def compare(child: Child, desired: AppliedObject) -> DriftFinding:
 
 def is_tolerated(place: ElementPath, child: Child, desired: AppliedObject) -> bool:
     """Return whether drift of this field is tolerated: the definition allows it, and the applied value is unchanged."""
-    statement = desired.applied_fields
-    if statement is None or is_tracking_metadata(place) or inherited_rules.is_inherited(place, desired.inherited_rules):
+    applied = desired.applied_fields
+    if applied is None or is_tracking_metadata(place) or inherited_rules.is_inherited(place, desired.inherited_rules):
         return False
     is_scaled = child.ownership is not None and child.ownership.is_scaled
-    if not statement.is_tolerable(place, is_scaled=is_scaled):
+    if not applied.is_tolerable(place, is_scaled=is_scaled):
         return False
-    return is_unchanged(statement, place, child, desired)
+    return is_unchanged(applied, place, child, desired)
 
 
-def is_unchanged(statement: AppliedFields, place: ElementPath, child: Child, desired: AppliedObject) -> bool:
+def is_unchanged(applied: AppliedFields, place: ElementPath, child: Child, desired: AppliedObject) -> bool:
     """Return whether the value was applied before.
 
     A hash made with a lost key proves nothing, so the value counts as unchanged.
@@ -138,7 +138,7 @@ def is_unchanged(statement: AppliedFields, place: ElementPath, child: Child, des
     return (
         child.hash == desired.hash
         or not is_known
-        or statement.is_recorded(place, applied_fields.read_applied_record(child))
+        or applied.is_recorded(place, applied_fields.read_applied_record(child))
     )
 
 
@@ -179,18 +179,18 @@ def is_ignored(place: ElementPath, resource: ResourceBlueprint, child: Child, ma
 
 
 def describe_conflict(
-    name: str, contest: DriftConflict | None, question: ManagerQuery, memory: InMemoryState
+    name: str, conflict: DriftConflict | None, question: ManagerQuery, memory: InMemoryState
 ) -> tuple[ResourceCondition, ...]:
     """Describe fields that another field manager takes repeatedly, for the Stack's owner.
 
     question: about fields lost now.
     """
-    if contest is None or not contest.is_conflict:
+    if conflict is None or not conflict.is_conflict:
         return ()
     # The managers are resolved while the fields are lost. A moment later the operator owns the fields again.
     query = find_open_query(question, memory) if question.lost else None
     message = (
-        f"{name} ({question.child.ref}): {describe(question.lost) or contest.fields}, "
+        f"{name} ({question.child.ref}): {describe(question.lost) or conflict.fields}, "
         f"{find_manager(question.child, memory)}, changed repeatedly; repairs are delayed: stop that writer, or set "
         f"ignoreFields"
     )

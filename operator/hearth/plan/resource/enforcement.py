@@ -48,15 +48,15 @@ def enforce(subject: ResourceContext, status: ResourceStatus) -> ResourceStatus:
         return status
     if status.step is None:
         return _hold_after(subject, status)
-    deed = classify_step(subject, status.step)
-    if deed.starts is not None:
-        rule = subject.environment.rules.find_restriction(subject.name, deed.starts)
+    span = classify_step(subject, status.step)
+    if span.starts is not None:
+        rule = subject.environment.rules.find_restriction(subject.name, span.starts)
         if rule is not None:
-            return _restrict(status, rule, deed.starts)
-        if subject.environment.stops_at(subject.name, BEFORE[deed.starts]):
-            return stop_at(status, BEFORE[deed.starts])
+            return _restrict(status, rule, span.starts)
+        if subject.environment.stops_at(subject.name, BEFORE[span.starts]):
+            return stop_at(status, BEFORE[span.starts])
     if isinstance(status.step, Apply):
-        step = _mark(subject, status.step, deed)
+        step = _mark(subject, status.step, span)
         status = status if step is status.step else dataclasses.replace(status, step=step)
     return _hold_after(subject, status)
 
@@ -136,12 +136,12 @@ def _hold_after(subject: ResourceContext, status: ResourceStatus) -> ResourceSta
     return dataclasses.replace(stop_at(status, hook), step=status.step, memory_updates=(*status.memory_updates, ready))
 
 
-def _mark(subject: ResourceContext, step: Apply, deed: ActionSpan) -> Apply:
+def _mark(subject: ResourceContext, step: Apply, span: ActionSpan) -> Apply:
     """Add the post-breakpoint annotation to the step if the resource is to stop afterwards."""
     child = next((each for each in subject.children if each.uid == step.uid), None)
     hook = _read_mark(subject, child) if child is not None else ""
-    if not hook and deed.finishes is not None and subject.environment.stops_at(subject.name, AFTER[deed.finishes]):
-        hook = AFTER[deed.finishes]
+    if not hook and span.finishes is not None and subject.environment.stops_at(subject.name, AFTER[span.finishes]):
+        hook = AFTER[span.finishes]
     if not hook:
         return step
     metadata = step.manifest["metadata"]

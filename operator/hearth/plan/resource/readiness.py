@@ -45,7 +45,7 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
             )
     if resource.ready_when:
         return _follow(resource.ready_when, seen, child)
-    verdict = rules.judge(child.fields, kind=child.kind)
+    verdict = rules.assess(child.fields, kind=child.kind)
     status = interpret(verdict, child)
     if verdict.is_pending or verdict.is_silent:
         return dataclasses.replace(status, is_evaluating=verdict.is_pending, is_silent=verdict.is_silent)

@@ -57,20 +57,20 @@ def find_delay(subject: ResourceContext, child: Child, policy: Replacement) -> H
 def _replace(subject: ResourceContext, child: Child, policy: Replacement) -> ResourceStatus:
     """Plan another object now, or after the backoff for earlier marks."""
     memory = subject.memory
-    spell = memory.mark_backoffs.get(subject.name)
+    backoff = memory.mark_backoffs.get(subject.name)
     why = f"is marked unhealthy: {child.unhealthy_reason}"
     if child.uid not in memory.counted_failures:
         # This mark is not counted yet. The caller counts it and plans again.
         return readiness.make_status(child, ResourceState.PROGRESSING, readiness.UNHEALTHY, why, is_terminal=True)
     if (
-        spell is not None
-        and spell.uid == child.uid
-        and spell.due > subject.now
+        backoff is not None
+        and backoff.uid == child.uid
+        and backoff.due > subject.now
         and subject.name not in memory.in_flight
     ):
-        message = f"{why}; {spell.count} of its objects were marked in a row, so the next replacement is delayed"
+        message = f"{why}; {backoff.count} of its objects were marked in a row, so the next replacement is delayed"
         return dataclasses.replace(
-            readiness.make_status(child, ResourceState.RETRYING, readiness.UNHEALTHY, message), requeue_at=spell.due
+            readiness.make_status(child, ResourceState.RETRYING, readiness.UNHEALTHY, message), requeue_at=backoff.due
         )
     if policy is Replacement.DELETE_FIRST and not removal.is_retained(child, subject.blueprint):
         return step_planning.plan_delete(subject, child, f"{why}; it is deleted first, then created again")

@@ -50,20 +50,20 @@ def is_at(child: Child, ref: ObjectRef) -> bool:
 
 
 def choose_child(
-    candidates: list[Child], wanted: DesiredResource, judge: Callable[[Child], ResourceStatus]
+    candidates: list[Child], wanted: DesiredResource, assess: Callable[[Child], ResourceStatus]
 ) -> Child | None:
     """Choose the best object.
 
     The order is: this definition and not failed, this definition, healthy, newest. A failed object of this definition
     is waited for, or given up by its own rules. A healthy object of another definition could only become the next
-    failure, repeatedly. judge: assesses an object by itself. An object that is being deleted or marked unhealthy is
+    failure, repeatedly. assess: assesses an object by itself. An object that is being deleted or marked unhealthy is
     chosen only if there is no other.
     """
     if len(candidates) <= 1:
         return candidates[0] if candidates else None
 
     def rank(child: Child) -> tuple[bool, bool, bool, bool, bool, int]:
-        state = judge(child).state
+        state = assess(child).state
         is_same = child.hash == wanted.hash
         return (
             not child.deleting,

@@ -76,14 +76,14 @@ class ResourcePlanner:
         self.denied = denied
         self._errors: dict[str, Retry] = {}
         """Consecutive internal errors by resource."""
-        self.gates: ActiveEnvironment = active_environment.UNRESTRICTED
+        self.environment: ActiveEnvironment = active_environment.UNRESTRICTED
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
         self._unwatched = unwatched
         self._boundary = boundary
         self._only_namespace = only_namespace
-        self.ward = UnhealthyTracker(total=len(blueprint.resources))
+        self.unhealthy = UnhealthyTracker(total=len(blueprint.resources))
         self.rules = rules
         self._blueprint = blueprint
         self._stack = stack
@@ -114,7 +114,7 @@ class ResourcePlanner:
         try:
             resource = self._blueprint.resources[name]
             unready = [required for required in resource.requires if not statuses[required].is_ready]
-            status = self._judge(resource, statuses, children, unready, memory=memory, now=now)
+            status = self._assess(resource, statuses, children, unready, memory=memory, now=now)
             if not (status.is_ready or status.state is ResourceState.PROGRESSING):
                 waits_for = (statuses[each] for each in unready)
                 status = restore_object.restore_if_stuck(
@@ -139,7 +139,7 @@ class ResourcePlanner:
             requeue_at=retry.due,
         )
 
-    def _judge(
+    def _assess(
         self,
         resource: ResourceBlueprint,
         statuses: Mapping[str, ResourceStatus],
@@ -166,11 +166,11 @@ class ResourcePlanner:
             memory=memory,
             now=now,
             blueprint=self._blueprint,
-            unhealthy=self.ward,
+            unhealthy=self.unhealthy,
             adopts=adopts,
             rules=self.rules,
             records=self.records,
-            environment=self.gates,
+            environment=self.environment,
             is_paused=self.is_paused,
             is_at_rest=self.is_at_rest,
             awaits_repair=awaits_repair,
@@ -214,7 +214,7 @@ class ResourcePlanner:
             )
         if kind in self._unwatched:
             return KindUnavailable(f"{kind.key} objects cannot be watched yet; the resource continues when they can")
-        inherited = inherited_rules.find(self.gates.rules, resource.name) if resource.is_stack else None
+        inherited = inherited_rules.find(self.environment.rules, resource.name) if resource.is_stack else None
         signatures = [statuses[required].fingerprint for required in resource.requires]
         inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
         known = self._wanted.get(resource.name)
@@ -301,15 +301,15 @@ class ResourcePlanner:
             else drift.find(child, desired, subject.memory)
         )
         # An unproven object is signed first. Only then may another object be made, or this one be deleted.
-        judge = (
+        assess = (
             decide.decide
             if child.unhealthy_reason is None or not child.is_identified
             else replace_unhealthy.replace_unhealthy
         )
-        status = judge(subject, child, desired, finding)
+        status = assess(subject, child, desired, finding)
         conditions = drift.describe_drift(subject, child, finding, desired)
         if child.has_record:
-            conditions += self.records.tell(child)
+            conditions += self.records.describe(child)
         if not conditions and seen is None:
             return status
         updates = status.memory_updates if seen is None else (*status.memory_updates, seen)

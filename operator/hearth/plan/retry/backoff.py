@@ -96,13 +96,11 @@ class BackoffPolicy:
 
 
 def after_failure(
-    previous: Attempt | None, trouble: StepFailure, *, subject: AttemptId, now: float, patience: BackoffPolicy
+    previous: Attempt | None, trouble: StepFailure, *, subject: AttemptId, now: float, backoff: BackoffPolicy
 ) -> Attempt:
     """Return the attempt after one more failure. now: monotonic seconds."""
     failures = previous.failures + 1 if previous is not None and previous.attempt_id == subject else 1
-    delay = min(patience.first_delay * GROWTH ** min(failures - 1, 30), patience.max_backoff) * (
-        1 - patience.jitter() / 4
-    )
+    delay = min(backoff.first_delay * GROWTH ** min(failures - 1, 30), backoff.max_backoff) * (1 - backoff.jitter() / 4)
     return Attempt(
         attempt_id=subject,
         failures=failures,
@@ -111,7 +109,7 @@ def after_failure(
         message=trouble.message,
         is_final=trouble.is_final,
         is_internal=trouble.is_internal,
-        limit=patience.limit,
+        limit=backoff.limit,
         triggers=trouble.causes,
         earliest_retry=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.retry_after),
     )

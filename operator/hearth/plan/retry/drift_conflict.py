@@ -37,14 +37,14 @@ class DriftConflict:
         return self.repairs >= CONFLICT_AFTER
 
 
-def after_repair(previous: DriftConflict | None, fields: str, *, now: float, patience: BackoffPolicy) -> DriftConflict:
+def after_repair(previous: DriftConflict | None, fields: str, *, now: float, backoff: BackoffPolicy) -> DriftConflict:
     """Return the conflict after one more repair. now: monotonic seconds."""
-    answers = previous.repairs + 1 if previous is not None and now < previous.expires_at else 1
-    delay = min(FIRST_DELAY * GROWTH ** min(answers - 1, 30), patience.max_backoff) * (1 - patience.jitter() / 4)
-    next_answer = now + delay
+    repairs = previous.repairs + 1 if previous is not None and now < previous.expires_at else 1
+    delay = min(FIRST_DELAY * GROWTH ** min(repairs - 1, 30), backoff.max_backoff) * (1 - backoff.jitter() / 4)
+    next_repair = now + delay
     return DriftConflict(
-        repairs=answers,
-        next_repair=next_answer,
-        expires_at=next_answer + EXPIRY_FACTOR * patience.max_backoff,
+        repairs=repairs,
+        next_repair=next_repair,
+        expires_at=next_repair + EXPIRY_FACTOR * backoff.max_backoff,
         fields=fields,
     )

@@ -55,9 +55,9 @@ class CleanupPlanner:
         self._policy = policy
         self.refresh_all()
 
-    def set_environment(self, gates: ActiveEnvironment) -> None:
+    def set_environment(self, environment: ActiveEnvironment) -> None:
         """Change the environment. The next refresh follows it."""
-        self.guard.gates = gates
+        self.guard.environment = environment
         self.refresh_all()
 
     def refresh_all(self) -> None:
@@ -177,4 +177,4 @@ class CleanupPlanner:
 
     def find_post_delete_stops(self) -> list[str]:
         """Find the deleted resources that still stop at their post-delete hook."""
-        return list(self.guard.find_parted(self._by_resource))
+        return list(self.guard.find_post_delete(self._by_resource))

@@ -32,7 +32,7 @@ class DeletionGuard:
 
     desired: Collection[str]
     """The resources of the target."""
-    gates: ActiveEnvironment = active_environment.UNRESTRICTED
+    environment: ActiveEnvironment = active_environment.UNRESTRICTED
     held_deletions: dict[str, HeldDeletion] = field(default_factory=dict)
     """By UID."""
     unrecorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -41,14 +41,14 @@ class DeletionGuard:
     def filter(self, uid: str, step: Delete | Release | None) -> Delete | Release | None:
         """Return the step for an obsolete object, or None if the environment prevents it."""
         self.held_deletions.pop(uid, None)
-        if self.gates.is_unrestricted or not isinstance(step, Delete) or step.child.resource in self.desired:
+        if self.environment.is_unrestricted or not isinstance(step, Delete) or step.child.resource in self.desired:
             return step
         child = step.child
-        rule = self.gates.rules.find_restriction(child.resource, Action.DELETE)
-        if rule is not None or self.gates.stops_at(child.resource, enforcement.BEFORE[Action.DELETE]):
+        rule = self.environment.rules.find_restriction(child.resource, Action.DELETE)
+        if rule is not None or self.environment.stops_at(child.resource, enforcement.BEFORE[Action.DELETE]):
             self.held_deletions[uid] = HeldDeletion(child=child, rule=rule)
             return None
-        is_recorded = child.resource in self.gates.cleared.post_delete or not self.gates.can_record
+        is_recorded = child.resource in self.environment.cleared.post_delete or not self.environment.can_record
         if self._stops_after(child.resource) and not is_recorded:
             requires = map(cleanup.resource_of, child.requires)
             self.unrecorded[child.resource] = tuple(dict.fromkeys(requires))
@@ -60,17 +60,17 @@ class DeletionGuard:
         taken, self.unrecorded = self.unrecorded, {}
         return taken
 
-    def find_parted(self, obsolete: Collection[str]) -> Iterator[str]:
+    def find_post_delete(self, obsolete: Collection[str]) -> Iterator[str]:
         """Find the resources that stop after their deletion. obsolete: those that still have an object."""
-        if not self.gates.is_unrestricted:
-            for name in self.gates.cleared.post_delete:
+        if not self.environment.is_unrestricted:
+            for name in self.environment.cleared.post_delete:
                 if name not in obsolete and name not in self.desired and self._stops_after(name):
                     yield name
 
     def is_required(self, resource: str, obsolete: Collection[str]) -> bool:
         """Return whether a resource that stops after its deletion required that resource."""
-        parted = self.gates.cleared.post_delete
-        return any(resource in parted[name] for name in self.find_parted(obsolete)) if parted else False
+        post_delete = self.environment.cleared.post_delete
+        return any(resource in post_delete[name] for name in self.find_post_delete(obsolete)) if post_delete else False
 
     @property
     def denied(self) -> list[HeldDeletion]:
@@ -79,4 +79,4 @@ class DeletionGuard:
         return sorted(found, key=lambda held: (held.child.resource, held.child.name))
 
     def _stops_after(self, resource: str) -> bool:
-        return self.gates.stops_at(resource, enforcement.AFTER[Action.DELETE])
+        return self.environment.stops_at(resource, enforcement.AFTER[Action.DELETE])

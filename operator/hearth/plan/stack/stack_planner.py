@@ -93,7 +93,7 @@ class StackPlanner:
             on_error=on_error,
             denied=denied,
         )
-        self._unhealthy = self._resolver.ward
+        self._unhealthy = self._resolver.unhealthy
         self._cleanup = CleanupPlanner(
             blueprint=blueprint, index=index, records=self._resolver.records, on_error=on_error
         )
@@ -189,15 +189,15 @@ class StackPlanner:
     @property
     def environment(self) -> ActiveEnvironment:
         """Return the environment that restricts the steps, see `set_environment`."""
-        return self.deletion_guard.gates
+        return self.deletion_guard.environment
 
-    def set_environment(self, gates: ActiveEnvironment) -> None:
+    def set_environment(self, environment: ActiveEnvironment) -> None:
         """Change the environment. The cleanup follows by itself; resources follow at their next refresh."""
-        if gates.rules != self.environment.rules:
+        if environment.rules != self.environment.rules:
             nested = [name for name, resource in self.blueprint.resources.items() if resource.is_stack]
-            self._idle = tuple(gates.rules.find_unmatched(self.blueprint.resources, nested=nested))
-        self._resolver.gates = gates
-        self._cleanup.set_environment(gates)
+            self._idle = tuple(environment.rules.find_unmatched(self.blueprint.resources, nested=nested))
+        self._resolver.environment = environment
+        self._cleanup.set_environment(environment)
 
     def find_idle_rules(self) -> Iterator[EnvironmentRule]:
         """Find the rules that match no resource of the blueprint, and no resource that still has an object."""

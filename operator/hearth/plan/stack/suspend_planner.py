@@ -118,7 +118,7 @@ class SuspendPlanner:
         current = resource_planner.find_current(children)
         plans: dict[str, tuple[Suspend | None, float | None]] = {child.uid: (None, None) for child in children}
         statuses = [
-            add_conditions(self._judge(child, plans, memory=memory, now=now), self.records.tell(child))
+            add_conditions(self._assess(child, plans, memory=memory, now=now), self.records.describe(child))
             for child in children
         ]
         order = (
@@ -132,7 +132,7 @@ class SuspendPlanner:
         status = dataclasses.replace(worst, child=current) if current is not None else worst
         return SuspendedResource(name=name, children=children, status=status, plans=plans)
 
-    def _judge(
+    def _assess(
         self,
         child: Child,
         plans: dict[str, tuple[Suspend | None, float | None]],
@@ -143,8 +143,8 @@ class SuspendPlanner:
         """Assess one object, and add its step to `plans`."""
         rule = self.rules.find_suspension(child.kind)
         if not self.is_running(child) or rule is None:
-            said = "runs nothing" if rule is not None else "is not changed"
-            return readiness.make_status(child, ResourceState.READY, REASON, said)
+            message = "runs nothing" if rule is not None else "is not changed"
+            return readiness.make_status(child, ResourceState.READY, REASON, message)
         if child.deleting:
             return readiness.make_status(child, ResourceState.PROGRESSING, "Terminating", "is being deleted")
         if rule.is_set(child):
@@ -192,11 +192,11 @@ def find_due(
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         refused = dataclasses.replace(status, state=state, reason=attempt.reason, message=attempt.message)
         return attempt.retry_at, refused
-    contest = memory.find_contest(step.child.resource, now=now)
-    if contest is None or not step.repaired_paths:
+    conflict = memory.find_conflict(step.child.resource, now=now)
+    if conflict is None or not step.repaired_paths:
         return now, status
-    if not contest.is_conflict:
-        return contest.next_repair, status
+    if not conflict.is_conflict:
+        return conflict.next_repair, status
     lost = tuple(LostField(path=path, text=suspend_rules.write_path(path)) for path in step.repaired_paths)
     holder = drift.find_manager(step.child, memory)
     query = drift.find_open_query(ManagerQuery(child=step.child, lost=lost, manifest=step.manifest), memory)
@@ -207,4 +207,4 @@ def find_due(
     condition = ResourceCondition(
         type=ConditionType.DRIFT_CONFLICT, reason="FieldOwnershipLostAgain", message=message, query=query
     )
-    return contest.next_repair, dataclasses.replace(status, conditions=(condition,))
+    return conflict.next_repair, dataclasses.replace(status, conditions=(condition,))

@@ -46,11 +46,11 @@ class HealingPolicy:
         return self.max_unhealthy
 
 
-def parse(said: Mapping[str, Any]) -> HealingPolicy:
+def parse(spec: Mapping[str, Any]) -> HealingPolicy:
     """Parse `spec.healing`, which the API server has validated."""
     return HealingPolicy(
-        policy=HealingMode(said.get("policy", HealingMode.AUTOMATIC)),
-        max_unhealthy=said.get("maxUnhealthy"),
+        policy=HealingMode(spec.get("policy", HealingMode.AUTOMATIC)),
+        max_unhealthy=spec.get("maxUnhealthy"),
     )
 
 
@@ -140,7 +140,7 @@ class MarkBackoff:
     """Monotonic seconds at which the backoff expires if no further object is marked."""
 
 
-def after_mark(previous: MarkBackoff | None, uid: str, *, now: float, patience: BackoffPolicy) -> MarkBackoff:
+def after_mark(previous: MarkBackoff | None, uid: str, *, now: float, backoff: BackoffPolicy) -> MarkBackoff:
     """Return the backoff after one more marked object.
 
     The first object is replaced immediately, the next ones with growing delays. now: monotonic seconds.
@@ -148,7 +148,7 @@ def after_mark(previous: MarkBackoff | None, uid: str, *, now: float, patience: 
     count = previous.count + 1 if previous is not None and now < previous.forgotten_at else 1
     delay = 0.0
     if count > 1:
-        delay = min(FIRST_DELAY * GROWTH ** min(count - 2, 30), patience.max_backoff) * (1 - patience.jitter() / 4)
+        delay = min(FIRST_DELAY * GROWTH ** min(count - 2, 30), backoff.max_backoff) * (1 - backoff.jitter() / 4)
     return MarkBackoff(
-        uid=uid, count=count, due=now + delay, forgotten_at=now + delay + EXPIRY_FACTOR * patience.max_backoff
+        uid=uid, count=count, due=now + delay, forgotten_at=now + delay + EXPIRY_FACTOR * backoff.max_backoff
     )

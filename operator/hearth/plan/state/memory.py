@@ -121,7 +121,7 @@ class InMemoryState:
                 case _:
                     assert_never(update)
         if self.drift_conflicts:
-            for name in [name for name, contest in self.drift_conflicts.items() if contest.expires_at <= now]:
+            for name in [name for name, conflict in self.drift_conflicts.items() if conflict.expires_at <= now]:
                 del self.drift_conflicts[name]
 
     def record_ownership(self, uid: str, seen: tuple[str, FieldOwnership | None], finding: DriftFinding) -> None:
@@ -132,10 +132,10 @@ class InMemoryState:
         else:
             self.tolerated.pop(uid, None)
 
-    def find_contest(self, name: str, *, now: float) -> DriftConflict | None:
+    def find_conflict(self, name: str, *, now: float) -> DriftConflict | None:
         """Return the drift conflict about the object of a resource, if it has not expired. now: monotonic seconds."""
-        contest = self.drift_conflicts.get(name)
-        return contest if contest is not None and contest.expires_at > now else None
+        conflict = self.drift_conflicts.get(name)
+        return conflict if conflict is not None and conflict.expires_at > now else None
 
     def is_being_used(self, place: str) -> bool:
         """Return whether a write in flight uses values of that incarnation."""

@@ -79,31 +79,33 @@ class SuspendRecords:
     def _parse(self, child: Child, text: str, rule: SuspendRule | None) -> SuspendRecord | None:
         """Parse the record in an annotation. Return None unless the operator wrote it."""
         try:
-            said = orjson.loads(text)
-            signature = said.pop("signature")
-            if not isinstance(signature, str) or not self.hashes.is_signed(PURPOSE, describe(child, said), signature):
+            encoded = orjson.loads(text)
+            signature = encoded.pop("signature")
+            if not isinstance(signature, str) or not self.hashes.is_signed(
+                PURPOSE, describe(child, encoded), signature
+            ):
                 return None
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
-        ours, theirs = (read_fields(said.get(word), rule) for word in ("ours", "theirs"))
+        ours, theirs = (read_fields(encoded.get(word), rule) for word in ("ours", "theirs"))
         if ours is None or theirs is None:
             return None
-        return SuspendRecord(ours=ours, theirs=theirs, is_resumed=said.get("awake") is True)
+        return SuspendRecord(ours=ours, theirs=theirs, is_resumed=encoded.get("awake") is True)
 
     def write(self, child: Child, record: SuspendRecord) -> str:
         """Format the record as annotation value."""
         fields = {"ours": record.ours, "theirs": record.theirs}
-        said: Object = {
+        encoded: Object = {
             word: {suspend_rules.write_path(path): value for path, value in values.items()}
             for word, values in fields.items()
             if values
         }
         if record.is_resumed:
-            said["awake"] = True
-        said["signature"] = self.hashes.sign(PURPOSE, describe(child, said))
-        return orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode()
+            encoded["awake"] = True
+        encoded["signature"] = self.hashes.sign(PURPOSE, describe(child, encoded))
+        return orjson.dumps(encoded, option=orjson.OPT_SORT_KEYS).decode()
 
-    def tell(self, child: Child) -> tuple[ResourceCondition, ...]:
+    def describe(self, child: Child) -> tuple[ResourceCondition, ...]:
         """Describe an untrusted record for the Stack's owner."""
         if not child.has_record or find_text(child) == RESUMED or self.find(child) is not None:
             return ()
@@ -123,17 +125,17 @@ def find_text(child: Child) -> str:
     return annotations.get(names.ANNOTATION_SUSPENDED, RESUMED)
 
 
-def describe(child: Child, said: Object) -> list[Any]:
+def describe(child: Child, encoded: Object) -> list[Any]:
     """Return the signed content: the record and the identity of its object."""
-    return [child.uid, child.stack_uid, child.kind.group, child.kind.name, said]
+    return [child.uid, child.stack_uid, child.kind.group, child.kind.name, encoded]
 
 
-def read_fields(said: Any, rule: SuspendRule | None) -> dict[Path, Any] | None:
+def read_fields(encoded: Any, rule: SuspendRule | None) -> dict[Path, Any] | None:
     """Return the fields of a record that the rule sets, or None if a value has an impossible type."""
-    if said is not None and not isinstance(said, dict):
+    if encoded is not None and not isinstance(encoded, dict):
         return None
     found: dict[Path, Any] = {}
-    for written, value in (said or {}).items():
+    for written, value in (encoded or {}).items():
         path = suspend_rules.parse_path(written)
         if path is None or rule is None or path not in rule.sets:
             # The rule has changed since. A field that only the old rule set must not be written.

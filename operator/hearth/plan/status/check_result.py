@@ -174,39 +174,39 @@ def encode(outcome: CheckResult | None) -> Object:
     """Encode a result for a status."""
     if outcome is None:
         return {}
-    said: Object = {
+    entry: Object = {
         "checkedAt": times.format_time(outcome.at),
         "objects": outcome.objects,
         "problemCount": outcome.problem_count,
     }
     if outcome.problems:
-        said["problems"] = list(outcome.problems)
-    return {VERB: said}
+        entry["problems"] = list(outcome.problems)
+    return {VERB: entry}
 
 
 def is_reported(outcome: CheckResult | None, status: Mapping[str, Any]) -> bool:
     """Return whether a status contains that result. Messages do not count, because the status is redacted."""
-    said = decode(status)
-    if outcome is None or said is None:
-        return outcome is said
-    return (said.at, said.objects, said.problem_count) == (outcome.at, outcome.objects, outcome.problem_count)
+    entry = decode(status)
+    if outcome is None or entry is None:
+        return outcome is entry
+    return (entry.at, entry.objects, entry.problem_count) == (outcome.at, outcome.objects, outcome.problem_count)
 
 
 def decode(status: Mapping[str, Any]) -> CheckResult | None:
     """Decode the result from a status; None if it is absent or invalid."""
-    said = status.get(VERB)
-    if not said:
+    entry = status.get(VERB)
+    if not entry:
         return None
     try:
-        entries = said.get("problems") or ()
-        if not all(isinstance(said[key], int) for key in ("objects", "problemCount")) or not all(
+        entries = entry.get("problems") or ()
+        if not all(isinstance(entry[key], int) for key in ("objects", "problemCount")) or not all(
             map(is_entry, entries)
         ):
             return None
         return CheckResult(
-            at=times.parse_time(said["checkedAt"]),
-            objects=said["objects"],
-            problem_count=said["problemCount"],
+            at=times.parse_time(entry["checkedAt"]),
+            objects=entry["objects"],
+            problem_count=entry["problemCount"],
             problems=tuple(entries),
             is_current=status.get("phase") in (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED),
         )

@@ -94,21 +94,21 @@ def build_without_details(subject: StatusInput, *, before: Mapping[str, Any], no
 
 def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
     """Describe the target, the completed revisions and the failed revision by number."""
-    said: Object = {}
+    encoded: Object = {}
     target, completed = subject.target, subject.completed
     if target is not None:
-        said.update(target_status.encode(target), revision=target.revision)
-    said.update(target_status.write_completed(completed))
+        encoded.update(target_status.encode(target), revision=target.revision)
+    encoded.update(target_status.write_completed(completed))
     failed = subject.last_failed
     is_refused = subject.rejection is not None or subject.is_deleting or subject.is_suspended
     # A failed rollback does not mean that its target revision is faulty.
     if is_failed and target is not None and not target.is_rollback and not is_refused:
         failed = target.revision
     if failed is not None:
-        said["lastFailedRevision"] = failed
+        encoded["lastFailedRevision"] = failed
     if subject.handled:
-        said["handled"] = dict(subject.handled)
-    return said
+        encoded["handled"] = dict(subject.handled)
+    return encoded
 
 
 def _describe(plan: StackPlan, memory: InMemoryState, values: Object, *, offset: float) -> Object:

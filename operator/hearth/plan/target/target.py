@@ -150,45 +150,45 @@ class TargetChoice:
 
 
 def choose_target(
-    asked: TargetRequest, *, before: Target | None, hashes: Mapping[int, str], completed: CompletedRevisions
+    request: TargetRequest, *, before: Target | None, hashes: Mapping[int, str], completed: CompletedRevisions
 ) -> TargetChoice:
     """Choose the target. Raises RollbackRevisionNotFound.
 
     before: the previous target; hashes: of the definitions of all stored revisions, by number.
     """
     order = None
-    if asked.to_revision is not None:
-        order = _settle(asked, asked.to_revision, before=before, hashes=hashes, completed=completed)
-        if order.spec_hash == asked.hash or not asked.hash:
+    if request.to_revision is not None:
+        order = _settle(request, request.to_revision, before=before, hashes=hashes, completed=completed)
+        if order.spec_hash == request.hash or not request.hash:
             return TargetChoice(cause=TargetCause.ROLLBACK, revision=order.revision, order=order)
-    if asked.failure and completed.has_target:
+    if request.failure and completed.has_target:
         last = completed.last if completed.last is not None else EMPTY_REVISION
         return TargetChoice(
-            cause=TargetCause.AUTOMATIC, revision=last, order=order, failed_hash=asked.hash, failure=asked.failure
+            cause=TargetCause.AUTOMATIC, revision=last, order=order, failed_hash=request.hash, failure=request.failure
         )
     if (
         before is not None
         and before.cause is TargetCause.AUTOMATIC
-        and not asked.is_retried
-        and _is_given_up(asked, before)
+        and not request.is_retried
+        and _is_given_up(request, before)
     ):
         return TargetChoice(
             cause=TargetCause.AUTOMATIC,
             revision=before.revision,
             order=order,
-            failed_hash=before.failed_hash or asked.hash,
+            failed_hash=before.failed_hash or request.hash,
             failure=before.failure,
         )
     return TargetChoice(cause=TargetCause.SPEC, order=order)
 
 
-def _is_given_up(asked: TargetRequest, before: Target) -> bool:
+def _is_given_up(request: TargetRequest, before: Target) -> bool:
     """Return whether the spec still has the failed definition. An unknown hash does not count as a change."""
-    return not before.failed_hash or not asked.hash or before.failed_hash == asked.hash
+    return not before.failed_hash or not request.hash or before.failed_hash == request.hash
 
 
 def _settle(
-    asked: TargetRequest,
+    request: TargetRequest,
     stated: int,
     *,
     before: Target | None,
@@ -198,22 +198,22 @@ def _settle(
     """Return the rollback request as resolved before, or resolve a new one."""
     known = before.rollback if before is not None else None
     if known is not None and known.to_revision == stated:
-        return known if known.spec_hash else dataclasses.replace(known, spec_hash=asked.hash)
+        return known if known.spec_hash else dataclasses.replace(known, spec_hash=request.hash)
     kept = ", ".join(str(number) for number in sorted(hashes)) or "none"
     if stated:
         if stated not in hashes:
             raise RollbackRevisionNotFound(
                 f"spec.rollback.toRevision: there is no revision {stated}; stored revisions: {kept}"
             )
-        return RollbackRequest(to_revision=stated, spec_hash=asked.hash, revision=stated)
-    present = next((number for number, hashed in hashes.items() if hashed == asked.hash), None)
+        return RollbackRequest(to_revision=stated, spec_hash=request.hash, revision=stated)
+    present = next((number for number, hashed in hashes.items() if hashed == request.hash), None)
     other = completed.find_other(present)
     if other is None or (other != EMPTY_REVISION and other not in hashes):
         raise RollbackRevisionNotFound(
             "spec.rollback.toRevision: 0 means the last completed revision other than the one in the spec, "
             f"and there is none; set a revision number, or remove rollback.toRevision; stored revisions: {kept}"
         )
-    return RollbackRequest(to_revision=stated, spec_hash=asked.hash, revision=other)
+    return RollbackRequest(to_revision=stated, spec_hash=request.hash, revision=other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,29 +98,29 @@ def read_text(value: Any) -> str:
     return value
 
 
-def _read_rollback(said: Mapping[str, Any] | None) -> RollbackRequest | None:
+def _read_rollback(encoded: Mapping[str, Any] | None) -> RollbackRequest | None:
     """Decode the rollback request. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
-    if not said:
+    if not encoded:
         return None
-    stated, revision = read_number(said["toRevision"]), read_number(said["revision"])
-    return RollbackRequest(to_revision=stated, spec_hash=read_text(said["specHash"]), revision=revision)
+    stated, revision = read_number(encoded["toRevision"]), read_number(encoded["revision"])
+    return RollbackRequest(to_revision=stated, spec_hash=read_text(encoded["specHash"]), revision=revision)
 
 
-def _read_suspend(said: Mapping[str, Any] | None) -> SuspendTransition | None:
+def _read_suspend(encoded: Mapping[str, Any] | None) -> SuspendTransition | None:
     """Decode the suspend transition. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
-    if not said:
+    if not encoded:
         return None
-    since = times.parse_time(said["since"])
+    since = times.parse_time(encoded["since"])
     return SuspendTransition(
-        is_suspended=bool(said["suspended"]), since=since, is_completed=bool(said.get("completed"))
+        is_suspended=bool(encoded["suspended"]), since=since, is_completed=bool(encoded.get("completed"))
     )
 
 
 def write_completed(completed: CompletedRevisions) -> Object:
     """Encode the completed revisions for a status."""
     numbers = {"lastCompletedRevision": completed.last, "previousCompletedRevision": completed.previous}
-    said: Object = {key: number for key, number in numbers.items() if number is not None}
-    return said if completed.is_known else {**said, "historyUnknown": True}
+    encoded: Object = {key: number for key, number in numbers.items() if number is not None}
+    return encoded if completed.is_known else {**encoded, "historyUnknown": True}
 
 
 def read_completed(memory: Mapping[str, Any] | None) -> CompletedRevisions:

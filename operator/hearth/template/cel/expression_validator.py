@@ -65,7 +65,7 @@ class ExpressionValidator:
             self.note_faults(refusal.faults, text, path)
             return None
         is_sound = self.check_names(parsed, path=path, audience=audience)
-        judgement = self.scope.judge(parsed)
+        judgement = self.scope.check(parsed)
         self.note_faults(judgement.faults, text, path)
         if not is_sound or judgement.faults:
             return None
@@ -84,15 +84,15 @@ class ExpressionValidator:
 
     def examine_test(self, text: str, *, path: str, audience: AllowedNames) -> ValidExpression | None:
         """Validate an expression that must be true or false."""
-        sound = self.examine(text, path=path, audience=audience)
-        if sound is not None and sound.result not in _BOOLEAN:
-            found = type_checker.describe_result(sound.result)
+        expression = self.examine(text, path=path, audience=audience)
+        if expression is not None and expression.result not in _BOOLEAN:
+            found = type_checker.describe_result(expression.result)
             self.note(
                 path,
                 f"must give true or false, {error_hints.quote_expression(text)} gives {found}; compare it with something",
             )
             return None
-        return sound
+        return expression
 
     def check_names(self, parsed: Parsed, *, path: str, audience: AllowedNames) -> bool:
         """Return whether every name exists and is allowed here."""
@@ -107,10 +107,13 @@ class ExpressionValidator:
             self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
         return not wrong
 
-    def check_fit(self, sound: ValidExpression, shape: Shape, *, path: str) -> None:
+    def check_fit(self, expression: ValidExpression, shape: Shape, *, path: str) -> None:
         """Return whether a location of that shape accepts the result of a whole expression."""
-        if not type_checker.fits(sound.result, shape):
-            gives, text = type_checker.describe_result(sound.result), error_hints.quote_expression(sound.parsed.text)
+        if not type_checker.fits(expression.result, shape):
+            gives, text = (
+                type_checker.describe_result(expression.result),
+                error_hints.quote_expression(expression.parsed.text),
+            )
             self.note(path, f"must be {literal_validator.name_type(shape)}, {text} gives {gives}; {advise(shape)}")
 
     def check_text(self, shape: Shape, *, path: str) -> None:

@@ -223,7 +223,7 @@ class Expression:
             return self.delegate(data)
         found = run(self.parsed, data)
         if found.__class__ is Failed:
-            return self.judge_failure(data, found.message)
+            return self.classify_failure(data, found.message)
         try:
             return Known(cel_values.convert(found))
         except cel_values.UnrepresentableValue as error:
@@ -247,7 +247,7 @@ class Expression:
             case evaluation.Value():
                 return Known(orjson.loads(answer.packed))
             case evaluation.Failure():
-                return self.judge_failure(data, answer.message)
+                return self.classify_failure(data, answer.message)
             case evaluation.Unwritable():
                 return self.refuse(answer.message)
             case evaluation.Excess():
@@ -261,7 +261,7 @@ class Expression:
         missing = (str(read) for read in self.parsed.reading.reads if read.root in absent)
         return Pending(missing=tuple(dict.fromkeys(missing)))
 
-    def judge_failure(self, data: Mapping[str, Any], message: str) -> Pending | EvaluationError:
+    def classify_failure(self, data: Mapping[str, Any], message: str) -> Pending | EvaluationError:
         """Decide whether evaluation failed because a value is missing; by the paths, never by the message."""
         missing = [str(read) for read in self.parsed.required if self.is_awaited(read, data)]
         missing += [str(read) for read in self.parsed.optional if read.root in self.names and is_blocked(data, read)]

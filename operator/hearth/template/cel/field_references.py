@@ -82,7 +82,7 @@ def find_reads(tree: Any) -> ExpressionReads:
     reader.use(reader.visit(tree.expr, {}))
     return ExpressionReads(
         reads=tuple(reader.reads),
-        intermediate=tuple(reader.passages),
+        intermediate=tuple(reader.intermediate),
         is_dynamic=reader.is_dynamic,
     )
 
@@ -127,7 +127,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.reads: dict[FieldRead, None] = {}
-        self.passages: dict[FieldRead, None] = {}
+        self.intermediate: dict[FieldRead, None] = {}
         self.first: dict[str, Any] = {}
         self.is_dynamic = False
 
@@ -195,7 +195,7 @@ class _Reader:
             return _extend(operand, key)
         # The path up to here must exist; the rest is optional.
         if operand.is_required and operand.steps:
-            self.passages[operand] = None
+            self.intermediate[operand] = None
         return FieldRead(operand.root, (*operand.steps, key), is_required=False)
 
     def visit_key(self, node: Any, scope: _Scope) -> Step:

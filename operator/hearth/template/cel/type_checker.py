@@ -52,7 +52,7 @@ class TypeChecker:
             most=ENVIRONMENTS_KEPT, most_weight=limits.CHECKED_NAMES
         )
 
-    def judge(self, parsed: Parsed, scope: TypeScope) -> TypeCheckResult:
+    def check(self, parsed: Parsed, scope: TypeScope) -> TypeCheckResult:
         """Check whether `parsed` fits the variables of `scope`; unknown names are dynamic."""
         types = scope.types
         key = (parsed.text, tuple([types.get(root, "") for root in parsed.roots]))
@@ -121,9 +121,9 @@ class TypeScope:
             self._environments[has_library] = _checker.find_environment(self.types, has_library=has_library)
         return self._environments[has_library]
 
-    def judge(self, parsed: Parsed) -> TypeCheckResult:
+    def check(self, parsed: Parsed) -> TypeCheckResult:
         """Return the type check result of `parsed`."""
-        return _checker.judge(parsed, self)
+        return _checker.check(parsed, self)
 
 
 _FITTING = {

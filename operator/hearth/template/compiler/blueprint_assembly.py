@@ -38,7 +38,7 @@ IN_PLAIN_TEXT = (
 class BoundResource:
     """A present resource, with its expressions bound."""
 
-    draft: AnalyzedResource
+    analyzed: AnalyzedResource
     document: ManifestTemplate
     ready_when: tuple[BooleanExpression, ...]
     failed_when: tuple[BooleanExpression, ...]
@@ -59,16 +59,20 @@ def assemble(
     stack: StackIdentity,
 ) -> ChunkedWork[Blueprint]:
     """Assemble the blueprint; leave invalid parts out and record their mistakes in `binder`."""
-    absent = {draft.source.name for draft in resources if not is_present(draft.when, binder, draft.source.path)}
+    absent = {
+        analyzed.source.name for analyzed in resources if not is_present(analyzed.when, binder, analyzed.source.path)
+    }
     binder.absent = absent
-    binder.fields = {draft.source.name: draft.shape.fields for draft in resources if draft.shape.type is Type.OBJECT}
+    binder.fields = {
+        analyzed.source.name: analyzed.shape.fields for analyzed in resources if analyzed.shape.type is Type.OBJECT
+    }
     yield
     names_in_order = yield from order.sort_in_pieces(edges)
     yield from trace(resources, binder, names_in_order)
     present: dict[str, BoundResource] = {}
-    for draft in resources:
-        if draft.source.name not in absent and (found := (yield from bind(draft, binder))) is not None:
-            present[draft.source.name] = found
+    for analyzed in resources:
+        if analyzed.source.name not in absent and (found := (yield from bind(analyzed, binder))) is not None:
+            present[analyzed.source.name] = found
         if len(binder.mistakes) > limits.MISTAKES:
             break
         yield
@@ -95,7 +99,7 @@ def assemble(
         resources=resources_made,
         outputs=documents,
         reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
-        retained=frozenset(draft.source.name for draft in resources if draft.source.is_retained),
+        retained=frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained),
         sensitive_texts=hidden,
         reach=max(binder.reach, sharing_scope.of_names(map(find_naming, present.values()))),
     )
@@ -103,29 +107,29 @@ def assemble(
 
 def trace(resources: Sequence[AnalyzedResource], binder: PartialEvaluator, ordered: Sequence[str]) -> ChunkedWork[None]:
     """Find the fields of every object that contain a sensitive value. ordered: the names in dependency order."""
-    by_name = {draft.source.name: draft for draft in resources}
+    by_name = {analyzed.source.name: analyzed for analyzed in resources}
     for index, name in enumerate(ordered):
         if index % MARKS_IN_A_PIECE == 0:
             yield
-        draft = by_name[name]
-        for mark in draft.dissection.strings:
-            sounds = find_expressions(draft.expressions.get(mark.keys, ()))
-            if any(binder.is_sensitive(sound) for sound in sounds):
+        analyzed = by_name[name]
+        for mark in analyzed.dissection.strings:
+            expressions = find_expressions(analyzed.expressions.get(mark.keys, ()))
+            if any(binder.is_sensitive(expression) for expression in expressions):
                 binder.secrecy.note_field(name, mark.keys)
                 if sensitivity.is_name(mark.keys):
-                    refuse_place(mark, sounds, binder, why="names and kinds are not secret; use another parameter")
-                if draft.is_stack and sensitivity.is_parameter(mark.keys):
-                    refuse_place(mark, sounds, binder, why=IN_PLAIN_TEXT)
-        if draft.kind == "Secret" and not draft.group:
+                    refuse_place(mark, expressions, binder, why="names and kinds are not secret; use another parameter")
+                if analyzed.is_stack and sensitivity.is_parameter(mark.keys):
+                    refuse_place(mark, expressions, binder, why=IN_PLAIN_TEXT)
+        if analyzed.kind == "Secret" and not analyzed.group:
             binder.secrecy.note_secret(name)
 
 
-def refuse_names(draft: AnalyzedResource, binder: PartialEvaluator) -> bool:
+def refuse_names(analyzed: AnalyzedResource, binder: PartialEvaluator) -> bool:
     """Record mistakes in the metadata that is already known; return whether there are any."""
-    metadata = draft.dissection.skeleton.get("metadata")
+    metadata = analyzed.dissection.skeleton.get("metadata")
     if metadata is None:
         return False
-    mistakes = list(object_metadata.find_mistakes(metadata, path=f"{draft.source.path}.manifest.metadata"))
+    mistakes = list(object_metadata.find_mistakes(metadata, path=f"{analyzed.source.path}.manifest.metadata"))
     # A mistake that is already recorded is more specific. A value may be quoted only if it is not sensitive.
     known = {mistake.path for mistake in binder.mistakes} if mistakes else frozenset()
     for mistake in mistakes:
@@ -140,10 +144,10 @@ def find_expressions(pieces: Iterable[str | ValidExpression]) -> list[ValidExpre
 
 
 def refuse_place(
-    mark: InterpolatedString, sounds: Iterable[ValidExpression], binder: PartialEvaluator, *, why: str
+    mark: InterpolatedString, expressions: Iterable[ValidExpression], binder: PartialEvaluator, *, why: str
 ) -> None:
     """Record that a publicly visible path would show a sensitive value. why: the reason and the next step."""
-    reads = [read for sound in sounds for read in sound.parsed.reading.reads]
+    reads = [read for expression in expressions for read in expression.parsed.reading.reads]
     name = binder.secrecy.find_parameter(reads)
     what = f"the sensitive parameter '{name}'" if name else "something sensitive"
     binder.note(mark.path, f"uses {what}, and {why}")
@@ -154,23 +158,25 @@ def is_present(when: ConditionValue | None, binder: PartialEvaluator, path: str)
     return when is None or template_conditions.decide(when, binder, path=f"{path}.when") is not False
 
 
-def bind(draft: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[BoundResource | None]:
+def bind(analyzed: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[BoundResource | None]:
     """Bind the expressions of the resource; None if it contains a mistake."""
-    if not isinstance(draft.source.manifest.get("metadata") or {}, dict):
+    if not isinstance(analyzed.source.manifest.get("metadata") or {}, dict):
         # Already recorded. If it is one expression, the rest would be valid.
         return None
-    if draft.dissection.mistakes or any(mark.keys not in draft.expressions for mark in draft.dissection.strings):
+    if analyzed.dissection.mistakes or any(
+        mark.keys not in analyzed.expressions for mark in analyzed.dissection.strings
+    ):
         return None
-    document = yield from binder.bind_document(draft.dissection, draft.expressions)
-    ready_when, failed_when = bind_tests(draft.ready_when, binder), bind_tests(draft.failed_when, binder)
-    if document is None or refuse_names(draft, binder):
+    document = yield from binder.bind_document(analyzed.dissection, analyzed.expressions)
+    ready_when, failed_when = bind_tests(analyzed.ready_when, binder), bind_tests(analyzed.failed_when, binder)
+    if document is None or refuse_names(analyzed, binder):
         return None
-    return BoundResource(draft=draft, document=document, ready_when=ready_when, failed_when=failed_when)
+    return BoundResource(analyzed=analyzed, document=document, ready_when=ready_when, failed_when=failed_when)
 
 
 def bind_tests(tests: Iterable[tuple[ValidExpression, str]], binder: PartialEvaluator) -> tuple[BooleanExpression, ...]:
     """Bind the tests that contain no mistake."""
-    bound = (binder.bind_test(sound, path=path) for sound, path in tests)
+    bound = (binder.bind_test(expression, path=path) for expression, path in tests)
     return tuple(test for test in bound if test is not None)
 
 
@@ -179,13 +185,13 @@ def bind_outputs(outputs: Sequence[AnalyzedOutput], binder: PartialEvaluator) ->
     found: dict[str, Evaluable] = {}
     for output in outputs:
         dissection = output.dissection
-        is_sound = not dissection.mistakes and all(mark.keys in output.sounds for mark in dissection.strings)
+        is_sound = not dissection.mistakes and all(mark.keys in output.expressions for mark in dissection.strings)
         if is_sound and is_present(output.when, binder, output.path):
-            document = yield from binder.bind_document(output.dissection, output.sounds)
-            sounds = find_expressions(piece for pieces in output.sounds.values() for piece in pieces)
+            document = yield from binder.bind_document(output.dissection, output.expressions)
+            expressions = find_expressions(piece for pieces in output.expressions.values() for piece in pieces)
             if document is not None:
                 check_output(document, output, binder)
-                is_sensitive = any(binder.is_sensitive(sound) for sound in sounds)
+                is_sensitive = any(binder.is_sensitive(expression) for expression in expressions)
                 found[output.name] = sensitivity.RedactedOutput(document) if is_sensitive else document
     return found
 
@@ -204,9 +210,9 @@ def check_output(document: ManifestTemplate, output: AnalyzedOutput, binder: Par
 
 def find_required(bound: BoundResource, present: Mapping[str, BoundResource]) -> list[str]:
     """Find the present resources that it reads or depends on."""
-    name = bound.draft.source.name
+    name = bound.analyzed.source.name
     found = {other for evaluable in bound.evaluables() for other in evaluable.reads}
-    found.update(other for other, _ in bound.draft.source.depends_on)
+    found.update(other for other, _ in bound.analyzed.source.depends_on)
     return sorted(other for other in found if other in present and other != name)
 
 
@@ -214,14 +220,14 @@ def make_resource(
     bound: BoundResource, index: int, *, requires: Sequence[str], dependents: Sequence[str]
 ) -> ResourceBlueprint:
     """Make the resource's blueprint."""
-    draft = bound.draft
-    metadata = draft.source.manifest.get("metadata") or {}
+    analyzed = bound.analyzed
+    metadata = analyzed.source.manifest.get("metadata") or {}
     return ResourceBlueprint(
-        name=draft.source.name,
+        name=analyzed.source.name,
         index=index,
-        path=draft.source.path,
-        api_version=draft.api_version,
-        kind=draft.kind,
+        path=analyzed.source.path,
+        api_version=analyzed.api_version,
+        kind=analyzed.kind,
         manifest=bound.document,
         is_constant=bound.document.is_constant,
         has_computed_metadata=bound.document.has_slot_in("metadata"),
@@ -231,13 +237,13 @@ def make_resource(
         dependents=tuple(sorted(dependents)),
         ready_when=bound.ready_when,
         failed_when=bound.failed_when,
-        replacement=draft.source.replacement,
-        replace_on=draft.source.replace_on,
-        drift_policy=draft.source.drift_policy,
-        ignore_fields=draft.source.ignore_fields,
-        is_retained=draft.source.is_retained,
-        is_stack=draft.is_stack,
-        adopts=draft.source.adopts,
+        replacement=analyzed.source.replacement,
+        replace_on=analyzed.source.replace_on,
+        drift_policy=analyzed.source.drift_policy,
+        ignore_fields=analyzed.source.ignore_fields,
+        is_retained=analyzed.source.is_retained,
+        is_stack=analyzed.is_stack,
+        adopts=analyzed.source.adopts,
     )
 
 
@@ -252,7 +258,7 @@ def refuse_duplicates(
         ref = find_object(bound, stack)
         if ref is None:
             continue
-        path, name = bound.draft.source.path, bound.draft.source.name
+        path, name = bound.analyzed.source.path, bound.analyzed.source.name
         owner = owners.setdefault(ref, name)
         if owner != name:
             place = f"{path}.manifest.metadata.name"
@@ -261,18 +267,20 @@ def refuse_duplicates(
 
 def find_naming(bound: BoundResource) -> sharing_scope.ObjectNaming:
     """Find how the resource's object gets its name."""
-    stated = bound.draft.source.manifest.get("metadata") or {}
+    stated = bound.analyzed.source.manifest.get("metadata") or {}
     is_placed = stated.get("namespace") is not None
-    return sharing_scope.ObjectNaming(bound.draft.group, bound.draft.kind, stated.get("name") is not None, is_placed)
+    return sharing_scope.ObjectNaming(
+        bound.analyzed.group, bound.analyzed.kind, stated.get("name") is not None, is_placed
+    )
 
 
 def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
     """Find the first object of the resource, if its name is known beforehand."""
-    draft = bound.draft
+    analyzed = bound.analyzed
     # Constants were filled in when the document was made.
-    metadata = draft.dissection.skeleton.get("metadata") or {}
-    stated = draft.source.manifest.get("metadata") or {}
-    is_cluster_wide = draft.served is not None and not draft.served.namespaced
+    metadata = analyzed.dissection.skeleton.get("metadata") or {}
+    stated = analyzed.source.manifest.get("metadata") or {}
+    is_cluster_wide = analyzed.served is not None and not analyzed.served.namespaced
     namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
     if is_cluster_wide:
         namespace = ""
@@ -282,10 +290,10 @@ def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
             stack=stack.name,
             stack_namespace=stack.namespace,
             stack_uid=stack.uid,
-            resource=draft.source.name,
+            resource=analyzed.source.name,
             incarnation=1,
             namespace=namespace,
         )
     if not isinstance(name, str) or not isinstance(namespace, str):
         return None
-    return ObjectRef(group=draft.group, kind=draft.kind, namespace=namespace, name=name)
+    return ObjectRef(group=analyzed.group, kind=analyzed.kind, namespace=namespace, name=name)

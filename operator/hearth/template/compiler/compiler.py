@@ -147,7 +147,7 @@ def find_shapes(source: TemplateSource, resources: list[AnalyzedResource]) -> di
         "params": parameters.find_shape(rules),
         "conditions": template_conditions.find_shape(tuple(source.conditions)),
         "stack": _STACK_SHAPE,
-        **{draft.source.name: draft.shape for draft in resources},
+        **{analyzed.source.name: analyzed.shape for analyzed in resources},
     }
 
 
@@ -156,8 +156,8 @@ def examine_all(
 ) -> ChunkedWork[list[AnalyzedOutput]]:
     """Validate every resource and output; return the outputs without mistakes."""
     audience = AllowedNames(names=examiner.scope.types, rule="cannot be used here")
-    for draft in resources:
-        yield from resource_analysis.examine(draft, examiner, audience)
+    for analyzed in resources:
+        yield from resource_analysis.examine(analyzed, examiner, audience)
         refuse_many(examiner.mistakes)
         yield
     outputs: list[AnalyzedOutput] = []
@@ -170,14 +170,14 @@ def examine_all(
 
 def find_edges(resources: list[AnalyzedResource], examiner: ExpressionValidator) -> ChunkedWork[dict[str, list[str]]]:
     """Find by resource those that it depends on; record unknown names and cycles."""
-    by_name = {draft.source.name: draft for draft in resources}
+    by_name = {analyzed.source.name: analyzed for analyzed in resources}
     edges: dict[str, list[str]] = {}
-    for index, (name, draft) in enumerate(by_name.items()):
+    for index, (name, analyzed) in enumerate(by_name.items()):
         if index % chunked_work.MARKS_IN_A_PIECE == 0:
             yield
-        depended = [other for other, _ in draft.source.depends_on]
-        edges[name] = sorted({*draft.find_used(), *draft.find_tested(), *depended} & by_name.keys())
-        for other, path in draft.source.depends_on:
+        depended = [other for other, _ in analyzed.source.depends_on]
+        edges[name] = sorted({*analyzed.find_used(), *analyzed.find_tested(), *depended} & by_name.keys())
+        for other, path in analyzed.source.depends_on:
             if other not in by_name and len(examiner.mistakes) <= limits.MISTAKES:
                 hint = examiner.effort.hint(other, by_name) or "; name a resource of this template, or remove it"
                 examiner.note(path, f"there is no resource '{error_hints.shorten(other)}'{hint}")

@@ -20,7 +20,7 @@ class AnalyzedOutput:
     name: str
     path: str
     dissection: ParsedManifest
-    sounds: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
+    expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
     when: ConditionValue | None = None
 
 
@@ -30,13 +30,13 @@ def analyze_output(
     """Validate one output."""
     dissection = ParsedManifest(source.value, path=f"{source.path}.value")
     examiner.mistakes += dissection.mistakes
-    sounds = yield from resource_analysis.validate_strings(dissection, shapes.OPEN, examiner, audience)
-    draft = AnalyzedOutput(
+    expressions = yield from resource_analysis.validate_strings(dissection, shapes.OPEN, examiner, audience)
+    analyzed = AnalyzedOutput(
         name=source.name,
         path=source.path,
         dissection=dissection,
-        sounds=sounds,
+        expressions=expressions,
     )
     if source.when is not None:
-        draft.when = template_conditions.examine(source.when, examiner, path=f"{source.path}.when")
-    return draft
+        analyzed.when = template_conditions.examine(source.when, examiner, path=f"{source.path}.when")
+    return analyzed

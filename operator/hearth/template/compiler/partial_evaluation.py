@@ -87,34 +87,34 @@ class PartialEvaluator:
         """Record a mistake."""
         self.mistakes.append(Mistake(path=path, message=message))
 
-    def bind(self, sound: ValidExpression, *, path: str) -> Expression | Constant | None:
+    def bind(self, checked: ValidExpression, *, path: str) -> Expression | Constant | None:
         """Bind the expression; return its value if already known, or None in case of a mistake."""
-        self.reach = max(self.reach, sharing_scope.of_expression(sound.parsed))
+        self.reach = max(self.reach, sharing_scope.of_expression(checked.parsed))
         expression = expressions.bind(
-            sound.parsed,
+            checked.parsed,
             path=path,
             constants=self.constants,
             absent=self.absent,
             fields=self.fields,
-            is_sensitive=self.is_sensitive(sound),
+            is_sensitive=self.is_sensitive(checked),
             evaluator=self.evaluator,
         )
-        blocked = {read.root for read in sound.parsed.required if read.root in self.absent}
+        blocked = {read.root for read in checked.parsed.required if read.root in self.absent}
         if blocked:
             return self.bind_around(expression, blocked)
         if expression.names:
             return expression
         return self.fold(expression)
 
-    def bind_part(self, sound: ValidExpression, *, path: str) -> Expression | Constant | None:
+    def bind_part(self, checked: ValidExpression, *, path: str) -> Expression | Constant | None:
         """Bind an expression of a document, when all constants and absent resources are known."""
-        known = self._folded.get(sound.parsed)
+        known = self._folded.get(checked.parsed)
         if known is not None:
             return known
-        bound = self.bind(sound, path=path)
+        bound = self.bind(checked, path=path)
         # A text cannot be changed, so that all places may share it. Sensitive values are recorded place by place.
-        if isinstance(bound, Constant) and isinstance(bound.value, str) and not self.is_sensitive(sound):
-            self._folded[sound.parsed] = bound
+        if isinstance(bound, Constant) and isinstance(bound.value, str) and not self.is_sensitive(checked):
+            self._folded[checked.parsed] = bound
         return bound
 
     def bind_around(self, expression: Expression, blocked: Collection[str]) -> Constant | None:
@@ -157,39 +157,39 @@ class PartialEvaluator:
             self.secrecy.add_derived(value)
         return Constant(value)
 
-    def is_sensitive(self, sound: ValidExpression) -> bool:
+    def is_sensitive(self, checked: ValidExpression) -> bool:
         """Return whether an expression reads a sensitive value."""
-        return self.secrecy.covers(sound.parsed.reading.reads)
+        return self.secrecy.covers(checked.parsed.reading.reads)
 
-    def bind_test(self, sound: ValidExpression, *, path: str) -> BooleanExpression | None:
+    def bind_test(self, checked: ValidExpression, *, path: str) -> BooleanExpression | None:
         """Bind a test that is evaluated repeatedly."""
-        bound = self.bind(sound, path=path)
+        bound = self.bind(checked, path=path)
         if bound is None:
             return None
         if isinstance(bound, Constant):
             if not isinstance(bound.value, bool):
-                self.note(path, refuse(sound.parsed.text, bound.value, is_sensitive=self.is_sensitive(sound)))
+                self.note(path, refuse(checked.parsed.text, bound.value, is_sensitive=self.is_sensitive(checked)))
                 return None
             return BooleanExpression(
                 expressions.bind(expressions.parse(cel_values.write_text(bound.value)), path=path, constants={})
             )
-        if not expressions.is_bounded(sound.parsed):
-            self.note(path, f"{error_hints.quote_expression(sound.parsed.text)} {TOO_COSTLY}")
+        if not expressions.is_bounded(checked.parsed):
+            self.note(path, f"{error_hints.quote_expression(checked.parsed.text)} {TOO_COSTLY}")
         # It is evaluated repeatedly and must answer immediately, so no other process may evaluate it.
         return BooleanExpression(dataclasses.replace(bound, evaluator=evaluation.ALONE))
 
-    def decide(self, sound: ValidExpression, *, path: str) -> bool | None:
+    def decide(self, checked: ValidExpression, *, path: str) -> bool | None:
         """Evaluate a test that reads no resource; None if it contains a mistake."""
-        bound = self.bind(sound, path=path)
+        bound = self.bind(checked, path=path)
         if not isinstance(bound, Constant):
             return None
         if not isinstance(bound.value, bool):
-            self.note(path, refuse(sound.parsed.text, bound.value, is_sensitive=self.is_sensitive(sound)))
+            self.note(path, refuse(checked.parsed.text, bound.value, is_sensitive=self.is_sensitive(checked)))
             return None
         return bound.value
 
     def bind_document(
-        self, dissection: ParsedManifest, sounds: Mapping[Keys, Sequence[str | ValidExpression]]
+        self, dissection: ParsedManifest, checked_parts: Mapping[Keys, Sequence[str | ValidExpression]]
     ) -> ChunkedWork[ManifestTemplate | None]:
         """Bind a document; None if an expression in it contains a mistake.
 
@@ -201,7 +201,7 @@ class PartialEvaluator:
             if number % MARKS_IN_A_PIECE == 0 or len(mark.parts) > MARKS_IN_A_PIECE:
                 yield
             try:
-                found = yield from self.bind_mark(mark, sounds[mark.keys])
+                found = yield from self.bind_mark(mark, checked_parts[mark.keys])
                 own = weigh(found, mark)
                 size += own
                 value_sizes.check(size)
@@ -226,11 +226,11 @@ class PartialEvaluator:
             raise InvalidDefinition([Mistake(path=path, message=message)])
 
     def bind_mark(
-        self, mark: InterpolatedString, sounds: Sequence[str | ValidExpression]
+        self, mark: InterpolatedString, checked_parts: Sequence[str | ValidExpression]
     ) -> ChunkedWork[list[Part] | Constant | None]:
         """Bind the expressions of one string. Raises TooLarge."""
         bound: list[Part | Constant | None] = []
-        for part in sounds:
+        for part in checked_parts:
             bound.append(part if isinstance(part, str) else self.bind_part(part, path=mark.path))
             if is_collection(bound[-1]):
                 yield

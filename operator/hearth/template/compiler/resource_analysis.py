@@ -74,7 +74,7 @@ class AnalyzedResource:
     def find_tested(self) -> set[str]:
         """Find every other name that its tests use."""
         tests = (*self.ready_when, *self.failed_when)
-        return {root for sound, _ in tests for root in sound.parsed.roots} - {self.source.name}
+        return {root for expression, _ in tests for root in expression.parsed.roots} - {self.source.name}
 
 
 def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any]) -> AnalyzedResource:
@@ -95,41 +95,41 @@ def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any])
     )
 
 
-def examine(draft: AnalyzedResource, examiner: ExpressionValidator, audience: AllowedNames) -> ChunkedWork[None]:
+def examine(analyzed: AnalyzedResource, examiner: ExpressionValidator, audience: AllowedNames) -> ChunkedWork[None]:
     """Validate a resource except its dependencies on others."""
-    path = f"{draft.source.path}.manifest"
-    examiner.mistakes += draft.dissection.mistakes
-    examine_literals(draft, examiner, path)
-    if draft.kind == REVISION[1] and draft.group == REVISION[0]:
+    path = f"{analyzed.source.path}.manifest"
+    examiner.mistakes += analyzed.dissection.mistakes
+    examine_literals(analyzed, examiner, path)
+    if analyzed.kind == REVISION[1] and analyzed.group == REVISION[0]:
         examiner.note(f"{path}.kind", "ControllerRevision stores revisions of Stacks; remove the resource")
-    if draft.served is not None and not draft.served.namespaced:
-        examine_scope(draft, examiner, path)
-    draft.expressions = yield from validate_strings(draft.dissection, draft.shape, examiner, audience)
-    source = draft.source
-    draft.ready_when = examine_tests(source.ready_when, examiner, audience)
-    draft.failed_when = examine_tests(source.failed_when, examiner, audience)
+    if analyzed.served is not None and not analyzed.served.namespaced:
+        examine_scope(analyzed, examiner, path)
+    analyzed.expressions = yield from validate_strings(analyzed.dissection, analyzed.shape, examiner, audience)
+    source = analyzed.source
+    analyzed.ready_when = examine_tests(source.ready_when, examiner, audience)
+    analyzed.failed_when = examine_tests(source.failed_when, examiner, audience)
     if source.when is not None:
-        draft.when = template_conditions.examine(source.when, examiner, path=f"{source.path}.when")
+        analyzed.when = template_conditions.examine(source.when, examiner, path=f"{source.path}.when")
 
 
-def examine_literals(draft: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
+def examine_literals(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
     """Validate the literals against the schema of the kind."""
-    stated = draft.source.manifest
+    stated = analyzed.source.manifest
     # These were validated without a schema, with a more specific message.
     compared = {word: value for word, value in stated.items() if word not in ("apiVersion", "kind", "status")}
     if not isinstance(compared.get("metadata"), dict):
         compared.pop("metadata", None)
-    found = list(literal_validator.check(compared, draft.shape, path=path, effort=examiner.effort))
+    found = list(literal_validator.check(compared, analyzed.shape, path=path, effort=examiner.effort))
     if found:
         known = {mistake.path for mistake in examiner.mistakes}
         examiner.mistakes += [mistake for mistake in found if mistake.path not in known]
 
 
-def examine_scope(draft: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
+def examine_scope(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
     """Check that a cluster-scoped kind has no namespace."""
-    metadata = draft.source.manifest.get("metadata")
+    metadata = analyzed.source.manifest.get("metadata")
     if isinstance(metadata, dict) and metadata.get("namespace") is not None:
-        message = f"{draft.kind} is cluster-scoped and has no namespace; remove it"
+        message = f"{analyzed.kind} is cluster-scoped and has no namespace; remove it"
         examiner.note(f"{path}.metadata.namespace", message)
 
 
@@ -161,14 +161,14 @@ def examine_mark(
         else part
         for part in mark.parts
     ]
-    sound = [piece for piece in pieces if piece is not None]
-    if len(sound) < len(pieces):
+    expression = [piece for piece in pieces if piece is not None]
+    if len(expression) < len(pieces):
         return None
-    if mark.is_whole and isinstance(sound[0], ValidExpression):
-        examiner.check_fit(sound[0], place, path=mark.path)
+    if mark.is_whole and isinstance(expression[0], ValidExpression):
+        examiner.check_fit(expression[0], place, path=mark.path)
     else:
         examiner.check_text(place, path=mark.path)
-    return sound
+    return expression
 
 
 def examine_tests(
@@ -178,7 +178,7 @@ def examine_tests(
     found: list[tuple[ValidExpression, str]] = []
     for raw, path in stated:
         written = template_conditions.read_test(raw, examiner, path=path)
-        sound = None if written is None else examiner.examine_test(written, path=path, audience=audience)
-        if sound is not None:
-            found.append((sound, path))
+        expression = None if written is None else examiner.examine_test(written, path=path, audience=audience)
+        if expression is not None:
+            found.append((expression, path))
     return found

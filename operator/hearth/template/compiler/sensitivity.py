@@ -88,9 +88,9 @@ def find_sensitive(definition: Definition) -> frozenset[str]:
     """Find the parameters that are declared sensitive, and those from a Secret without a declaration."""
     found: set[str] = set()
     for name, rules in find_stated(definition.template).items():
-        said = rules.get("sensitive") if isinstance(rules, dict) else None
+        sensitive = rules.get("sensitive") if isinstance(rules, dict) else None
         origin = definition.origins.get(name)
-        if said is True or (said is None and origin is not None and origin.kind == "Secret"):
+        if sensitive is True or (sensitive is None and origin is not None and origin.kind == "Secret"):
             found.add(name)
     return frozenset(found)
 

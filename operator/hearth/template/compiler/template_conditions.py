@@ -31,7 +31,7 @@ class ConditionValue:
     """A condition that is decided during compilation: a literal boolean, or a valid test."""
 
     literal: bool | None = None
-    sound: ValidExpression | None = None
+    expression: ValidExpression | None = None
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -68,15 +68,15 @@ def examine(raw: Any, examiner: ExpressionValidator, *, path: str) -> ConditionV
     if isinstance(raw, bool):
         return ConditionValue(literal=raw)
     written = read_test(raw, examiner, path=path)
-    sound = None if written is None else examiner.examine_test(written, path=path, audience=AUDIENCE)
-    return None if sound is None else ConditionValue(sound=sound)
+    expression = None if written is None else examiner.examine_test(written, path=path, audience=AUDIENCE)
+    return None if expression is None else ConditionValue(expression=expression)
 
 
 def decide(decided: ConditionValue, binder: PartialEvaluator, *, path: str) -> bool | None:
     """Decide whether it is true; None in case of a mistake."""
-    if decided.sound is None:
+    if decided.expression is None:
         return decided.literal
-    return binder.decide(decided.sound, path=path)
+    return binder.decide(decided.expression, path=path)
 
 
 @dataclass(slots=True)
@@ -106,8 +106,8 @@ class Conditions:
         """Fill `truths`, the `conditions` of the PartialEvaluator; return whether all could be decided."""
         for name in order.sort(self.edges()):
             yield
-            sound = self.decided[name].sound
-            if sound is not None and binder.is_sensitive(sound):
+            expression = self.decided[name].expression
+            if expression is not None and binder.is_sensitive(expression):
                 binder.secrecy.conditions.add(name)
             truth = decide(self.decided[name], binder, path=f"{self.path}.{name}")
             if truth is None:
@@ -119,7 +119,7 @@ class Conditions:
 def used(decided: ConditionValue, known: Mapping[str, ConditionValue]) -> set[str]:
     """Return the conditions that a test uses; all of them if it reads them as a whole."""
     found: set[str] = set()
-    reads = decided.sound.parsed.reading.reads if decided.sound is not None else ()
+    reads = decided.expression.parsed.reading.reads if decided.expression is not None else ()
     for read in reads:
         if read.root == ROOT:
             found.update([read.path[0]] if read.path else known)

@@ -137,14 +137,14 @@ class _Check:
             yield Fault(keys, "const", f"must be {error_hints.describe(rule)}, found {error_hints.describe(value)}")
 
     def find_bound(self, word: str, rule: Any, value: Any, keys: Keys) -> Result:
-        said, is_broken = _BOUNDS[word]
+        bound, is_broken = _BOUNDS[word]
         if is_of(value, "number") and is_broken(value, rule):
-            yield Fault(keys, word, f"must be {said} {rule}, found {error_hints.describe(value)}")
+            yield Fault(keys, word, f"must be {bound} {rule}, found {error_hints.describe(value)}")
 
     def find_size(self, word: str, rule: Any, value: Any, keys: Keys) -> Result:
-        sort, said, unit = _SIZES[word]
-        if isinstance(value, sort) and (len(value) < rule if said == "at least" else len(value) > rule):
-            yield Fault(keys, word, f"must have {said} {rule} {unit}, found {len(value)}")
+        sort, bound, unit = _SIZES[word]
+        if isinstance(value, sort) and (len(value) < rule if bound == "at least" else len(value) > rule):
+            yield Fault(keys, word, f"must have {bound} {rule} {unit}, found {len(value)}")
 
     def find_multiple(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
         if is_of(value, "number") and not is_multiple(value, rule):
@@ -233,8 +233,8 @@ class _Check:
             if (yield from self.is_valid(schema, value)):
                 fitting += 1
         if fitting != 1:
-            said = f"must fit exactly one of the {len(rule)} rules of oneOf and fits {fitting}"
-            yield Fault(keys, "oneOf", f"{said}, found {error_hints.describe(value)}")
+            bound = f"must fit exactly one of the {len(rule)} rules of oneOf and fits {fitting}"
+            yield Fault(keys, "oneOf", f"{bound}, found {error_hints.describe(value)}")
 
     def find_not(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
         if (yield from self.is_valid(rule, value)):

@@ -51,7 +51,7 @@ def check_rules(name: str, rules: Any, *, path: str, effort: Effort) -> ChunkedW
     wrong = _known.get(written)
     if wrong is None:
         has_hints = effort.hints == limits.HINTED_MISTAKES
-        wrong = yield from judge_rules(rules, effort)
+        wrong = yield from check_shape(rules, effort)
         if len(written) <= RULES_LENGTH_KEPT and (has_hints or not wrong):
             remember(written, wrong)
     return [Mistake(path=path + where, message=message) for where, message in wrong]
@@ -72,7 +72,7 @@ def write(rules: Rules | Mapping[str, Rules]) -> str:
     return orjson.dumps(rules, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def judge_rules(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, str], ...]]:
+def check_shape(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, str], ...]]:
     """Find the mistakes in rules, with their paths; stop above the number that one message lists."""
     found: list[tuple[str, str]] = []
     try:

@@ -43,7 +43,7 @@ def compile_pattern(pattern: str) -> Any:
     except re2.error as error:
         found = error.args[0] if error.args else ""
         reason = found.decode(errors="replace") if isinstance(found, bytes) else str(found)
-        advice = next((f"; {said}" for words, said in _ADVICE.items() if words in reason), "")
+        advice = next((f"; {text}" for words, text in _ADVICE.items() if words in reason), "")
         raise Unsupported(f"{reason}{advice}") from None
     except UnicodeError:
         raise Unsupported("contains characters that are not valid UTF-8") from None

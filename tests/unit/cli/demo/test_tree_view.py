@@ -62,7 +62,7 @@ def test_trouble_is_red() -> None:
 
 def test_the_first_look_tells_all_that_does_not_wait() -> None:
     """What waits will be told when its time has come."""
-    assert list(tree_view.tell_changes(None, VIEW)) == [
+    assert list(tree_view.describe_changes(None, VIEW)) == [
         "disk  persistentvolumeclaim/shop-disk  ready",
         "stack/shop  CreateInProgress  1/2",
     ]
@@ -70,7 +70,7 @@ def test_the_first_look_tells_all_that_does_not_wait() -> None:
 
 def test_nothing_changed_nothing_said() -> None:
     """Seconds and messages go by in silence."""
-    assert list(tree_view.tell_changes(VIEW, replace(VIEW, message="something else"))) == []
+    assert list(tree_view.describe_changes(VIEW, replace(VIEW, message="something else"))) == []
 
 
 def test_what_changed_is_told_alone() -> None:
@@ -82,7 +82,7 @@ def test_what_changed_is_told_alone() -> None:
         rows=(DISK, ResourceRow(resource="webFrontend", object="deployment/shop-web-frontend", state=RowState.READY)),
     )
 
-    assert list(tree_view.tell_changes(VIEW, after)) == [
+    assert list(tree_view.describe_changes(VIEW, after)) == [
         "webFrontend  deployment/shop-web-frontend  ready",
         "stack/shop  CreateComplete  2/2",
     ]
@@ -92,8 +92,8 @@ def test_that_a_stack_is_gone_is_told_once() -> None:
     """However often one looks."""
     gone = StackView(name="shop", namespace="prod", exists=False)
 
-    assert list(tree_view.tell_changes(VIEW, gone)) == ["stack/shop is gone"]
-    assert list(tree_view.tell_changes(gone, gone)) == []
+    assert list(tree_view.describe_changes(VIEW, gone)) == ["stack/shop is gone"]
+    assert list(tree_view.describe_changes(gone, gone)) == []
 
 
 def test_without_a_terminal_lines_are_printed() -> None:

@@ -47,7 +47,7 @@ def encode(text: str | bytes) -> str:
 def define(shelf: Shelf, parameters: Object | None = None, given: Object | None = None, **spec: Any) -> Definition:
     """The definition that these sources give."""
     template = {"parameters": parameters or PARAMETERS, "resources": {}}
-    acceptor = revision_builder.RevisionBuilder(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    acceptor = revision_builder.RevisionBuilder(management_cluster=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
     return asyncio.run(acceptor.read_spec("shop", {"template": template, "parameters": given or {}, **(spec or SPEC)}))
 
 
@@ -173,7 +173,7 @@ def test_a_spec_that_is_nested_too_deeply_is_a_mistake(word: str) -> None:
     deep: Any = 1
     for _ in range(300):
         deep = [deep]
-    acceptor = revision_builder.RevisionBuilder(home=Shelf(), cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    acceptor = revision_builder.RevisionBuilder(management_cluster=Shelf(), cluster=None, hashes=HASHER)  # type: ignore[arg-type]
     spec = {"template": {"resources": {}}, "parameters": {}} | {word: {"x": deep}}
     with pytest.raises(errors.InvalidDefinition) as caught:
         asyncio.run(acceptor.read_spec("shop", spec))
@@ -194,7 +194,7 @@ def stack(**parameters: Any) -> Any:
 def restore(recorded: Object, shelf: Shelf, **live: Any) -> Definition:
     """The definition of a revision, years later."""
     return asyncio.run(
-        stored_definition.from_stored(recorded, home=shelf, stack=stack(**live), number=3, hashes=HASHER)  # type: ignore[arg-type]
+        stored_definition.from_stored(recorded, management_cluster=shelf, stack=stack(**live), number=3, hashes=HASHER)  # type: ignore[arg-type]
     )
 
 
@@ -221,7 +221,7 @@ def test_a_changed_secret_is_another_definition() -> None:
     """So is one that comes from elsewhere; one that went back is the same again."""
 
     def hash_of(shelf: Shelf, **given: Any) -> str:
-        acceptor = revision_builder.RevisionBuilder(home=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+        acceptor = revision_builder.RevisionBuilder(management_cluster=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
         return acceptor.hash(define(shelf, SENSITIVE, {"y": "1", **given}), stack())
 
     one = hash_of(Shelf(a={}, b={"x": encode("one")}, c={}))
@@ -234,7 +234,7 @@ def test_a_changed_secret_is_another_definition() -> None:
 def test_equal_secrets_of_two_stacks_have_different_hashes() -> None:
     """So the hash that one tenant reads off a revision tests no guess at another tenant's secret."""
     definition = define(Shelf(a={}, b={"x": encode("one")}, c={}), SENSITIVE, {"y": "1"})
-    acceptor = revision_builder.RevisionBuilder(home=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
+    acceptor = revision_builder.RevisionBuilder(management_cluster=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]
     ours, theirs = stack(), dataclasses.replace(stack(), uid="other")
     assert acceptor.hash(definition, ours) == acceptor.hash(definition, ours)
     assert acceptor.hash(definition, ours) != acceptor.hash(definition, theirs)

@@ -65,7 +65,7 @@ def make_world(world: FakeWorld) -> SlowProcess:
 
     def make(inbox: WorkQueue) -> Pool:
         return SlowPool(
-            tell=lambda uid: inbox.enqueue(uid, DirtyScope.EVALUATED), start=start, now=VirtualClock().monotonic
+            notify=lambda uid: inbox.enqueue(uid, DirtyScope.EVALUATED), start=start, now=VirtualClock().monotonic
         )
 
     world.evaluate = make

@@ -13,7 +13,7 @@ from support.stories import story, story_runner
 def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:
     """However often it was planned since, and once."""
     told: list[float] = []
-    reactions = WriteLatency(now=lambda: 12.0, tell=told.append)
+    reactions = WriteLatency(now=lambda: 12.0, observe=told.append)
     reactions.on_planned("s", ["a", "b"], since=10.0)
     reactions.on_planned("s", ["a"], since=11.0)
     reactions.on_planned("t", ["a"], since=11.5)
@@ -25,7 +25,7 @@ def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:
 def test_what_nobody_wants_any_more_was_no_reaction() -> None:
     """Nor does it count for the next write of the same resource."""
     told: list[float] = []
-    reactions = WriteLatency(now=lambda: 12.0, tell=told.append)
+    reactions = WriteLatency(now=lambda: 12.0, observe=told.append)
     reactions.on_planned("s", ["a"], since=10.0)
     reactions.on_started("s", "a", is_wanted=False)
     reactions.on_planned("s", ["a"], since=11.0)

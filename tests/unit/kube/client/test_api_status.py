@@ -69,7 +69,7 @@ def test_neither_does_a_detail(part: str, value: Any) -> None:
 def judge(code: int, status: Any) -> None:
     """Let all who read a status read it."""
     api_errors.classify(code, status, kind=CONFIG_MAP, body_size=10)
-    watch_errors.judge_status(status or {}, code=code)
+    watch_errors.classify_status(status or {}, code=code)
 
 
 @pytest.mark.parametrize(

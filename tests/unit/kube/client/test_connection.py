@@ -208,7 +208,7 @@ async def test_a_stream_survives_the_replacement_of_its_session() -> None:
         async with run_stub(answer) as stub:
             source = FixedSource([Credentials(server=stub.url), Credentials(server=other.url)])
             async with Connection(source) as connection:
-                old = connection._get_wire().session
+                old = connection._get_transport().session
                 async with connection.stream("/w") as pieces:
                     first = await anext(pieces)
                     await connection.request("GET", "/x")
@@ -408,7 +408,7 @@ async def test_opening_again_ends_what_was_open() -> None:
     """A start that is tried again and again must not pile up sessions."""
     connection = Connection(source_of("http://127.0.0.1:1"))
     await connection.open()
-    session = connection._get_wire().session
+    session = connection._get_transport().session
     await connection.open()
     assert session.closed
     await connection.close()

@@ -146,9 +146,9 @@ def test_a_schema_that_changes_changes_the_rule() -> None:
     schemas = Loaded(bare)
     rules = health_rules.HealthRules(schemas=schemas)
     kind = make_kind("Widget")
-    assert rules.judge({"metadata": {}}, kind=kind).reason == "Exists"
+    assert rules.assess({"metadata": {}}, kind=kind).reason == "Exists"
     schemas.schema = reporting
-    assert rules.judge({"metadata": {}}, kind=kind).reason == "NotObserved"
+    assert rules.assess({"metadata": {}}, kind=kind).reason == "NotObserved"
     assert ("status", "conditions") in rules.paths(kind)
 
 

@@ -67,7 +67,7 @@ def make_rules(scripts: Scripts, key: str = KEY, text: str = "return hs") -> Hea
 )  # fmt: skip
 def test_a_script_gives_the_health(answer: Answer | None, expected: tuple[str, str, str]) -> None:
     """Never a terminal one: Argo CD says Degraded of what is merely not ready."""
-    found = make_rules(Scripts(answer)).judge(make(phase="Booting"), kind=GADGET)
+    found = make_rules(Scripts(answer)).assess(make(phase="Booting"), kind=GADGET)
     assert (found.state.value, found.reason, found.message) == expected
     assert not found.terminal
 
@@ -76,22 +76,22 @@ def test_a_verdict_counts_until_the_next_one_is_there() -> None:
     """So that a status that changes does not make its object unready for a moment; a changed spec does."""
     scripts = Scripts(verdict("Healthy"))
     rules = make_rules(scripts)
-    assert rules.judge(make(), kind=GADGET).reason == "Healthy"
+    assert rules.assess(make(), kind=GADGET).reason == "Healthy"
     scripts.answer = None
-    later = rules.judge(make(phase="Other"), kind=GADGET)
+    later = rules.assess(make(phase="Other"), kind=GADGET)
     assert (later.reason, later.is_pending) == ("Healthy", True)
-    changed = rules.judge(make(generation=2), kind=GADGET)
+    changed = rules.assess(make(generation=2), kind=GADGET)
     assert (changed.reason, changed.is_pending) == ("Evaluating", True)
-    assert rules.judge(make(uid="2"), kind=GADGET).reason == "Evaluating"
+    assert rules.assess(make(uid="2"), kind=GADGET).reason == "Evaluating"
 
 
 def test_a_settled_verdict_is_asked_for_once() -> None:
     """And a pending one again."""
     scripts, fields = Scripts(None), make()
     rules = make_rules(scripts)
-    rules.judge(fields, kind=GADGET)
+    rules.assess(fields, kind=GADGET)
     scripts.answer = verdict("Healthy")
-    assert [rules.judge(fields, kind=GADGET).reason for _ in range(3)] == ["Healthy"] * 3
+    assert [rules.assess(fields, kind=GADGET).reason for _ in range(3)] == ["Healthy"] * 3
     assert len(scripts.asked) == 2
 
 
@@ -99,7 +99,7 @@ def test_a_script_waits_for_the_generation_and_reads_status_and_spec() -> None:
     """And nothing besides, so that no data of a Secret leaves the API server for it."""
     scripts = Scripts(verdict("Healthy"))
     rules = make_rules(scripts)
-    assert rules.judge(make(generation=2, observedGeneration=1), kind=GADGET).reason == "NotObserved"
+    assert rules.assess(make(generation=2, observedGeneration=1), kind=GADGET).reason == "NotObserved"
     assert scripts.asked == []
     assert rules.paths(GADGET) == {("status",), ("spec",)} | {path for path in rules.paths(GADGET) if path[0] == "spec"}
 
@@ -157,4 +157,4 @@ def test_the_same_script_read_twice_changes_nothing() -> None:
 def test_where_no_process_runs_scripts_the_health_is_unknown() -> None:
     """Say in a preview."""
     table, _ = rule_parser.read({KEY: "return hs"})
-    assert HealthRules(table).judge(make(), kind=GADGET).reason == "HealthScriptFailed"
+    assert HealthRules(table).assess(make(), kind=GADGET).reason == "HealthScriptFailed"

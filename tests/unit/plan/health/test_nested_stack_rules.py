@@ -43,5 +43,5 @@ DEEP = {"resource": "deep/db", "hook": "PostUpdate", "stack": "inner-deep"}
 )
 def test_who_waits(fields: dict[str, Any], stops: tuple[NestedStop, ...]) -> None:
     """Only where nothing within it can move before a person says so."""
-    verdict = nested_stack_rules.judge_stack(fields)
+    verdict = nested_stack_rules.assess_stack(fields)
     assert (verdict.state, verdict.stops) == (HealthState.PROGRESSING, stops)

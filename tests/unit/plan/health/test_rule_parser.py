@@ -26,11 +26,11 @@ def read(text: str) -> tuple[rule_parser.RuleTable, list[str]]:
     return table, [str(mistake) for mistake in mistakes]
 
 
-def judge(text: str, fields: dict[str, Any], kind: Kind = GADGET) -> tuple[str, str, str]:
+def assess(text: str, fields: dict[str, Any], kind: Kind = GADGET) -> tuple[str, str, str]:
     """State, reason and message by a sound table."""
     table, mistakes = read(text)
     assert mistakes == []
-    verdict = HealthRules(table).judge({"metadata": {"generation": 2}, **fields}, kind=kind)
+    verdict = HealthRules(table).assess({"metadata": {"generation": 2}, **fields}, kind=kind)
     return verdict.state.value, verdict.reason, verdict.message
 
 
@@ -69,12 +69,12 @@ RULE = """
 )  # fmt: skip
 def test_the_first_case_that_holds_is_the_verdict(fields: dict[str, Any], expected: tuple[str, str, str]) -> None:
     """In the object's own words where the rule has none."""
-    assert judge(RULE, fields) == expected
+    assert assess(RULE, fields) == expected
 
 
 def test_an_expression_that_breaks_is_told_and_fails_nothing() -> None:
     """Nobody knows how the object does, and why is said."""
-    state, reason, message = judge(
+    state, reason, message = assess(
         "- {kinds: [example.com/Gadget], cases: [{when: 1 / self.spec.zero == 1, state: failed}]}",
         {"spec": {"zero": 0}},
     )
@@ -87,10 +87,10 @@ def test_rules_of_users_win_over_ours_even_for_core_kinds() -> None:
     """And are gone when they are taken away."""
     table, _ = read("- {kinds: [apps/Deployment], cases: [{state: ready, reason: Whatever}]}")
     rules = HealthRules(table)
-    assert rules.judge({"metadata": {}}, kind=DEPLOYMENT).reason == "Whatever"
+    assert rules.assess({"metadata": {}}, kind=DEPLOYMENT).reason == "Whatever"
     assert rules.paths(DEPLOYMENT) == {("status", "conditions"), ("status", "observedGeneration")}
     change = rules.replace(rule_parser.EMPTY)
-    assert rules.judge({"metadata": {}}, kind=DEPLOYMENT).reason == "LessThanUpdated"
+    assert rules.assess({"metadata": {}}, kind=DEPLOYMENT).reason == "LessThanUpdated"
     assert (change.touches(DEPLOYMENT), change.touches(GADGET)) == (True, False)
 
 
@@ -105,8 +105,8 @@ def test_a_verdict_is_made_once_for_an_object() -> None:
     """And made again for the next state of it."""
     rules = HealthRules(read(RULE)[0])
     fields: dict[str, Any] = {"metadata": {}, "status": {"phase": "On"}}
-    assert rules.judge(fields, kind=GADGET) is rules.judge(fields, kind=GADGET)
-    assert rules.judge({**fields, "status": {}}, kind=GADGET).reason == "Exists"
+    assert rules.assess(fields, kind=GADGET) is rules.assess(fields, kind=GADGET)
+    assert rules.assess({**fields, "status": {}}, kind=GADGET).reason == "Exists"
 
 
 def test_only_what_rules_read_is_kept() -> None:
@@ -161,9 +161,9 @@ def test_a_mistake_leaves_the_other_rules_as_they_are() -> None:
 def test_an_exact_kind_goes_before_a_pattern() -> None:
     """And among patterns the first that fits."""
     text = "- {kinds: ['*.com/*'], cases: [{state: ready, reason: Pattern}]}\n- {kinds: [example.com/Gadget], cases: [{state: ready, reason: Exact}]}\n- {kinds: ['*/*'], cases: [{state: ready, reason: Last}]}"
-    assert judge(text, {}) == ("ready", "Exact", "")
-    assert judge(text, {}, Kind(group="a.com", version="v1", name="B", plural="bs", namespaced=True))[1] == "Pattern"
-    assert judge(text, {}, DEPLOYMENT)[1] == "Last"
+    assert assess(text, {}) == ("ready", "Exact", "")
+    assert assess(text, {}, Kind(group="a.com", version="v1", name="B", plural="bs", namespaced=True))[1] == "Pattern"
+    assert assess(text, {}, DEPLOYMENT)[1] == "Last"
 
 
 @functools.cache
@@ -194,5 +194,7 @@ def outline(rule: HealthRuleEntry | SuspendRule | None) -> object:
     """What of a rule can be compared: compiled expressions cannot."""
     if isinstance(rule, HealthRuleEntry):
         assert isinstance(rule.rule, RuleCases)
-        return rule.paths, [(case.asked, case.state, case.terminal, len(case.expressions)) for case in rule.rule.cases]
+        return rule.paths, [
+            (case.matches, case.state, case.terminal, len(case.expressions)) for case in rule.rule.cases
+        ]
     return None if rule is None else (rule.paths, rule.sets, rule.done_when is None, rule.unless is None)

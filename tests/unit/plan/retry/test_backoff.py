@@ -12,11 +12,13 @@ STEADY = BackoffPolicy(max_backoff=300.0, jitter=lambda: 0.0)
 TROUBLE = StepFailure(reason="Rejected", message="no")
 
 
-def fail(times: int, *, patience: BackoffPolicy = STEADY, trouble: StepFailure = TROUBLE) -> Attempt:
+def fail(times: int, *, backoff_policy: BackoffPolicy = STEADY, trouble: StepFailure = TROUBLE) -> Attempt:
     """What is remembered after that many failures at one thing, all at the time 0."""
     attempt = None
     for _ in range(times):
-        attempt = backoff.after_failure(attempt, trouble, subject=RemovalAttempt(uid="s"), now=0.0, patience=patience)
+        attempt = backoff.after_failure(
+            attempt, trouble, subject=RemovalAttempt(uid="s"), now=0.0, backoff=backoff_policy
+        )
     assert attempt is not None
     return attempt
 
@@ -33,7 +35,7 @@ def test_the_delay_doubles_up_to_the_cap(times: int, expected: float) -> None:
 
 def test_chance_only_shortens_and_by_a_quarter_at_most() -> None:
     """So the cap holds for every spread."""
-    assert fail(3, patience=BackoffPolicy(max_backoff=300.0, jitter=lambda: 1.0)).retry_at == 3.0
+    assert fail(3, backoff_policy=BackoffPolicy(max_backoff=300.0, jitter=lambda: 1.0)).retry_at == 3.0
 
 
 def test_the_servers_wish_to_wait_is_kept() -> None:
@@ -43,7 +45,7 @@ def test_the_servers_wish_to_wait_is_kept() -> None:
 
 def test_another_subject_starts_from_nothing() -> None:
     """A new definition is not punished for the failures of the old one."""
-    after = backoff.after_failure(fail(8), TROUBLE, subject=RemovalAttempt(uid="other"), now=100.0, patience=STEADY)
+    after = backoff.after_failure(fail(8), TROUBLE, subject=RemovalAttempt(uid="other"), now=100.0, backoff=STEADY)
     assert (after.failures, after.retry_at) == (1, 101.0)
 
 

@@ -86,7 +86,7 @@ def refuse(memory: InMemoryState, times: int, *, trouble: StepFailure, now: floa
     """Let one resource be refused so often."""
     for _ in range(times):
         memory.attempts["web"] = backoff.after_failure(
-            memory.attempts.get("web"), trouble, subject=RemovalAttempt(uid="s"), now=now, patience=STEADY
+            memory.attempts.get("web"), trouble, subject=RemovalAttempt(uid="s"), now=now, backoff=STEADY
         )
     return memory.attempts["web"]
 

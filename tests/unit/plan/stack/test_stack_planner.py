@@ -366,7 +366,7 @@ def happen(world: World, board: StackPlanner, name: str, event: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reads", "is_told"),
+    ("reads", "is_counted"),
     [
         pytest.param({"a": frozenset({("data", "big", "inner")})}, True, id="what is left out is read"),
         pytest.param({"a": frozenset({("data", "small")})}, False, id="only something else is read"),
@@ -374,7 +374,7 @@ def happen(world: World, board: StackPlanner, name: str, event: str) -> None:
     ],
 )
 def test_an_object_too_large_to_be_kept_is_told_to_those_who_read_it(
-    reads: dict[str, frozenset[Path]], *, is_told: bool
+    reads: dict[str, frozenset[Path]], *, is_counted: bool
 ) -> None:
     """Nothing is made of what is not all there; other Stacks, for which the same field is kept, are not disturbed."""
     world, board = settled(dataclasses.replace(CHAIN, reads=reads))
@@ -383,8 +383,8 @@ def test_an_object_too_large_to_be_kept_is_told_to_those_who_read_it(
     world.refresh(board, "a")
 
     standing = board.statuses["a"]
-    assert standing.is_ready is not is_told
-    if is_told:
+    assert standing.is_ready is not is_counted
+    if is_counted:
         assert (standing.state, standing.reason) == (ResourceState.FAILED, "ObjectTooLarge")
         assert standing.message.startswith(
             "configmap/shop-a: data.big, which this Stack reads, is too large: at most 64 KiB"

@@ -196,11 +196,11 @@ def test_the_first_mark_is_obeyed_at_once_and_later_ones_more_and_more_slowly() 
     spell: MarkBackoff | None = None
     delays = []
     for number in range(5):
-        spell = healing.after_mark(spell, f"uid-{number}", now=100.0, patience=STEADY)
+        spell = healing.after_mark(spell, f"uid-{number}", now=100.0, backoff=STEADY)
         delays.append(spell.due - 100.0)
     assert delays == [0.0, 1.0, 2.0, 4.0, 8.0]
     assert spell is not None
-    assert healing.after_mark(spell, "x", now=spell.forgotten_at, patience=STEADY).count == 1
+    assert healing.after_mark(spell, "x", now=spell.forgotten_at, backoff=STEADY).count == 1
 
 
 def test_who_is_marked_again_waits() -> None:

@@ -18,7 +18,7 @@ def remark(message: str, *, type_: ConditionType = ConditionType.DRIFTED) -> Res
     return ResourceCondition(type=type_, reason="FieldOwnershipLost", message=message)
 
 
-def judge(*extras: ExtraCondition, before: list[dict[str, object]] | None = None) -> dict[str, tuple[str, str, str]]:
+def assess(*extras: ExtraCondition, before: list[dict[str, object]] | None = None) -> dict[str, tuple[str, str, str]]:
     """By type status, reason and message of the conditions."""
     found = conditions.build_conditions(
         DONE,
@@ -33,18 +33,18 @@ def judge(*extras: ExtraCondition, before: list[dict[str, object]] | None = None
 
 def test_nothing_to_say_says_nothing() -> None:
     """A Stack that nothing ever happened to has the three conditions of kstatus alone."""
-    assert set(judge()) == {"Ready", "Reconciling", "Stalled"}
+    assert set(assess()) == {"Ready", "Reconciling", "Stalled"}
 
 
 def test_what_is_true_is_said_and_taken_back() -> None:
     """Taken back as False, which `kubectl wait` can wait for."""
-    assert judge(ExtraCondition(type="Drifted", reason="FieldOwnershipLost", message="web"))["Drifted"] == (
+    assert assess(ExtraCondition(type="Drifted", reason="FieldOwnershipLost", message="web"))["Drifted"] == (
         "True",
         "FieldOwnershipLost",
         "web",
     )
     before = [{"type": "Drifted", "status": "True"}, {"type": "SomethingElse", "status": "True"}]
-    after = judge(before=before)
+    after = assess(before=before)
     assert after["Drifted"] == ("False", "NotDrifted", "")
     assert "SomethingElse" not in after
 

@@ -42,8 +42,8 @@ def test_a_record_of_our_own_is_trusted() -> None:
     assert RECORDS.find(make(sign(GOOD))) == SuspendRecord(theirs={REPLICAS: 5})
     record = SuspendRecord(ours={REPLICAS: 2}, is_resumed=True)
     assert RECORDS.find(make(RECORDS.write(make(None), record))) == record
-    assert RECORDS.tell(make(sign(GOOD))) == ()
-    assert RECORDS.tell(make(None)) == RECORDS.tell(make("false")) == ()
+    assert RECORDS.describe(make(sign(GOOD))) == ()
+    assert RECORDS.describe(make(None)) == RECORDS.describe(make("false")) == ()
 
 
 ATTACK = {"theirs": {"spec.paused": True, "spec.template.spec.hostPID": True}}
@@ -77,7 +77,7 @@ OVERLAPPING = {"theirs": {"spec.minReadySeconds": 1, "spec.minReadySeconds.y": 2
 def test_any_other_record_is_ignored_and_named(found: Child) -> None:
     """Nothing of it is written, whatever is done with the object."""
     assert (RECORDS.find(found), RECORDS.is_suspended(found), RECORDS.read(found)) == (None, False, SuspendRecord())
-    (remark,) = RECORDS.tell(found)
+    (remark,) = RECORDS.describe(found)
     assert (remark.type, "hearth.dev/suspended-" in remark.message) == (ConditionType.SUSPEND_RECORD_INVALID, True)
     for step in (suspend_object.resume(found, RECORDS), suspend_object.restore(found, RECORDS)):
         assert step.manifest.keys() == {"apiVersion", "kind", "metadata"}

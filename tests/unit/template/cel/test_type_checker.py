@@ -71,7 +71,7 @@ def scope() -> type_checker.TypeScope:
 )
 def test_mistakes(scope: type_checker.TypeScope, text: str, column: int, message: str) -> None:
     """With the column of the field itself."""
-    faults = scope.judge(expressions.parse(text)).faults
+    faults = scope.check(expressions.parse(text)).faults
     assert [(fault.line, fault.column, fault.message) for fault in faults] == [(1, column, message)]
 
 
@@ -101,27 +101,27 @@ def test_mistakes(scope: type_checker.TypeScope, text: str, column: int, message
 )
 def test_results(scope: type_checker.TypeScope, text: str, result: str) -> None:
     """What is open, or has a form that messages cannot have, is dynamic."""
-    judgement = scope.judge(expressions.parse(text))
+    judgement = scope.check(expressions.parse(text))
     assert (judgement.faults, judgement.result) == ((), result)
 
 
 def test_optionals_are_known_as_such(scope: type_checker.TypeScope) -> None:
     """So that their value is taken out before it is written."""
-    assert scope.judge(expressions.parse("web.?spec.?replicas")).is_optional
-    assert not scope.judge(expressions.parse("web.?spec.?replicas.orValue(1)")).is_optional
+    assert scope.check(expressions.parse("web.?spec.?replicas")).is_optional
+    assert not scope.check(expressions.parse("web.?spec.?replicas.orValue(1)")).is_optional
 
 
 def test_the_same_text_over_the_same_types_is_judged_once(scope: type_checker.TypeScope) -> None:
     """Whatever else is in scope."""
     parsed = expressions.parse("web.spec.replicas + 1")
     smaller = type_checker.TypeScope({"web": shape_of("apps/v1", "Deployment")})
-    assert scope.judge(parsed) is smaller.judge(parsed)
-    assert scope.judge(parsed) is not type_checker.TypeScope({"web": shapes.OPEN}).judge(parsed)
+    assert scope.check(parsed) is smaller.check(parsed)
+    assert scope.check(parsed) is not type_checker.TypeScope({"web": shapes.OPEN}).check(parsed)
 
 
 def test_all_mistakes_of_an_expression_are_found(scope: type_checker.TypeScope) -> None:
     """And no echo of them."""
-    judgement = scope.judge(expressions.parse("web.aa.bb + config.cc"))
+    judgement = scope.check(expressions.parse("web.aa.bb + config.cc"))
     assert [fault.message for fault in judgement.faults] == [
         "there is no field 'aa' in Deployment",
         "there is no field 'cc' in ConfigMap",
