@@ -18,7 +18,7 @@ from hearth.plan.state import healing
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_context import ResourceContext
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Delete
 from hearth.template.blueprint import Replacement
 
@@ -106,7 +106,7 @@ def _stand(subject: ResourceContext, child: Child) -> ResourceStatus:
 def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
     """Assess the health of one object of the resource by itself."""
     status = readiness.assess(subject.resource, child, subject.values, subject.rules)
-    if status.is_silent:
+    if status.cause is Cause.NOT_OBSERVED:
         return readiness.explain_silence(child, status, subject.memory, now=subject.now)
     return status
 

@@ -11,6 +11,7 @@ from hearth.plan.health import health_rules
 from hearth.plan.health.health_result import HealthResult
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.memory_updates import SilenceNoticed
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.template.blueprint import Evaluable, EvaluationError, Known, Pending, ResourceBlueprint, Values
 from hearth.template.cel import expressions
@@ -48,7 +49,7 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
     verdict = rules.assess(child.fields, kind=child.kind)
     status = interpret(verdict, child)
     if verdict.is_pending or verdict.is_silent:
-        return dataclasses.replace(status, is_evaluating=verdict.is_pending, is_silent=verdict.is_silent)
+        return dataclasses.replace(status, cause=Cause.EVALUATING if verdict.is_pending else Cause.NOT_OBSERVED)
     return status
 
 
@@ -77,9 +78,12 @@ def make_status(
 
 def explain_silence(child: Child, status: ResourceStatus, memory: InMemoryState, *, now: float) -> ResourceStatus:
     """Return the status of a silent child with the ways out, once it has been silent for long. now: monotonic seconds."""
-    due = memory.silent_since.setdefault(child.uid, now) + limits.SILENCE
-    if now < due:
-        return dataclasses.replace(status, requeue_at=due)
+    since = memory.silent_since.get(child.uid)
+    if since is None:
+        noticed = SilenceNoticed(uid=child.uid)
+        return dataclasses.replace(status, requeue_at=now + limits.SILENCE, memory_updates=(noticed,))
+    if now < since + limits.SILENCE:
+        return dataclasses.replace(status, requeue_at=since + limits.SILENCE)
     kind = f"{child.kind.group}/{child.kind.name}" if child.kind.group else child.kind.name
     ways_out = (
         f"nothing for {limits.SILENCE:g} s: see whether that controller runs; if none ever reports, state "

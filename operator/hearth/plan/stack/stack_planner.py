@@ -141,9 +141,7 @@ class StackPlanner:
 
     def find_evaluating(self) -> set[str]:
         """Find the resources that wait for an evaluation, of themselves or of their health."""
-        assessed = {name for name, status in self.statuses.items() if status.is_evaluating}
-        waiting = self.by_state[ResourceState.WAITING]
-        return assessed | {name for name in waiting if self.statuses[name].cause is Cause.EVALUATING}
+        return {name for name, status in self.statuses.items() if status.cause is Cause.EVALUATING}
 
     def has_failed(self, memory: InMemoryState) -> bool:
         """Return whether a resource or a deletion has failed, so that the Stack is Failed."""

@@ -23,6 +23,7 @@ from hearth.plan.state.memory_updates import (
     MemoryUpdate,
     OwnershipSeen,
     ResourceReady,
+    SilenceNoticed,
 )
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.steps import Delete, Release, Step
@@ -118,6 +119,8 @@ class InMemoryState:
                     self.attempts[update.key] = update.attempt
                 case AttemptObsolete():
                     self.attempts.pop(update.key, None)
+                case SilenceNoticed():
+                    self.silent_since.setdefault(update.uid, now)
                 case _:
                     assert_never(update)
         if self.drift_conflicts:

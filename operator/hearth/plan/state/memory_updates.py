@@ -55,4 +55,13 @@ class AttemptObsolete:
     key: str
 
 
-MemoryUpdate: TypeAlias = OwnershipSeen | ManagerUnknown | ResourceReady | AttemptFailed | AttemptObsolete
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceNoticed:
+    """An object says nothing of itself although its kind declares that it reports."""
+
+    uid: str
+
+
+MemoryUpdate: TypeAlias = (
+    OwnershipSeen | ManagerUnknown | ResourceReady | AttemptFailed | AttemptObsolete | SilenceNoticed
+)

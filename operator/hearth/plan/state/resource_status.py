@@ -41,7 +41,9 @@ class Cause(enum.Enum):
     KIND_NOT_AVAILABLE = "kind not available"
     """The kind is not served, or not watched yet."""
     EVALUATING = "evaluating"
-    """Its expressions are being evaluated outside the reconcile."""
+    """Its expressions, or its health, are being evaluated outside the reconcile."""
+    NOT_OBSERVED = "not observed"
+    """The child says nothing of itself although its kind declares that it reports."""
     VALUE_MISSING = "value missing"
     """A value is missing although the required resources are ready."""
     APPLYING = "applying"
@@ -82,10 +84,6 @@ class ResourceStatus:
     have."""
     restore_step: Step | None = None
     """The separate step that restores the child meanwhile, so that it runs as before."""
-    is_evaluating: bool = False
-    """Whether another process assesses the child, so that the state is of an earlier assessment, or of none."""
-    is_silent: bool = False
-    """Whether the child says nothing of itself although its kind declares that it reports."""
     is_stuck: bool = False
     """Whether the definition cannot be applied soon, and the existing object keeps running unchanged."""
     memory_updates: tuple[MemoryUpdate, ...] = ()

@@ -27,19 +27,27 @@ class FieldReader:
 
     def read(self, status: Mapping[str, Any], *, is_decided: bool) -> None:
         """Read all fields besides the conditions. is_decided: whether `Ready` outweighs everything but errors."""
-        later: list[tuple[str, str | bool]] = []
-        for name, value in status.items():
-            role = find_role(name)
+        sides: list[tuple[str, str]] = []
+        weak: list[str] = []
+        speaks_as_whole = bool(self._findings)
+        # Sorted, since the cache keeps fields in any order, and the first finding gives the reason.
+        for name in sorted(status):
+            value, role = status[name], find_role(name)
             if role is Role.ERROR:
                 self.read_error(name, value)
             elif not is_decided and role is not Role.UNREAD:
-                if (value is True and name in FLAGS_PROVING_NOTHING) or (role is Role.SIDE and isinstance(value, str)):
-                    later.append((name, value))
+                speaks_as_whole = speaks_as_whole or (role is Role.MAIN and isinstance(value, str))
+                if value is True and name in FLAGS_PROVING_NOTHING:
+                    weak.append(name)
+                elif role is Role.SIDE and isinstance(value, str):
+                    sides.append((name, value))
                 else:
                     self.read_field(role, name, value)
-        if not self._findings:
-            for name, value in later:
-                self.read_weak(name, value)
+        if not speaks_as_whole:
+            for name, text in sides:
+                self.read_side(name, text)
+        if weak and not self._findings:
+            self._findings.add(Meaning.READY, vocabulary.make_reason(weak[0]))
 
     def read_field(self, role: Role, name: str, value: Any) -> None:
         """Read a field that speaks of the whole object, or of items."""
@@ -104,17 +112,14 @@ class FieldReader:
         else:
             self._findings.add(Meaning.READY, READY)
 
-    def read_weak(self, name: str, value: str | bool) -> None:
-        """Read what counts only where nothing else does: the word of a part, which never fails the whole, or a flag."""
-        if isinstance(value, bool):
-            self._findings.add(Meaning.READY, vocabulary.make_reason(name))
-            return
-        meaning = vocabulary.read(value)
+    def read_side(self, name: str, text: str) -> None:
+        """Read the word of a part, which never fails the whole."""
+        meaning = vocabulary.read(text)
         if meaning is Meaning.FAILED:
-            self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
+            self._findings.add(Meaning.WAITING, vocabulary.make_reason(text), f"its {name} is {text}")
         elif meaning is not None:
-            self._findings.add_text(name, value)
-        elif value:
+            self._findings.add_text(name, text)
+        elif text:
             self._findings.add_untold(name)
 
     def read_items(self, name: str, value: list[Any] | dict[str, Any]) -> None:
