@@ -90,7 +90,7 @@ class AlwaysLeader:
             await asyncio.gather(self._search, return_exceptions=True)
 
     def find_not_ready(self) -> Sequence[str]:
-        """Whether the search goes on."""
+        """Report the search for another leader while it continues."""
         return [] if self.acquired.is_set() else ["checks whether another operator leads the same Stacks"]
 
     async def _look(self, find_leader: Callable[[], Awaitable[str]]) -> None:
