@@ -125,7 +125,7 @@ async def put_revision(api: BareApi, part: Part, answer: bytes, *, number: int) 
     spec = part.stack["spec"]
     definition = {"template": spec["template"], "parameters": spec["parameters"]}
     path = api_requests.collection_path(CONTROLLER_REVISION, stack.namespace)
-    await api.send("POST", path, body=controller_revision.make_revision(stack, revision, definition))
+    await api.send("POST", path, body=controller_revision.make_objects(stack, revision, definition)[-1])
 
 
 async def put_status(api: BareApi, part: Part, *, number: int, is_ready: bool) -> None:

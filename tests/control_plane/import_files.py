@@ -95,10 +95,14 @@ class Trial:
         report = Report(file=Path(file).name)
         try:
             async with namespace_of_its_own(self.world) as namespace:
-                stack = await import_file(file, namespace)
-                report.parts.append(f"{len(stack['spec']['template']['resources'])} resources")
-                async with import_world.provided(self.world, stack, namespace=namespace), self.operator(stack):
-                    await self.run(stack, report)
+                *maps, stack = await import_file(file, namespace)
+                whole = import_world.unite(stack, maps)
+                report.parts.append(f"{len(whole['spec']['template']['resources'])} resources")
+                report.parts += [f"{len(maps)} ConfigMaps beside it"] if maps else []
+                async with import_world.provided(self.world, whole, namespace=namespace), self.operator(whole):
+                    for each in maps:
+                        await self.cluster.apply(each, kind=import_world.CONFIG_MAP)
+                    await self.run(stack, report, maps=maps)
         except (failure.Impossible, errors.HearthError) as error:
             report.error = str(error)
         return report
@@ -108,11 +112,15 @@ class Trial:
         """The operator at work; where it can, in the Stack's namespace alone, so that it disturbs nobody."""
         namespace = None if import_world.leaves_namespace(stack) else stack["metadata"]["namespace"]
         with tempfile.TemporaryDirectory() as folder:
-            async with operator_process.running(self.kubeconfig, namespace=namespace, folder=folder) as operator:
+            # Manifests for a whole cluster have objects everywhere.
+            running = operator_process.running(
+                self.kubeconfig, namespace=namespace, folder=folder, options=("--tenancy=trusted",)
+            )
+            async with running as operator:
                 await wait_until(operator.is_ready, "the operator is ready", seconds=START)
                 yield
 
-    async def run(self, stack: Any, report: Report) -> None:
+    async def run(self, stack: Any, report: Report, *, maps: list[Any]) -> None:
         """Apply the Stack, wait for it, delete it, and look what is left."""
         namespace, name = stack["metadata"]["namespace"], stack["metadata"]["name"]
         applied = await self.cluster.apply(stack, kind=STACK)
@@ -137,6 +145,8 @@ class Trial:
             await self.world.delete(STACK, namespace, name)
             took = await wait_until(is_gone, "the Stack is gone", seconds=self.seconds, explain=explain)
         report.parts.append(f"deleted after {took:.1f} s")
+        for each in maps:
+            await self.world.delete(import_world.CONFIG_MAP, namespace, each["metadata"]["name"])
         # What is left, the report says by name.
         with contextlib.suppress(failure.Impossible):
             await wait_until(is_clean, "nothing is left", seconds=self.seconds)
@@ -163,8 +173,8 @@ async def wait_until(
     return time.monotonic() - began
 
 
-async def import_file(file: str, namespace: str) -> Any:
-    """What `hearth import` makes of the file."""
+async def import_file(file: str, namespace: str) -> list[Any]:
+    """Return the objects that `hearth import` makes of the file: the Stack is the last."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hearth", "import", file, "--namespace", namespace),
         stdout=asyncio.subprocess.PIPE,
@@ -174,8 +184,7 @@ async def import_file(file: str, namespace: str) -> Any:
     if process.returncode != 0:
         raise failure.Impossible(f"cannot be imported: {complaints.decode().strip()}")
     sys.stderr.write(complaints.decode())
-    (document,) = kubectl_yaml.parse_documents(output.decode())
-    return document.value
+    return [document.value for document in kubectl_yaml.parse_documents(output.decode())]
 
 
 @contextlib.asynccontextmanager

@@ -6,10 +6,16 @@ Knows objects and requests; must not know the order in which a trial goes.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+import gzip
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import played_operators
+from played_operators import Reporter
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
@@ -20,6 +26,7 @@ from hearth.model import errors, names
 from hearth.model.kinds import Kind
 
 SERVICE = Kind(group="", version="v1", name="Service", plural="services", namespaced=True)
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 VOLUME = Kind(group="", version="v1", name="PersistentVolume", plural="persistentvolumes", namespaced=False)
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 ALWAYS_THERE = frozenset({"configmap/kube-root-ca.crt", "serviceaccount/default"})
@@ -87,6 +94,10 @@ class World:
         body = {"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.10"}]}}}
         await self._connection.request("PATCH", path, body=body, content_type=api_requests.MERGE_PATCH)
 
+    async def let_report(self, reporter: Reporter) -> None:
+        """Let a custom resource be reported on, as its operator would."""
+        await reporter.report(self._connection)
+
     async def find_left(self, namespace: str, *, stack_uid: str) -> Left:
         """Everything in the namespace, and everything anywhere that carries the Stack's label."""
         await self._kinds.refresh()
@@ -119,7 +130,7 @@ async def provided(world: World, stack: Any, *, namespace: str) -> AsyncIterator
     volumes = list(make_volumes(stack, prefix=namespace))
     for volume in volumes:
         await world.create(VOLUME, volume)
-    giving = asyncio.create_task(give_addresses(world, namespace))
+    giving = asyncio.create_task(give_addresses(world, namespace, list(played_operators.find_reporters(stack))))
     try:
         yield
     finally:
@@ -129,9 +140,11 @@ async def provided(world: World, stack: Any, *, namespace: str) -> AsyncIterator
             await world.delete(VOLUME, "", volume["metadata"]["name"])
 
 
-async def give_addresses(world: World, namespace: str) -> None:
-    """Give each load balancer its address, until cancelled."""
+async def give_addresses(world: World, namespace: str, reporters: Sequence[Reporter]) -> None:
+    """Give each load balancer its address and each custom resource its report, until canceled."""
     while True:
+        for reporter in reporters:
+            await world.let_report(reporter)
         for service in await world.list(SERVICE, namespace):
             is_balanced = service["spec"].get("type") == "LoadBalancer"
             if is_balanced and not service["status"].get("loadBalancer", {}).get("ingress"):
@@ -147,6 +160,16 @@ def make_volumes(stack: Any, *, prefix: str) -> Iterator[Any]:
         manifest = entry["manifest"]
         for number, claim in enumerate(find_claims(manifest)):
             yield make_volume(claim, name=f"{prefix}-{names.kebab(resource)}-{number}")
+
+
+def unite(stack: Any, maps: list[Any]) -> Any:
+    """Return the Stack with its template inline, whether it was divided or not."""
+    if not maps:
+        return stack
+    texts = (text for each in maps for text in each["binaryData"].values())
+    templates = [json.loads(gzip.decompress(base64.b64decode(text))) for text in texts]
+    resources = {name: entry for template in templates for name, entry in template["resources"].items()}
+    return {**stack, "spec": {**stack["spec"], "template": {"resources": resources}}}
 
 
 def leaves_namespace(stack: Any) -> bool:

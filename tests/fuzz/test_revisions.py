@@ -123,7 +123,7 @@ def test_a_genuine_revision_counts(*, is_large: bool) -> None:
     revision = dataclasses.replace(GENUINE, hash=stored_definition.hash_record(definition, hashes))
     stored = orjson.loads(
         orjson.dumps(
-            controller_revision.make_revision(STACK, verified_revisions.sign(revision, STACK, HASHES), definition)
+            controller_revision.make_objects(STACK, verified_revisions.sign(revision, STACK, HASHES), definition)[-1]
         )
     )
     assert len(load(revision_cache.parse_revision(stored["metadata"])).verified) == 1

@@ -211,6 +211,8 @@ class Revision:
     """UID of the Stack in the owner reference; "" for none."""
     signature: str = ""
     """See `hearth.engine.verified_revisions`."""
+    parts: int = 0
+    """Further objects that contain the definition."""
 
 
 class ManagementCluster(Protocol):
@@ -261,6 +263,9 @@ class ManagementCluster(Protocol):
 
         The object is watched afterward while any reader follows it.
         """
+
+    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+        """Return the `binaryData` of a definition's ConfigMap, in base64; watched as `get_source` says."""
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """Set all sources of a Stack. Sources without a reader are no longer watched."""

@@ -78,31 +78,55 @@ class KubeManagementCluster:
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """Store the revision; if the name exists already, leave that object unchanged and return it."""
-        body = controller_revision.make_revision(stack, revision, definition)
+        *parts, body = controller_revision.make_objects(stack, revision, definition)
+        for part in parts:
+            stored = await self._create_or_get(part)
+            if stored.get("data") != part["data"]:
+                raise controller_revision.make_tampered(part["metadata"]["name"], "its content is another one")
+        return self._revisions.put(await self._create_or_get(body))
+
+    async def _create_or_get(self, body: Object) -> Object:
+        """Create a ControllerRevision; return it, or the object that has its name already."""
+        metadata = body["metadata"]
         try:
-            path = api_requests.collection_path(CONTROLLER_REVISION, stack.namespace)
-            answer = await self._sender.send("create", CONTROLLER_REVISION, path, body=body)
+            path = api_requests.collection_path(CONTROLLER_REVISION, metadata["namespace"])
+            return await self._sender.send("create", CONTROLLER_REVISION, path, body=body)
         except errors.ApiStatusError as refused:
             if refused.code != CONFLICT:
                 raise
-            path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
-            answer = await self._sender.send("get", CONTROLLER_REVISION, path)
-        return self._revisions.put(answer)
+            return await self._get_revision(metadata["namespace"], metadata["name"])
+
+    async def _get_revision(self, namespace: str, name: str) -> Object:
+        path = api_requests.object_path(CONTROLLER_REVISION, namespace, name)
+        return await self._sender.send("get", CONTROLLER_REVISION, path)
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
         """Return the stored `{"template": …, "parameters": …}`, with `sensitive` if present."""
-        path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
-        return controller_revision.parse_definition(await self._sender.send("get", CONTROLLER_REVISION, path))
+        raw = await self._get_revision(stack.namespace, revision.name)
+        parts = []
+        count = controller_revision.read_part_count(raw["metadata"].get("annotations") or {})
+        for name in controller_revision.name_parts(revision.name, count):
+            try:
+                parts.append(await self._get_revision(stack.namespace, name))
+            except errors.ApiStatusError as error:
+                if error.code != NOT_FOUND:
+                    raise
+                raise controller_revision.make_tampered(revision.name, f"{name} does not exist") from error
+        return controller_revision.parse_definition(raw, parts)
 
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
-        """Delete the revision; ignore one that does not exist."""
-        path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
-        try:
-            await self._sender.send("delete", CONTROLLER_REVISION, path)
-        except errors.ApiStatusError as refused:
-            if refused.code != NOT_FOUND:
-                raise
-        self._revisions.forget(stack.uid, revision.name)
+        """Delete the revision, then its further objects; ignore what does not exist.
+
+        A crash in between leaves objects that nothing names. The garbage collector deletes them with the Stack.
+        """
+        for name in (revision.name, *controller_revision.name_parts(revision.name, revision.parts)):
+            path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)
+            try:
+                await self._sender.send("delete", CONTROLLER_REVISION, path)
+            except errors.ApiStatusError as refused:
+                if refused.code != NOT_FOUND:
+                    raise
+            self._revisions.forget(stack.uid, name)
 
     async def add_finalizer(self, stack: StackObject) -> None:
         """Add Hearth's finalizer; send nothing if it is present."""
@@ -178,6 +202,10 @@ class KubeManagementCluster:
     async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
         """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it."""
         return await self._sources.get_source(ref)
+
+    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+        """Return the binary data of a ConfigMap, and watch it if a Stack follows it."""
+        return await self._sources.get_binary_data(ref)
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """Set the complete list of sources that a Stack reads."""

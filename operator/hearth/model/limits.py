@@ -11,8 +11,8 @@ JSON_DEPTH = 100
 protobuf fail at a few hundred."""
 OBJECT_DEPTH = 250
 """Levels of an object that the API server sends. orjson reads 1,024 levels, but writes 254."""
-JSON_NODES = 100_000
-"""Values in one definition or source, counted after expansion: 5,000 resources of 20 fields each."""
+JSON_NODES = 250_000
+"""Values in one definition or source, counted after expansion: 10,000 resources of 25 fields each."""
 RULE_NODES = 20_000
 """Values in one text of health rules: a thousand rules of some cases each."""
 IMPORT_NODES = 2_000_000
@@ -97,8 +97,16 @@ ANNOTATION_BYTES = 256 * 1024
 RETRY_AFTER = 3600.0
 """The longest delay in seconds that is accepted from a server's Retry-After."""
 
-RESOURCES = 5_000
-"""Resources of one template. An object in etcd (1.5 MiB) holds no more of the smallest useful manifests."""
+RESOURCES = 10_000
+"""Resources of one template. More of them belong in nested Stacks."""
+INLINE_RESOURCES = 5_000
+"""Resources of a template within a Stack. An object in etcd (1.5 MiB) holds no more of the smallest useful manifests."""
+TEMPLATE_SOURCES = 32
+"""Objects that one template is united from: 32 of the size that `kubectl apply` accepts hold 7 MiB compressed."""
+REVISION_PARTS = 16
+"""Objects besides the first that store one definition: 16 MiB compressed, while one definition has 16 MiB at most."""
+PART_BYTES = 1_000_000
+"""Characters of a compressed definition in one object. etcd accepts 1.5 MiB."""
 ENTRIES = 1_000
 """Parameters, conditions or outputs: far above any sensible template, low enough for the cost of the rules on names."""
 DEPENDENCIES = 500

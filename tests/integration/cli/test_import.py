@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from hearth.template.text import kubectl_yaml
 from support.real.control_plane_fixtures import VARIABLE
 
 TESTS = Path(__file__).resolve().parents[2]
 PROGRAM = TESTS / "control_plane" / "controlplane.py"
+BUNDLE = TESTS / "data" / "kube-prometheus.yaml.gz"
 SCALARS, SHOP = TESTS / "data" / "scalars.yaml", TESTS / "data" / "shop.yaml"
 
 
@@ -36,6 +41,24 @@ def test_a_shop_runs_and_goes_without_a_trace(kubeconfig: Path) -> None:
     assert done.stdout.rstrip().endswith(
         "left: persistentvolumeclaim/data-database-0, persistentvolumeclaim/data-database-1"
     )
+
+
+@pytest.mark.soak
+def test_the_largest_of_bundles_runs_and_goes_without_a_trace(kubeconfig: Path, tmp_path: Path) -> None:
+    """kube-prometheus as published, compressed, but for its APIService: no pod serves metrics on a bare control plane."""
+    texts = re.split(r"(?m)^---\s*$", gzip.decompress(BUNDLE.read_bytes()).decode())
+    kept = [text for text in texts if text.strip() and not re.search(r"(?m)^kind: APIService$", text)]
+    file = tmp_path / "kube-prometheus.yaml.gz"
+    file.write_bytes(gzip.compress("---\n".join(kept).encode()))
+    command = [sys.executable, str(TESTS / "control_plane" / "import_files.py"), "--timeout=300", str(file)]
+
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {VARIABLE: str(kubeconfig)}
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("ok  kube-prometheus.yaml.gz  130 resources  5 ConfigMaps beside it  Ready after ")
+    assert done.stdout.rstrip().endswith("left: nothing")
 
 
 def test_what_does_not_become_ready_is_reported(kubeconfig: Path, tmp_path: Path) -> None:

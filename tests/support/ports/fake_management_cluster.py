@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +113,9 @@ class FakeManagementCluster:
         self._listener.on_stack(stack.uid)
 
     def _take_revision(self, raw: Object, *, is_gone: bool, is_ours: bool = False) -> None:
-        owner = raw["metadata"]["labels"][names.LABEL_STACK_UID]
+        owner = (raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID)
+        if owner is None:
+            return
         if not self._share.has(owner):
             return
         found = self._revisions.setdefault(owner, {})
@@ -158,9 +161,10 @@ class FakeManagementCluster:
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """As the port says."""
-        raw = copy(controller_revision.make_revision(stack, revision, definition))
-        request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
-        stored = await self._wire.send(request, lambda: self._store(raw))
+        stored: Object = {}
+        for raw in copy(controller_revision.make_objects(stack, revision, definition)):
+            request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=raw["metadata"]["name"])
+            stored = await self._wire.send(request, functools.partial(self._store, raw))
         self._take_revision(stored, is_gone=False, is_ours=True)
         return revision_cache.parse_revision(stored["metadata"])
 
@@ -172,18 +176,29 @@ class FakeManagementCluster:
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
         """As the port says."""
-        request = Request(verb="get", kind=REVISION, namespace=stack.namespace, name=revision.name)
-        raw = await self._wire.send(request, lambda: self._server.get(REVISION, stack.namespace, revision.name))
-        return controller_revision.parse_definition(copy(raw))
+        raw = await self._get_revision(stack.namespace, revision.name)
+        count = controller_revision.read_part_count(raw["metadata"].get("annotations") or {})
+        parts = [
+            await self._get_revision(stack.namespace, name)
+            for name in controller_revision.name_parts(revision.name, count)
+        ]
+        return controller_revision.parse_definition(raw, parts)
+
+    async def _get_revision(self, namespace: str, name: str) -> Object:
+        request = Request(verb="get", kind=REVISION, namespace=namespace, name=name)
+        raw: Object = copy(await self._wire.send(request, lambda: self._server.get(REVISION, namespace, name)))
+        return raw
 
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
         """As the port says."""
-        request = Request(verb="delete-revision", kind=REVISION, namespace=stack.namespace, name=revision.name)
-        try:
-            await self._wire.send(request, lambda: self._server.delete(REVISION, stack.namespace, revision.name))
-        except errors.ApiStatusError as error:
-            if error.code != 404:
-                raise
+        for name in (revision.name, *controller_revision.name_parts(revision.name, revision.parts)):
+            request = Request(verb="delete-revision", kind=REVISION, namespace=stack.namespace, name=name)
+            act = functools.partial(self._server.delete, REVISION, stack.namespace, name)
+            try:
+                await self._wire.send(request, act)
+            except errors.ApiStatusError as error:
+                if error.code != 404:
+                    raise
         self._revisions.get(stack.uid, {}).pop((stack.namespace, revision.name), None)
 
     async def add_finalizer(self, stack: StackObject) -> None:
@@ -241,6 +256,14 @@ class FakeManagementCluster:
         request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name)
         raw = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
         data: Mapping[str, str] = copy(raw.get("data", {}))
+        return data
+
+    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+        """As the port says."""
+        kind = fake_kinds.SOURCES[ref.kind]
+        request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name)
+        raw = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
+        data: Mapping[str, str] = copy(raw.get("binaryData", {}))
         return data
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:

@@ -78,7 +78,7 @@ def without_signature(raw: Object) -> None:
 
 def with_bomb(raw: Object) -> None:
     """What would take all memory."""
-    raw["data"] = controller_revision.encode_definition({"template": "0" * 20_000_000, "parameters": {}})
+    raw["data"] = controller_revision.encode_definition({"template": "0" * 20_000_000, "parameters": {}})[0]
 
 
 def make_evil() -> Object:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import dataclasses
 import gzip
+import random
+from collections.abc import Callable
 
 import orjson
 import pytest
@@ -277,7 +279,7 @@ def test_a_revision_that_exists_stays_as_it_is() -> None:
     """It is immutable: what is stored is the result, whatever was to be stored now."""
 
     async def story() -> None:
-        stored = {**controller_revision.make_revision(stack(), REVISION, DEFINITION)}
+        stored = {**controller_revision.make_objects(stack(), REVISION, DEFINITION)[-1]}
         stored["metadata"] = {**stored["metadata"], "uid": "r", "resourceVersion": "9"}
         home, connection = make(create=exists(), get=stored)
         later = dataclasses.replace(REVISION, number=REVISION.number + 1)
@@ -304,7 +306,7 @@ def test_a_definition_comes_back_as_it_was_stored(size: int) -> None:
 
     async def story() -> None:
         definition: Object = {"template": {"a": "ä" * size}, "parameters": {}}
-        home, _ = make(get=controller_revision.make_revision(stack(), REVISION, definition))
+        home, _ = make(get=controller_revision.make_objects(stack(), REVISION, definition)[-1])
         assert await home.get_definition(stack(), REVISION) == definition
 
     virtual_time.run(story)
@@ -318,10 +320,49 @@ def compress(text: bytes) -> Object:
 def test_a_large_definition_is_stored_compressed() -> None:
     """And always as the same bytes."""
     definition: Object = {"template": {"a": "b" * 100_000}, "parameters": {}}
-    data = controller_revision.encode_definition(definition)
+    (data,) = controller_revision.encode_definition(definition)
     assert base64.b64decode(data["compressed"])[4:8] == bytes(4), "the time is not part of it"
     assert len(data["compressed"]) < 1000
     assert orjson.loads(gzip.decompress(base64.b64decode(data["compressed"]))) == definition
+
+
+HUGE: Object = {"template": {"a": random.Random(1).randbytes(1_500_000).hex()}, "parameters": {}}
+"""A definition that does not fit into one object even when it is compressed."""
+
+
+def test_a_huge_definition_is_stored_in_several_objects() -> None:
+    """The object that names the others is written last, so that a crash in between leaves nothing that counts."""
+
+    async def story() -> None:
+        *parts, last = controller_revision.make_objects(stack(), REVISION, HUGE)
+        assert [part["metadata"]["name"] for part in parts] == [f"{REVISION.name}-part-{at}" for at in (1, 2)]
+        assert all("labels" not in part["metadata"] for part in parts), "no list of revisions shows them"
+        assert last["metadata"]["name"] == REVISION.name
+        assert max(len(orjson.dumps(each)) for each in (*parts, last)) < 1_100_000, "etcd takes 1.5 MiB"
+        assert controller_revision.parse_definition(last, parts) == HUGE
+
+    virtual_time.run(story)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda parts: parts[:1], id="a part is missing"),
+        pytest.param(lambda parts: [*parts[:1], {"data": {}}], id="a part is empty"),
+        pytest.param(lambda parts: [parts[1], parts[0]], id="another order"),
+    ],
+)
+def test_a_huge_definition_with_changed_parts_is_tampered(change: Callable[[list[Object]], list[Object]]) -> None:
+    """It is never read in part."""
+    *parts, last = controller_revision.make_objects(stack(), REVISION, HUGE)
+    with pytest.raises(errors.TamperedRevision):
+        controller_revision.parse_definition(last, change(parts))
+
+
+@pytest.mark.parametrize("text", ["-1", "17", "x", "9" * 30, "\u0663", ""])
+def test_an_implausible_number_of_parts_counts_as_none(text: str) -> None:
+    """A tenant with rights in the namespace may write the annotation."""
+    assert controller_revision.read_part_count({names.ANNOTATION_PARTS: text}) == 0
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
+import zlib
 from pathlib import Path
 
 import click
 
-from hearth.cli.importer import stack_assembly
+from hearth.cli.importer import stack_assembly, stack_division
 from hearth.cli.importer.manifest_documents import SourceText
-from hearth.model import errors
+from hearth.model import errors, limits, packing
 from hearth.template.text import kubectl_yaml
 
 STANDARD_INPUT = "-"
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first bytes of every gzip file."""
 UNNAMED = "imported"
 LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -36,8 +39,9 @@ def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -
 def import_(files: tuple[str, ...], name: str | None, namespace: str | None) -> None:
     """Turn plain manifests into one Stack, on standard output.
 
-    FILE... are YAML or JSON, with as many documents and lists as you like; `-` is standard input. Every manifest becomes a
-    resource; objects keep their names, and those that name others wait for them.
+    FILE... are YAML or JSON, with as many documents and lists as you like, also compressed by gzip; `-` is standard input.
+    Every manifest becomes a resource; objects keep their names, and those that name others wait for them. A Stack that is
+    too large for one object is written as compressed ConfigMaps and a Stack that names them.
 
     For example: hearth import shop.yaml database.yaml > stack.yaml
     """
@@ -51,20 +55,29 @@ def import_(files: tuple[str, ...], name: str | None, namespace: str | None) -> 
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"# Made by `hearth import` from {', '.join(text.source for text in texts)}.")
-    click.echo(kubectl_yaml.write(result.stack), nl=False)
+    objects = stack_division.divide(result.stack)
+    if len(objects) > 1:
+        count = len(objects) - 1
+        message = f"the template is too large for one object: it is in {count} compressed ConfigMap{'s'[: count > 1]}"
+        click.echo(f"note: {message}, which the Stack names in spec.templateRefs", err=True)
+    click.echo("---\n".join(map(kubectl_yaml.write, objects)), nl=False)
 
 
 def read(file: str) -> SourceText:
-    """What the file holds. Ends the program where it cannot be read."""
-    if file == STANDARD_INPUT:
-        return SourceText(source="standard input", content=sys.stdin.read())
+    """Read a file, decompressed if needed. Ends the program if it cannot be read."""
+    source = "standard input" if file == STANDARD_INPUT else quote(file)
     try:
-        return SourceText(source=quote(file), content=Path(file).read_text(encoding="utf-8"))
+        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        if content.startswith(GZIP_MAGIC):
+            content = packing.inflate(content, limit=limits.IMPORT_BYTES)
+        return SourceText(source=source, content=content.decode())
     except UnicodeDecodeError as error:
-        message = f"{quote(file)} is not valid UTF-8: {error.reason} at byte {error.start}"
+        message = f"{source} is not valid UTF-8: {error.reason} at byte {error.start}"
         raise click.ClickException(message) from error
+    except (ValueError, zlib.error) as error:
+        raise click.ClickException(f"cannot decompress {source}: {error}") from error
     except OSError as error:
-        raise click.ClickException(f"cannot read {quote(file)}: {error.strerror}") from error
+        raise click.ClickException(f"cannot read {source}: {error.strerror}") from error
 
 
 def quote(file: str) -> str:
@@ -73,6 +86,6 @@ def quote(file: str) -> str:
 
 
 def name_after(file: str) -> str:
-    """A name for a Stack from the name of a file: `online-boutique` of `data/Online_Boutique.yaml`."""
-    words = re.findall(r"[a-z0-9]+", Path(file).stem.lower())
+    """Return a name for a Stack from the name of a file: `online-boutique` for `data/Online_Boutique.yaml.gz`."""
+    words = re.findall(r"[a-z0-9]+", Path(file.removesuffix(".gz")).stem.lower())
     return "-".join(words)[:63].strip("-") or UNNAMED

@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -57,11 +57,12 @@ class Operator:
 
 @contextlib.asynccontextmanager
 async def running(
-    kubeconfig: str, *, namespace: str | None = None, folder: str | None = None
+    kubeconfig: str, *, namespace: str | None = None, folder: str | None = None, options: Sequence[str] = ()
 ) -> AsyncIterator[Operator]:
     """The operator, from its start to its end.
 
     namespace: the only one that it serves; None for all. folder: where its log goes; None for the usual one.
+    options: further flags of `hearth run`.
     """
     port = find_free_port()
     handle, name = tempfile.mkstemp(prefix="hearth-operator-", suffix=".log", dir=folder)
@@ -71,6 +72,7 @@ async def running(
             *("--kubeconfig", kubeconfig, "--http-address", f"{HOST}:{port}"),
             *("--operator-namespace", DEFAULT_OPERATOR_NAMESPACE),
             *(("--namespace", namespace) if namespace is not None else ()),
+            *options,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -20,8 +20,7 @@ from hearth.cli.importer import (
 from hearth.cli.importer import manifest_documents as documents_module
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
 from hearth.graph import order
-from hearth.model import names
-from hearth.model.api import stack
+from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 
@@ -43,8 +42,8 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None) -
     """The Stack of all manifests in the texts. Raises InvalidDefinition with every mistake that was found."""
     default_namespace = namespace or USUAL_NAMESPACE
     documents = documents_module.read_all(texts, default_namespace=default_namespace)
-    if len(documents) > stack.RESOURCES_LIMIT:
-        message = f"{len(documents)} manifests are too many for one Stack, which can hold {stack.RESOURCES_LIMIT}"
+    if len(documents) > limits.RESOURCES:
+        message = f"{len(documents)} manifests are too many for one Stack, which can hold {limits.RESOURCES}"
         raise InvalidDefinition([Mistake(path=texts[0].source, message=f"{message}; import fewer files at once")])
     resource_names = resource_naming.name_all(documents)
     positions = dependencies.find_dependencies(documents, default_namespace=default_namespace)

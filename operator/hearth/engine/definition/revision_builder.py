@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from hearth.engine import cooperative_work, verified_revisions
-from hearth.engine.definition import blueprint_cache, parameter_sources, stored_definition
+from hearth.engine.definition import blueprint_cache, parameter_sources, stored_definition, template_sources
 from hearth.engine.definition.blueprint_cache import BlueprintCache
 from hearth.engine.ports import Evaluations, ManagementCluster, Revision, StackObject, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
@@ -27,13 +27,11 @@ from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.compiler import compiler
 from hearth.template.parser import policies
-from hearth.template.text import bounds, error_hints, template_source
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
 """The blueprint of a Stack being deleted."""
 NONE: frozenset[ObjectRef] = frozenset()
 """One shared instance: an empty set needs as much memory as one of four."""
-DEFAULT_KEY = "template.yaml"
 FORBIDDEN = 403
 MAX_CONCURRENT_BUILDS = 16
 """Definitions. Together with writes of children and statuses they stay below the concurrent requests of a connection.
@@ -71,33 +69,13 @@ class RevisionBuilder:
 
         Raises SourceNotFound or InvalidDefinition.
         """
-        template, path = await self._get_template(namespace, spec)
+        template, path = await template_sources.read(self.management_cluster, namespace, spec)
         references = parameter_sources.find_references(namespace, spec)
         found = await parameter_sources.read(self.management_cluster, references)
         made = parameter_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
         definition = await cooperative_work.share(made)
         parameter_sources.require_parameters(definition, references)
         return definition
-
-    async def _get_template(self, namespace: str, spec: Object) -> tuple[Object, str]:
-        """Return the template and its location."""
-        reference = spec.get("templateRef")
-        if reference is None:
-            return check_template(spec.get("template") or {}), "spec.template"
-        place = locate_source(namespace, reference)
-        key = reference.get("key") or DEFAULT_KEY
-        try:
-            data = await self.management_cluster.get_source(place)
-        except ApiStatusError as error:
-            if error.code != 404:
-                raise
-            message = f"spec.templateRef: {place} does not exist in namespace {namespace}; create it"
-            raise SourceNotFound(message) from error
-        if key not in data:
-            found = error_hints.list_words(sorted(data)) or "none"
-            raise SourceNotFound(f"spec.templateRef.key: {place} has no key {key!r}; its keys: {found}")
-        path = f"({place} {key})"
-        return await cooperative_work.share(template_source.parse_in_pieces(data[key], place=path)), path
 
     async def read_revision(self, stack: StackObject, revision: Revision) -> Definition:
         """Read the definition of a revision, with the current values of its sensitive parameters.
@@ -109,7 +87,7 @@ class RevisionBuilder:
         hashes = self.hashes.of_stack(stack.uid)
         if not stored_definition.is_as_stored(stored, revision.hash, hashes):
             raise TamperedRevision(verified_revisions.explain(revision))
-        check_template(stored["template"])
+        template_sources.check(stored["template"], path=template_sources.INLINE_PATH)
         return await stored_definition.from_stored(
             stored, management_cluster=self.management_cluster, stack=stack, number=revision.number, hashes=hashes
         )
@@ -230,14 +208,6 @@ class RevisionBuilder:
         return verified_revisions.load(self.management_cluster, self.hashes, stack)
 
 
-def check_template(template: Object) -> Object:
-    """Check the template of a spec. Raises InvalidDefinition if it is too deep or too large."""
-    excess = bounds.check(template, path="spec.template")
-    if excess:
-        raise InvalidDefinition(excess)
-    return template
-
-
 def name_revision(stack: StackObject, key: str) -> str:
     """Return the name of a ControllerRevision; a different key gives a different name."""
     return names.shorten(f"{stack.name}-{names.digest(stack.uid, key)}", length=names.NAME_LENGTH)
@@ -250,16 +220,9 @@ def identify(stack: StackObject) -> StackIdentity:
 
 def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
     """Return the objects besides the spec that the definition is read from."""
-    reference = spec.get("templateRef")
     found = {each.ref for each in parameter_sources.find_references(namespace, spec)}
-    if reference is not None:
-        found.add(locate_source(namespace, reference))
+    found.update(each.ref for each in template_sources.find_references(namespace, spec))
     return frozenset(found) if found else NONE
-
-
-def locate_source(namespace: str, reference: Mapping[str, str]) -> ObjectRef:
-    """Return the object that a `templateRef` names."""
-    return ObjectRef(group="", kind="ConfigMap", namespace=namespace, name=reference.get("name", ""))
 
 
 def find_served_kinds(cluster: WorkloadCluster, kinds: Collection[str]) -> list[Kind]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from hearth.engine.definition import revision_builder
+from hearth.engine.definition import template_sources
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.model import limits, names
@@ -62,10 +62,11 @@ class Nesting:
             return None
         for node in way:
             stack = self.services.management_cluster.find_stack(node.uid)
-            if stack is None or b'"templateRef"' not in stack.packed_spec:
+            if stack is None or b'"templateRef' not in stack.packed_spec:
                 continue
             if find_definition(node.namespace, stack.spec) == wanted:
-                source = revision_builder.locate_source(step.ref.namespace, step.manifest["spec"]["templateRef"])
+                sources = template_sources.find_references(step.ref.namespace, step.manifest["spec"])
+                source = ", ".join(str(each.ref) for each in sources)
                 message = (
                     f"cannot apply {step.ref}: its template, {source}, with the same parameters is that of Stack "
                     f"{node}, in which it is nested ({describe(way)}), so nesting would never end; "
@@ -127,14 +128,12 @@ class Nesting:
 
 
 def find_definition(namespace: str, spec: Any) -> Object | None:
-    """Return what defines a Stack of that spec if its template is in a ConfigMap; otherwise None."""
-    reference = spec.get("templateRef") if isinstance(spec, dict) else None
-    if not isinstance(reference, dict):
+    """Return what defines a Stack of that spec if its template is in ConfigMaps; otherwise None."""
+    sources = template_sources.find_references(namespace, spec) if isinstance(spec, dict) else ()
+    if not sources:
         return None
     return {
-        "namespace": namespace,
-        "name": reference.get("name"),
-        "key": reference.get("key") or revision_builder.DEFAULT_KEY,
+        "template": [(namespace, each.ref.name, each.key) for each in sources],
         "parameters": spec.get("parameters") or {},
         "parametersFrom": spec.get("parametersFrom") or [],
     }

@@ -14,6 +14,7 @@ from hearth.kube.cache import child_cache, object_store
 from hearth.kube.cache.child_cache import WatchStatus
 from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests
+from hearth.kube.objects import controller_revision
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION
@@ -144,6 +145,7 @@ def parse_revision(metadata: Object) -> Revision:
         namespace=metadata.get("namespace", ""),
         owner=next((str(each.get("uid", "")) for each in owners), ""),
         signature=annotations.get(names.ANNOTATION_SIGNATURE, "")[:HASH_LENGTH],
+        parts=controller_revision.read_part_count(annotations),
     )
 
 

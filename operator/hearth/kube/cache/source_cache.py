@@ -102,6 +102,8 @@ class CachedSource:
         packed = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
         if self.kind == SECRET or len(packed) > limits.SOURCE_KEPT_BYTES:
             digest, data = hashlib.sha256(packed).digest(), None
+        if raw.get("binaryData"):
+            digest += hashlib.sha256(orjson.dumps(raw["binaryData"], option=orjson.OPT_SORT_KEYS)).digest()
         return SourceRecord(
             uid=metadata["uid"], resource_version=int(metadata["resourceVersion"]), data=data, digest=digest
         )
@@ -154,21 +156,40 @@ class SourceCache:
 
         Raises `ApiStatusError` with code 404 if it does not exist, and any error of the first read.
         """
-        if ref in self._readers and ref not in self._sources and ref not in self._sharing:
-            self._open(ref)
-        source = self._sources.get(ref)
+        source = self._find_or_open(ref)
         if source is not None and source.is_readable:
             data = source.data
             if data is None:
                 raise not_found(ref)
             return data
+        return (await self._read(ref)).get("data") or {}
+
+    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+        """Return the binary data of a ConfigMap, in base64; watch it if a Stack follows it. Raises as `get_source` does.
+
+        Compressed templates are large and are read only when the definition changes, so the cache stores none.
+        """
+        self._find_or_open(ref)
+        return (await self._read(ref)).get("binaryData") or {}
+
+    def _find_or_open(self, ref: ObjectRef) -> CachedSource | None:
+        """Return the individually watched source; start the watch of a followed one."""
+        if ref in self._readers and ref not in self._sources and ref not in self._sharing:
+            self._open(ref)
+        return self._sources.get(ref)
+
+    async def _read(self, ref: ObjectRef) -> Object:
+        """Request the object; store its state."""
+        source = self._sources.get(ref)
         # Request it directly: a rejected watch retries and would report nothing to the user.
-        raw = await self._connection.request("GET", api_requests.object_path(KINDS[ref.kind], ref.namespace, ref.name))
+        raw: Object = await self._connection.request(
+            "GET", api_requests.object_path(KINDS[ref.kind], ref.namespace, ref.name)
+        )
         if source is not None:
             source.put(raw)
         else:
             self._shared[ref.kind].put(ref, raw)
-        return raw.get("data") or {}
+        return raw
 
     def find_uid(self, ref: ObjectRef) -> str:
         """Return the UID of a followed source; "" if unknown."""

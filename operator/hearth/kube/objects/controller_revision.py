@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -16,43 +16,66 @@ import orjson
 from hearth.engine.ports import Revision, StackObject
 from hearth.kube.objects import provenance
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION
-from hearth.model import errors, limits, names, sharding
+from hearth.model import errors, limits, names, packing, sharding
 from hearth.model.child import Object
 
 COMPRESSED_FROM = 64 * 1024
 """Minimum bytes for compression; smaller revisions stay readable with kubectl."""
-GZIP = 16 + zlib.MAX_WBITS
-"""Window bits that make zlib expect a gzip header."""
 
 
-def make_revision(stack: StackObject, revision: Revision, definition: Object) -> Object:
-    """Create the object to store; the garbage collector deletes it with its Stack."""
+def make_objects(stack: StackObject, revision: Revision, definition: Object) -> list[Object]:
+    """Create the objects to store, in the order of creation; the garbage collector deletes them with their Stack.
+
+    The last one is the revision and names all others. Until it exists, none of them counts.
+    """
+    data, *parts = encode_definition(definition)
+    labels = {
+        names.LABEL_STACK_UID: stack.uid,
+        names.LABEL_STACK: names.stack_label(stack.name),
+        names.LABEL_BUCKET: sharding.label_of(stack.uid),
+    }
+    annotations = {**make_annotations(revision), **provenance.describe(stack)}
+    if parts:
+        annotations[names.ANNOTATION_PARTS] = str(len(parts))
+    # Without the labels, no watch and no listing of revisions shows the parts.
+    objects = [
+        _make_object(stack, revision, name, data=part, labels={}, annotations={})
+        for name, part in zip(name_parts(revision.name, len(parts)), parts, strict=True)
+    ]
+    return [*objects, _make_object(stack, revision, revision.name, data=data, labels=labels, annotations=annotations)]
+
+
+def _make_object(
+    stack: StackObject,
+    revision: Revision,
+    name: str,
+    *,
+    data: Object,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+) -> Object:
+    owner = {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "Stack",
+        "name": stack.name,
+        "uid": stack.uid,
+        "controller": True,
+        # Foreground deletion of the Stack must not wait for the history, which is needed until the end.
+        "blockOwnerDeletion": False,
+    }
+    metadata = {
+        "name": name,
+        "namespace": stack.namespace,
+        "labels": dict(labels),
+        "annotations": dict(annotations),
+        "ownerReferences": [owner],
+    }
     return {
         "apiVersion": CONTROLLER_REVISION.api_version,
         "kind": CONTROLLER_REVISION.name,
-        "metadata": {
-            "name": revision.name,
-            "namespace": stack.namespace,
-            "labels": {
-                names.LABEL_STACK_UID: stack.uid,
-                names.LABEL_STACK: names.stack_label(stack.name),
-                names.LABEL_BUCKET: sharding.label_of(stack.uid),
-            },
-            "annotations": {**make_annotations(revision), **provenance.describe(stack)},
-            "ownerReferences": [
-                {
-                    "apiVersion": f"{names.GROUP}/{names.VERSION}",
-                    "kind": "Stack",
-                    "name": stack.name,
-                    "uid": stack.uid,
-                    "controller": True,
-                    # Foreground deletion of the Stack must not wait for the history, which is needed until the end.
-                    "blockOwnerDeletion": False,
-                }
-            ],
-        },
+        "metadata": {key: value for key, value in metadata.items() if value},
         "revision": revision.number,
-        "data": encode_definition(definition),
+        "data": data,
     }
 
 
@@ -67,37 +90,52 @@ def make_annotations(revision: Revision) -> dict[str, str]:
     }
 
 
-def encode_definition(definition: Object) -> Object:
-    """Return the stored form of the definition, compressed if it is large."""
+def encode_definition(definition: Object) -> list[Object]:
+    """Return the stored form of the definition, compressed and in several objects if it is large."""
     raw = orjson.dumps(definition)
     if len(raw) <= COMPRESSED_FROM:
-        return definition
+        return [definition]
     # Without a timestamp, the same definition always produces the same bytes.
-    return {"compressed": base64.b64encode(gzip.compress(raw, mtime=0)).decode()}
+    text = base64.b64encode(gzip.compress(raw, mtime=0)).decode()
+    return [{"compressed": text[at : at + limits.PART_BYTES]} for at in range(0, len(text), limits.PART_BYTES)]
 
 
-def parse_definition(raw: Mapping[str, Any]) -> Object:
-    """Return the definition in a stored revision. Raises TamperedRevision if there is none."""
+def name_parts(name: str, count: int) -> list[str]:
+    """Return the names of the further objects of the revision `name`, which follow from its own name."""
+    return [names.shorten(f"{name}-part-{at}", length=names.NAME_LENGTH) for at in range(1, count + 1)]
+
+
+def read_part_count(annotations: Mapping[str, str]) -> int:
+    """Return the number of further objects; 0 if it is implausible, so that the content cannot match its hash."""
+    text = annotations.get(names.ANNOTATION_PARTS, "0")
+    count = int(text) if text.isascii() and text.isdigit() and len(text) <= limits.COUNT_DIGITS else 0
+    return count if count <= limits.REVISION_PARTS else 0
+
+
+def make_tampered(name: str, fault: object) -> errors.TamperedRevision:
+    """Create the error for a revision without its definition."""
+    return errors.TamperedRevision(
+        f"controllerrevision.apps/{name} contains no definition ({fault}). It was modified after this operator "
+        f"stored it, and is not used. Delete it, and set the definition that you want in the spec"
+    )
+
+
+def parse_definition(raw: Mapping[str, Any], parts: Sequence[Mapping[str, Any]] = ()) -> Object:
+    """Return the definition in a stored revision and its further objects. Raises TamperedRevision if there is none."""
     data = raw.get("data") or {}
     try:
         if "compressed" in data:
-            data = orjson.loads(inflate(base64.b64decode(data["compressed"], validate=True)))
+            texts = [data["compressed"], *(part["data"]["compressed"] for part in parts)]
+            data = orjson.loads(inflate(base64.b64decode("".join(texts), validate=True)))
         found = {"template": data["template"], "parameters": data["parameters"]}
         return {**found, "sensitive": data["sensitive"]} if data.get("sensitive") else found
     except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
-        name = raw["metadata"]["name"]
-        raise errors.TamperedRevision(
-            f"controllerrevision.apps/{name} contains no definition ({error}). It was modified after this operator "
-            f"stored it, and is not used. Delete it, and set the definition that you want in the spec"
-        ) from error
+        raise make_tampered(raw["metadata"]["name"], error) from error
 
 
 def inflate(compressed: bytes) -> bytes:
     """Decompress a text. Raises ValueError or zlib.error if it is invalid or larger than any definition."""
-    stream = zlib.decompressobj(wbits=GZIP)
-    text = stream.decompress(compressed, limits.REVISION_BYTES)
-    if not stream.eof or stream.unused_data:
-        raise ValueError(f"it is truncated, or inflates to more than {limits.REVISION_BYTES} bytes")
+    text = packing.inflate(compressed, limit=limits.REVISION_BYTES)
     if sum(map(text.count, b",[{")) > limits.REVISION_VALUES:
         raise ValueError(f"it holds more than {limits.REVISION_VALUES} values")
     return text

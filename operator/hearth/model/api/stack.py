@@ -19,7 +19,7 @@ from hearth.model.api.stack_status import StackStatus
 
 NAME_RULE = "^[a-z][a-zA-Z0-9]{0,39}$"
 """`names.RESOURCE_NAME` in the words of CEL's `matches`, which looks for a part unless it is anchored."""
-RESOURCES_LIMIT = limits.RESOURCES
+RESOURCES_LIMIT = limits.INLINE_RESOURCES
 ENTRIES_LIMIT = limits.ENTRIES
 DEPENDENCIES_LIMIT = limits.DEPENDENCIES
 RULES_LIMIT = limits.RULES
@@ -204,7 +204,8 @@ class TemplateReference(ApiModel):
     name: str = pydantic.Field(min_length=1, max_length=253)
     """The name of that object."""
     key: str = pydantic.Field(default="template.yaml", min_length=1, max_length=253)
-    """The key in its `data` that holds the template as YAML or JSON: what would stand under `spec.template`."""
+    """The key in its `data` that contains the template as YAML or JSON, in the form of `spec.template`. A key that ends in
+    `.gz` is in its `binaryData`, compressed by gzip."""
 
 
 class Rollback(ApiModel):
@@ -276,8 +277,8 @@ class StackSpec(ApiModel):
         json_schema_extra={
             "x-kubernetes-validations": [
                 {
-                    "rule": "has(self.template) != has(self.templateRef)",
-                    "message": "exactly one of template and templateRef must be given",
+                    "rule": "[has(self.template), has(self.templateRef), has(self.templateRefs)].exists_one(each, each)",
+                    "message": "exactly one of template, templateRef and templateRefs must be given",
                 }
             ]
         }
@@ -285,6 +286,14 @@ class StackSpec(ApiModel):
 
     template: Template | None = None
     template_ref: TemplateReference | None = None
+    template_refs: list[TemplateReference] | None = pydantic.Field(
+        default=None,
+        min_length=1,
+        max_length=limits.TEMPLATE_SOURCES,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    """Several objects that contain parts of one template, for one that is too large for a single object. Their parameters,
+    conditions, resources and outputs are united; a name in two of them is a mistake."""
     parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
     """The values of the template's parameters, by name. What is given neither here nor by `parametersFrom` takes the
     parameter's default."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import random
 from pathlib import Path
 
 import click.testing
@@ -132,3 +134,41 @@ def test_a_file_name_cannot_write_lines_into_a_complaint(tmp_path: Path) -> None
     complaints = [missing.stderr, run(str(path)).stderr]
 
     assert ["\nerror: all is well" in complaint for complaint in complaints] == [False, False]
+
+
+def test_a_compressed_file_is_read(tmp_path: Path) -> None:
+    """As it was published, and named without its endings."""
+    path = tmp_path / "shop.yaml.gz"
+    path.write_bytes(gzip.compress(CONFIG.encode()))
+
+    (document,) = kubectl_yaml.parse_documents(run(str(path)).stdout)
+
+    assert document.value["metadata"] == {"name": "shop"}
+
+
+def test_a_broken_compressed_file_is_named(tmp_path: Path) -> None:
+    """With the fault."""
+    path = tmp_path / "shop.yaml.gz"
+    path.write_bytes(gzip.compress(CONFIG.encode())[:-12])
+
+    result = run(str(path))
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: cannot decompress {path}: it is truncated")
+
+
+def test_a_large_stack_is_written_in_several_objects(tmp_path: Path) -> None:
+    """And the command says so."""
+    path = tmp_path / "big.yaml"
+    source = random.Random(3)
+    path.write_text(
+        "---\n".join(
+            CONFIG.replace("a}", f"c{number}}}\ndata: {{x: {source.randbytes(9_000).hex()}}}") for number in range(30)
+        )
+    )
+
+    result = run(str(path))
+
+    *maps, stack = (document.value for document in kubectl_yaml.parse_documents(result.stdout))
+    assert result.stderr.startswith(f"note: the template is too large for one object: it is in {len(maps)} compressed")
+    assert [each["name"] for each in stack["spec"]["templateRefs"]] == [each["metadata"]["name"] for each in maps]

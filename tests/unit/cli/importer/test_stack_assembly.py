@@ -118,12 +118,12 @@ def test_what_may_not_be_meant_is_told(document: str, warning: str) -> None:
 
 def test_more_manifests_than_a_stack_holds_are_refused() -> None:
     """Before the API server does, and with the way out."""
-    many = [f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{number}}}}}\n" for number in range(5_001)]
+    many = [f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{number}}}}}\n" for number in range(10_001)]
 
     with pytest.raises(errors.InvalidDefinition) as caught:
         assemble(*many)
 
     assert (
         str(caught.value)
-        == "a.yaml: 5001 manifests are too many for one Stack, which can hold 5000; import fewer files at once"
+        == "a.yaml: 10001 manifests are too many for one Stack, which can hold 10000; import fewer files at once"
     )

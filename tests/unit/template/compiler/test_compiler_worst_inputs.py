@@ -121,7 +121,7 @@ CASES: dict[str, tuple[Any, Any, str]] = {
         {},
         "closing brace",
     ),
-    "too many resources": ({"resources": make_many(5_001)}, {}, "has 5001 entries, but at most 5000 are allowed"),
+    "too many resources": ({"resources": make_many(10_001)}, {}, "has 10001 entries, but at most 10000 are allowed"),
     "too many parameters": (
         {"parameters": {f"p{n}": {"default": 1} for n in range(1_001)}, "resources": {}},
         {},

@@ -1,0 +1,76 @@
+"""A Stack that is too large for one object becomes compressed ConfigMaps and a Stack that names them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping
+from typing import cast
+
+from hearth.cli.importer import stack_division
+from hearth.engine.definition import template_sources
+from hearth.engine.ports import ManagementCluster
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+
+
+def make_stack(resources: int, *, size: int) -> Object:
+    """Make a Stack with so many resources, each of so many characters that gzip cannot shorten."""
+    source = random.Random(7)
+    manifests = {
+        f"r{number}": {
+            "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": source.randbytes(size).hex()}}
+        }
+        for number in range(resources)
+    }
+    template = {"outputs": {"count": {"value": resources}}, "resources": manifests}
+    return {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "metadata": {"name": "shop", "namespace": "prod"},
+        "spec": {"template": template, "paused": True},
+    }
+
+
+class Shelf:
+    """The ConfigMaps that were written."""
+
+    def __init__(self, maps: list[Object]) -> None:
+        self._maps = {each["metadata"]["name"]: each for each in maps}
+
+    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+        """As the port says."""
+        return cast("Mapping[str, str]", self._maps[ref.name]["binaryData"])
+
+
+def test_a_stack_that_fits_stays_as_it_is() -> None:
+    """One object is the easiest to read."""
+    stack = make_stack(3, size=1_000)
+    assert stack_division.divide(stack) == [stack]
+
+
+def test_the_divided_stack_has_the_same_template() -> None:
+    """Read back by the operator's own code; everything else of the spec stays."""
+    whole = make_stack(40, size=10_000)
+    *maps, stack = stack_division.divide(whole)
+
+    read = template_sources.read(cast("ManagementCluster", Shelf(maps)), "prod", stack["spec"])
+    template, _ = asyncio.run(read)
+
+    assert template == whole["spec"]["template"]
+    assert list(template["resources"]) == list(whole["spec"]["template"]["resources"]), "in the same order"
+    assert (stack["metadata"], stack["spec"]["paused"]) == ({"name": "shop", "namespace": "prod"}, True)
+    assert [each["metadata"]["name"] for each in maps] == [f"shop-template-{at}" for at in range(1, len(maps) + 1)]
+
+
+def test_every_object_can_be_applied_by_kubectl() -> None:
+    """`kubectl apply` copies the object into an annotation, and all annotations together have 256 KiB."""
+    objects = stack_division.divide(make_stack(100, size=9_000))
+    assert max(len(json.dumps(each)) for each in objects) < stack_division.APPLIED_BYTES
+
+
+def test_a_single_large_resource_is_not_divided() -> None:
+    """It is one object in the cluster too; the API server has the last word about its size."""
+    objects = stack_division.divide(make_stack(1, size=300_000))
+    assert [each["kind"] for each in objects] == ["ConfigMap", "Stack"]
