@@ -171,6 +171,7 @@ class LeaseLeadership:
         self._call(self.lost.set)
 
     async def _live(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(supervision.handle_loop_error)
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 -- it runs as one
         with self._lock:

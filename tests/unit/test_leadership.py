@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from hearth import leadership
+from hearth import leadership, supervision
 from hearth.kube.auth.credentials import Credentials, NoCredentials
 from hearth.kube.leader_election.leader_elector import LeaderElectionConfig
 from hearth.leadership import AlwaysLeader, LeaseLeadership
@@ -82,6 +82,17 @@ async def test_a_candidate_that_reaches_nobody_says_so_and_ends_when_told() -> N
 
     assert not leader.lost.is_set()
     assert "election" not in {each.name for each in threading.enumerate()}
+
+
+async def test_a_failure_that_no_code_looks_at_in_the_election_is_reported() -> None:
+    """It has an event loop of its own."""
+    leader = LeaseLeadership(Source(), TERMS, Metrics(), grace=GRACE)
+    leader.start()
+    async with asyncio.timeout(10):
+        while leader._inner is None:  # noqa: ASYNC110 -- it runs in another thread
+            await asyncio.sleep(0.01)
+    assert leader._inner[0].get_exception_handler() is supervision.handle_loop_error
+    await leader.stop()
 
 
 async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> None:

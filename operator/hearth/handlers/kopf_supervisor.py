@@ -110,6 +110,7 @@ class KopfSupervisor:
         """Run kopf until it ends; the seconds that it lasted."""
         with asyncio.Runner() as runner:
             loop = runner.get_loop()
+            loop.set_exception_handler(supervision.handle_loop_error)
             begun = loop.time()
             error: BaseException | None = None
             try:

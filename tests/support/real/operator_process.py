@@ -33,8 +33,8 @@ WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_STATE = re.compile(r"/events\b|dryRun=All|/apis/authorization\.k8s\.io/")
 """Requests that change nothing which the operator depends on."""
 KILLED = "killed"
-SERVERS_FAULTS = "kopf._cogs.clients"
-"""The logger with which kopf calls every answer that is not 2xx an error."""
+REPEATED_REQUEST = re.compile(r"Request attempt #?\d+ failed; (will retry|escalating)")
+"""What kopf logs as an error, by whichever logger, for every answer that is not 2xx, and for none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -144,7 +144,7 @@ def is_complaint(line: str) -> bool:
         entry = json.loads(line)
     except ValueError:
         return bool(line.strip())
-    if str(entry.get("logger")).startswith(SERVERS_FAULTS):
+    if str(entry.get("logger")).startswith("kopf.") and REPEATED_REQUEST.match(str(entry.get("event"))):
         return False
     return entry.get("level") in {"error", "critical"} or "exception" in entry
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 import structlog
 
+from hearth import supervision
 from hearth.handlers import kopf_supervisor
 from hearth.handlers.callbacks import HandlerCallbacks
 from hearth.handlers.kopf_supervisor import KopfCallbacks, KopfSupervisor, RunKopf, SupervisorTimeouts
@@ -94,6 +95,18 @@ async def test_what_kopf_hears_arrives_in_the_loop_of_whoever_started_it() -> No
     await kopf.stop()
 
     assert world.threads == {threading.get_ident()}
+
+
+async def test_a_failure_that_no_code_looks_at_in_kopfs_loop_is_reported() -> None:
+    """By type and place, as its message may hold what a server sent."""
+    world = World()
+    kopf = KopfSupervisor(obedient, world.ears(), timeouts=QUICK)
+
+    kopf.start()
+    await asyncio.wait_for(world.kinds.wait(), 5)
+    assert kopf._inner is not None
+    assert kopf._inner[0].get_exception_handler() is supervision.handle_loop_error
+    await kopf.stop()
 
 
 async def test_it_is_up_between_its_start_and_its_end() -> None:
