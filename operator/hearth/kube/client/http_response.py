@@ -8,10 +8,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 
+import httptools
+
 from hearth.model import limits, value_class
 
-HEAD_END = b"\r\n\r\n"
-LINE_END = b"\r\n"
+FIRST_FINAL = 200
+"""Codes below this are of interim responses."""
+VERSIONS = frozenset({"1.0", "1.1"})
 WITHOUT_BODY = frozenset({204, 304})
 GZIP = 16 + zlib.MAX_WBITS
 """zlib's value for the gzip format."""
@@ -38,147 +41,149 @@ class HttpResponse:
 
 
 class HttpResponseParser:
-    """Collector of the bytes of one response."""
+    """Collector of the bytes of one response, which llhttp parses in its strict mode.
+
+    llhttp has no limits on sizes; this class bounds what a response takes, whether or not it ever ends.
+    """
 
     def __init__(self) -> None:
         self.has_begun = False
         """Whether any data arrived."""
-        self._rest = bytearray()
-        """Unparsed data."""
-        self._head: tuple[int, dict[str, str]] | None = None
-        self._length: int | None = None
-        """Bytes of the body; None if the body itself or the end of the connection defines its end."""
-        self._is_chunked = False
-        self._chunks: list[bytes] = []
-        self._chunked = 0
-        """Total bytes of the chunks."""
+        self._events = ParserEvents()
+        self._parser = httptools.HttpResponseParser(self._events)
+        self._received = 0
+        """Bytes."""
 
     def feed(self, piece: bytes) -> HttpResponse | None:
         """Add data; return the response once it is complete. Raises `MalformedResponse`."""
+        events = self._events
+        events.parser = self._parser
         self.has_begun = True
-        self._rest += piece
-        while self._head is None:
-            end = self._rest.find(HEAD_END)
-            if end < 0:
-                check_head(len(self._rest))
-                return None
-            check_head(end)
-            self._take_head(bytes(self._rest[:end]))
-            del self._rest[: end + len(HEAD_END)]
-        if self._is_chunked:
-            return self._end(b"".join(self._chunks)) if self._take_chunks() else None
-        if self._length is None or len(self._rest) < self._length:
-            check_body(len(self._rest))
-            return None
-        body = bytes(self._rest[: self._length])
-        del self._rest[: self._length]
-        return self._end(body)
+        self._received += len(piece)
+        try:
+            self._parser.feed_data(piece)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            # Anything behind a complete response is not its part; the connection is unusable.
+            if not events.is_complete:
+                raise MalformedResponse(f"the answer is not HTTP/1.1: {error}") from error
+            events.has_more = True
+        finally:
+            # Each refers to the other, which only a garbage collection would find.
+            del events.parser
+        self._check_sizes()
+        return self._end(keep_alive=events.keep_alive and not events.has_more) if events.is_complete else None
 
     def finish(self) -> HttpResponse:
         """Return the response that ends with the connection.
 
         Raises `MalformedResponse` if a complete response would have ended earlier.
         """
-        if self._head is None or self._is_chunked or self._length is not None:
+        if not self._events.has_head or self._events.states_end:
             raise MalformedResponse(
-                "the connection was closed in the middle of the response" if self.has_begun else "no answer"
+                "the connection was closed in the middle of the answer" if self.has_begun else "no answer"
             )
-        return self._end(bytes(self._rest))
+        return self._end(keep_alive=False)
 
-    def _take_head(self, head: bytes) -> None:
-        first, *lines = head.decode("latin-1").split("\r\n")
-        version, _, rest = first.partition(" ")
-        code = rest[:3]
-        if version not in ("HTTP/1.1", "HTTP/1.0") or not (code.isascii() and code.isdigit() and len(code) == 3):
-            raise MalformedResponse(f"the response is not HTTP: {first[:50]!r}")
-        if code[0] == "1":
-            # An interim response; the final one is still to come.
+    def _check_sizes(self) -> None:
+        events = self._events
+        if events.fault:
+            raise MalformedResponse(events.fault)
+        check_body(max(events.length, len(events.body)))
+        # The other bytes are heads, the lines before chunks, the trailer, and data behind the response.
+        others = self._received - len(events.body)
+        if others > limits.HEADER_BYTES + limits.CHUNK_LINE_BYTES * events.chunks:
+            raise MalformedResponse(f"the answer has {others} bytes besides its body")
+
+    def _end(self, *, keep_alive: bool) -> HttpResponse:
+        events = self._events
+        body = decode(bytes(events.body), events.fields.get("content-encoding", ""))
+        return HttpResponse(events.code, events.fields, body, keep_alive)
+
+
+class ParserEvents:
+    """What llhttp found in one response; its methods are named by httptools. Raises nothing within llhttp."""
+
+    parser: httptools.HttpResponseParser
+    """Set while it parses."""
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.fields: dict[str, str] = {}
+        self.body: bytes | bytearray = b""
+        self.length = 0
+        """Bytes of the body that the head states."""
+        self.chunks = 0
+        self.has_head = False
+        self.states_end = False
+        """Whether the response itself says where it ends, and not the end of the connection."""
+        self.is_complete = False
+        self.keep_alive = False
+        self.has_more = False
+        """Whether data arrived behind the complete response."""
+        self.fault = ""
+
+    def on_message_begin(self) -> None:
+        """Note data behind a complete response."""
+        self.has_more = self.is_complete
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a field of the head; those of a trailer do not count."""
+        if not self.has_head:
+            self.fields[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+
+    def on_headers_complete(self) -> None:
+        """Take what the head says of the body."""
+        if self.is_complete:
             return
-        fields = {}
-        for line in lines:
-            name, _, value = line.partition(":")
-            fields[name.lower()] = value.strip()
-        if version == "HTTP/1.0":
-            fields.setdefault("connection", "close")
-        self._head = int(code), fields
-        self._is_chunked = fields.get("transfer-encoding", "").lower() == "chunked"
-        length = fields.get("content-length")
-        if self._head[0] in WITHOUT_BODY:
-            self._is_chunked, self._length = False, 0
-        elif length is not None and not self._is_chunked:
-            self._length = parse_length(length)
-            check_body(self._length)
+        self.code = self.parser.get_status_code()
+        if self.code < FIRST_FINAL:
+            # An interim response; the final one is still to come.
+            self.fields.clear()
+            return
+        self.has_head = True
+        self.fault = self.fault or find_fault(self.parser.get_http_version(), self.fields)
+        self.states_end = "content-length" in self.fields or "transfer-encoding" in self.fields
+        if not self.fault and self.code not in WITHOUT_BODY:
+            self.length = int(self.fields.get("content-length", "0"))
 
-    def _take_chunks(self) -> bool:
-        """Parse the available chunks; return whether all have arrived."""
-        while True:
-            end = self._rest.find(LINE_END)
-            if end < 0:
-                check_line(len(self._rest))
-                return False
-            check_line(end)
-            size = parse_size(bytes(self._rest[:end]))
-            if not size:
-                return self._take_trailer(end)
-            check_body(self._chunked + size)
-            begin = end + len(LINE_END)
-            if len(self._rest) < begin + size + len(LINE_END):
-                return False
-            self._chunks.append(bytes(self._rest[begin : begin + size]))
-            self._chunked += size
-            del self._rest[: begin + size + len(LINE_END)]
+    def on_chunk_header(self) -> None:
+        """Count a chunk."""
+        self.chunks += 1
 
-    def _take_trailer(self, begin: int) -> bool:
-        """Return whether the trailer is complete; its fields are ignored. begin: position of the line end."""
-        end = self._rest.find(HEAD_END, begin)
-        if end < 0:
-            check_head(len(self._rest))
-            return False
-        del self._rest[: end + len(HEAD_END)]
-        return True
+    def on_body(self, piece: bytes) -> None:
+        """Collect the body; its size is checked after each piece of data."""
+        if self.is_complete:
+            return
+        if not self.body:
+            self.body = piece
+            return
+        if isinstance(self.body, bytes):
+            self.body = bytearray(self.body)
+        self.body += piece
 
-    def _end(self, body: bytes) -> HttpResponse:
-        assert self._head is not None  # noqa: S101 -- it precedes the body
-        code, fields = self._head
-        is_bounded = self._is_chunked or self._length is not None
-        may_go_on = is_bounded and not self._rest and fields.get("connection", "").lower() != "close"
-        return HttpResponse(code, fields, decode(body, fields.get("content-encoding", "")), may_go_on)
+    def on_message_complete(self) -> None:
+        """Note the end of the response."""
+        if self.has_head and not self.is_complete:
+            self.is_complete, self.keep_alive = True, self.parser.should_keep_alive()
 
 
-def check_head(length: int) -> None:
-    """Raise `MalformedResponse` if a head, or the trailer after the last chunk, is too long."""
-    if length > limits.HEADER_BYTES:
-        raise MalformedResponse(f"the response headers have more than {limits.HEADER_BYTES} bytes")
-
-
-def check_line(length: int) -> None:
-    """Raise `MalformedResponse` if the line before a chunk is too long."""
-    if length > limits.CHUNK_LINE_BYTES:
-        raise MalformedResponse(f"the chunk header has more than {limits.CHUNK_LINE_BYTES} bytes")
+def find_fault(version: str, fields: Mapping[str, str]) -> str:
+    """Return why llhttp's strict mode is not strict enough for this head; empty if it is."""
+    if version not in VERSIONS:
+        return f"the answer is in HTTP/{version}"
+    if fields.get("transfer-encoding", "chunked").lower() != "chunked":
+        return f"the answer has the transfer encoding {fields['transfer-encoding'][:50]!r}, which was not asked for"
+    length = fields.get("content-length", "0")
+    # Python does not convert thousands of digits.
+    if not (length.isascii() and length.isdigit() and len(length) <= limits.INTEGER_DIGITS):
+        return f"the answer has a length of {length[:50]!r}"
+    return ""
 
 
 def check_body(length: int) -> None:
     """Raise `TooLong` if a body is too long."""
     if length > limits.BODY_BYTES:
-        raise TooLong(f"the response has more than {limits.BODY_BYTES} bytes")
-
-
-def parse_length(text: str) -> int:
-    """Return the length of a body. Raises `MalformedResponse`."""
-    # Python does not convert thousands of digits.
-    if not (text.isascii() and text.isdigit() and len(text) <= limits.INTEGER_DIGITS):
-        raise MalformedResponse(f"the response has a length of {text[:50]!r}")
-    return int(text)
-
-
-def parse_size(line: bytes) -> int:
-    """Return the length of a chunk. Raises `MalformedResponse`."""
-    digits = line.partition(b";")[0].strip()
-    try:
-        # Python would also accept a sign and a prefix.
-        return int(digits, 16) if digits.isalnum() and b"x" not in digits.lower() else int("")
-    except ValueError as error:
-        raise MalformedResponse(f"the response has a chunk of the size {line[:50]!r}") from error
+        raise TooLong(f"the answer has more than {limits.BODY_BYTES} bytes")
 
 
 def decode(body: bytes, encoding: str) -> bytes:

@@ -100,6 +100,10 @@ def test_an_answer_that_was_cut_is_none(raw: bytes) -> None:
     "raw",
     [
         pytest.param(b"SSH-2.0-OpenSSH\r\n\r\n", id="another protocol"),
+        pytest.param(head("Content-Length: 2", version="HTTP/2.0") + b"{}", id="another version"),
+        pytest.param(
+            head("Connection: upgrade", "Upgrade: h2c", code="101 Switching"), id="another protocol from now on"
+        ),
         pytest.param(head(code="2x0 OK"), id="no code"),
         pytest.param(head("Content-Length: -1"), id="a length below nothing"),
         pytest.param(CHUNKED + b"+2\r\n{}\r\n0\r\n\r\n", id="a size with a sign"),
@@ -134,7 +138,10 @@ BOMB = make_bomb()
             [head("Content-Encoding: gzip", f"Content-Length: {len(BOMB)}"), BOMB], id="200 MiB out of 204 KB"
         ),
         pytest.param([head(f"Content-Length: {limits.BODY_BYTES + 1}")], id="a stated length"),
-        pytest.param([CHUNKED, b"%x\r\n" % (limits.BODY_BYTES + 1)], id="one chunk"),
+        pytest.param(
+            [CHUNKED, b"%x\r\n" % (limits.BODY_BYTES + 2**20), *[bytes(2**20)] * 65],
+            id="one chunk",
+        ),
         pytest.param([CHUNKED, *[b"100000\r\n%b\r\n" % bytes(2**20)] * 65], id="many chunks"),
         pytest.param([head(), *[bytes(2**20)] * 65], id="until the connection ends"),
     ],
@@ -156,7 +163,10 @@ def test_a_body_is_read_up_to_a_limit(pieces: list[bytes]) -> None:
     [
         pytest.param(head("Content-Length: " + "9" * 5_000), id="a length of 5,000 digits"),
         pytest.param(CHUNKED + b"f" * 5_000, id="a chunk's size without an end"),
+        pytest.param(CHUNKED + b"2;" + b"x" * 70_000, id="an extension of a chunk without an end"),
         pytest.param(CHUNKED + b"0\r\n" + b"x" * 70_000, id="fields behind the chunks without an end"),
+        pytest.param(CHUNKED + b"0\r\nX: " + b"x" * 70_000, id="a field behind the chunks without an end"),
+        pytest.param(head(code="103 Early Hints") * 3_000, id="hints without an end"),
         pytest.param(head("X: " + "x" * 70_000), id="a head that is too long and yet ends"),
         pytest.param(
             head("Content-Encoding: gzip", "Content-Length: 20") + gzip.compress(b"{}" * 50, mtime=0)[:20],
@@ -168,3 +178,18 @@ def test_neither_is_anything_else_read_without_end(raw: bytes) -> None:
     """Nor does a number of thousands of digits raise anything else."""
     with pytest.raises(MalformedResponse):
         HttpResponseParser().feed(raw)
+
+
+def test_chunks_of_one_byte_take_no_more_than_their_body() -> None:
+    """A list of them took eight bytes and more for each."""
+    reader = HttpResponseParser()
+    pieces = [CHUNKED, *[b"1\r\nx\r\n" * 1_000] * 500]
+    tracemalloc.start()
+    try:
+        assert [each for each in map(reader.feed, pieces) if each is not None] == []
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    answer = reader.feed(b"0\r\n\r\n")
+    assert answer is not None
+    assert len(answer.body) == 500_000

@@ -39,12 +39,9 @@ class FixedSource:
     "raw",
     [
         pytest.param(
-            b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{}", id="two lengths, the chunks win"
-        ),
-        pytest.param(
             b"Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", id="a second answer"
         ),
-        pytest.param(b"Content-Length: 0\r\n\r\n\r\n", id="a line behind the end"),
+        pytest.param(b"Content-Length: 0\r\n\r\nx", id="a letter behind the end"),
         pytest.param(
             b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", id="an answer behind the chunks"
         ),
@@ -57,6 +54,35 @@ def test_a_connection_on_which_more_came_serves_no_other_request(raw: bytes) -> 
     assert answer is not None
     assert not answer.keep_alive
     assert answer.body in (b"", b"{}")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{}", id="a length and chunks"),
+        pytest.param(b"Content-Length: 2\r\nContent-Length: 4\r\n\r\n{}{}", id="two lengths"),
+        pytest.param(b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", id="another encoding under the chunks"),
+        pytest.param(b"Transfer-Encoding: identity\r\n\r\n{}", id="another encoding"),
+        pytest.param(b"Content-Length : 2\r\n\r\n{}", id="a name that ends in a space"),
+        pytest.param(b"X: a\r\n Content-Length: 2\r\n\r\n{}", id="a folded field"),
+        pytest.param(b"Content-Length: 2\n\n{}", id="lines without a carriage return"),
+        pytest.param(b"X: a\0b\r\nContent-Length: 2\r\n\r\n{}", id="a zero byte"),
+    ],
+)
+def test_an_answer_with_two_readings_is_none(raw: bytes) -> None:
+    """A proxy before the server may have read it in the other way."""
+    with pytest.raises(http_response.MalformedResponse):
+        http_response.HttpResponseParser().feed(f"{OK}\r\n".encode() + raw)
+
+
+def test_a_field_behind_the_chunks_changes_nothing() -> None:
+    """Neither what the body is, nor whether the connection serves another request."""
+    trailer = b"Content-Encoding: gzip\r\nConnection: close\r\nRetry-After: 9\r\n\r\n"
+    answer = http_response.HttpResponseParser().feed(
+        f"{OK}\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n".encode() + trailer
+    )
+    assert answer is not None
+    assert (answer.body, dict(answer.fields)) == (b"{}", {"transfer-encoding": "chunked"})
 
 
 @pytest.mark.parametrize("length", ["+2", "-2", "0x2", " 2 2", "2,2", "2.0", "٢", "", "2_0"])
