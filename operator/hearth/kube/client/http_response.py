@@ -1,4 +1,4 @@
-"""Parser of the response to one HTTP/1.1 request.
+"""Parser of the response to one HTTP/1.1 request: limits and meaning around llhttp.
 
 Pure: bytes in, a response out; must not know connections, requests or the meaning of a response.
 """
