@@ -7,6 +7,15 @@ from support.stories import story, story_runner
 from support.stories.story import Story
 
 STORIES = story.load_all()
+ACCOUNT = "deployer"
+USER = f"system:serviceaccount:default:{ACCOUNT}"
+ABOUT_CHILDREN = frozenset({"apply", "change", "delete", "release", "mark", "dry-run", "get", "source"})
+"""The verbs of requests about children and sources."""
+OWN_KINDS = frozenset({"Namespace", "ControllerRevision"})
+OWN_SOURCES = frozenset({"hearth-health-rules"})
+"""What the operator reads for itself."""
+WITHOUT_ACCOUNT = frozenset({"isolated", "isolated-later", "rights-granted", "account"})
+"""What these stories tell is otherwise with an account."""
 
 
 @pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
@@ -19,6 +28,22 @@ def test_story(told: Story) -> None:
 def test_story_with_the_work_divided(told: Story) -> None:
     """Among three operators, each of which works on its share of the Stacks alone: nobody sees a difference."""
     fake_world.run(lambda world: story_runner.Play(told, world).perform(), shards=3)
+
+
+@pytest.mark.parametrize(
+    "told", [told for told in STORIES if told.slug not in WITHOUT_ACCOUNT], ids=lambda told: told.slug
+)
+def test_story_as_an_account(told: Story) -> None:
+    """All that concerns a child or a source is done as the account of its Stack, with not one more request."""
+
+    async def perform(world: fake_world.FakeWorld) -> None:
+        world.default_account = ACCOUNT
+        await story_runner.Play(told, world).perform()
+        requests = [each for each in world.traffic.requests if each.verb in ABOUT_CHILDREN]
+        others = [each for each in requests if each.kind.name not in OWN_KINDS and each.name not in OWN_SOURCES]
+        assert {str(each): each.user for each in others if each.user != USER} == {}
+
+    fake_world.run(perform)
 
 
 @pytest.mark.parametrize("delay", [pytest.param(0.0, id="early"), pytest.param(3.0, id="late")])

@@ -55,6 +55,8 @@ class Settings:
     """Namespace of the operator's own objects."""
     tenancy: Mode = Mode.ISOLATED
     """What Stacks may do with the operator's own rights."""
+    default_service_account: str | None = None
+    """The ServiceAccount of Stacks that name none."""
     http_address: Address = Address(host="127.0.0.1", port=8080)
     log_format: LogFormat = "text"
     log_level: LogLevel = "info"
@@ -92,7 +94,7 @@ class Settings:
     def make_tenancy(self) -> Tenancy:
         """Return the tenancy. An operator that serves only its own namespace cannot close that namespace."""
         closed = self.operator_namespace if self.namespace != self.operator_namespace else ""
-        return Tenancy(mode=self.tenancy, closed=closed)
+        return Tenancy(mode=self.tenancy, closed=closed, default_account=self.default_service_account or "")
 
     def validate(self) -> str:
         """What does not fit together, in a sentence; empty where all does."""

@@ -108,7 +108,7 @@ CHILD: dict[str, Any] = {"metadata": {"name": "x"}, "data": {"k": [1]}}
 class NoSources:
     """A home without any ConfigMap."""
 
-    async def get_source(self, _: object) -> Mapping[str, str]:
+    async def get_source(self, _: object, *, user: str = "") -> Mapping[str, str]:
         """Nothing."""
         return {}
 

@@ -72,7 +72,15 @@ def test_no_rule_grants_more_than_it_names() -> None:
         for word in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
     ]
 
-    assert [(name, word) for name, word in granted if "*" in word or word in ("escalate", "bind", "impersonate")] == []
+    assert [(name, word) for name, word in granted if "*" in word or word in ("escalate", "bind")] == []
+
+
+def test_only_service_accounts_can_be_impersonated() -> None:
+    """A user or a group could be that of an administrator."""
+    rules = [rule for role in load("ClusterRole") + load("Role") for rule in role.get("rules", ())]
+    impersonating = [rule for rule in rules if "impersonate" in rule["verbs"]]
+
+    assert impersonating == [{"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]}]
 
 
 def test_every_binding_binds_a_role_that_is_there() -> None:

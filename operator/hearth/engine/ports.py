@@ -55,6 +55,12 @@ class WorkloadCluster(Protocol):
     def kinds(self) -> Kinds:
         """The kinds that the cluster serves."""
 
+    def acting_as(self, user: str) -> WorkloadCluster:
+        """Return the same cluster, whose requests about single objects are made as that user; "" for the operator.
+
+        Watches, lists, discovery, caches and connections are shared. Cheap.
+        """
+
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
         """Make the schemas of these kinds available in `kinds.find_schema`.
 
@@ -160,6 +166,8 @@ class StackObject:
     """The UID in the Stack's parent label; "" for none. Any user may have written it."""
     author: str = ""
     """The field manager of the last spec write: `kubectl-client-side-apply`, `kustomize-controller` …"""
+    service_account: str = ""
+    """The ServiceAccount that the spec names; "" for none."""
     packed_spec: bytes = field(repr=False)
     """JSON, which needs a fifth of the memory of a parsed template."""
     packed_status: bytes = field(repr=False)
@@ -258,13 +266,13 @@ class ManagementCluster(Protocol):
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """Merge-patch the status; None removes a key. Ignores a Stack that is gone."""
 
-    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the `data` of a definition's ConfigMap or Secret (a Secret's still in base64).
 
-        The object is watched afterward while any reader follows it.
+        user: the user who reads it, never from a cache; "" for the operator. The object is watched afterward while any reader follows it.
         """
 
-    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the `binaryData` of a definition's ConfigMap, in base64; watched as `get_source` says."""
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:

@@ -60,7 +60,11 @@ class Services:
 
     def find_boundary(self, stack: StackObject) -> Boundary:
         """Return where the objects of the Stack may be."""
-        return self.tenancy.find_boundary(stack.namespace)
+        return self.tenancy.find_boundary(stack.namespace, stack.service_account)
+
+    def find_cluster(self, stack: StackObject) -> WorkloadCluster:
+        """Return the cluster as the account of the Stack accesses it."""
+        return self.workload_cluster.acting_as(self.find_boundary(stack).user)
 
     def enqueue_after(self, delay: float, stack_uid: str, what: DirtyItem) -> None:
         """Enqueue a Stack after `delay` seconds."""

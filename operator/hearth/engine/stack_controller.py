@@ -66,6 +66,7 @@ class StackController:
             cluster=services.workload_cluster,
             hashes=services.hashes,
             evaluations=services.evaluations,
+            tenancy=services.tenancy,
         )
         self._observer = observer
         self._reactions = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
@@ -241,7 +242,7 @@ class StackController:
         manager = names.field_manager(stack.namespace, stack.name)
         return self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
-            cluster=self._services.workload_cluster,
+            cluster=self._services.find_cluster(stack),
             manager=manager,
             may_exist=self._services.stack_may_exist,
             ours=self._services.hashes,

@@ -199,13 +199,13 @@ class KubeManagementCluster:
         path = api_requests.object_path(STACK, stack.namespace, stack.name) + subresource
         return await self._sender.send("patch", STACK, path, body={**body, "metadata": metadata})
 
-    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it."""
-        return await self._sources.get_source(ref)
+        return await self._sources.get_source(ref, user=user)
 
-    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the binary data of a ConfigMap, and watch it if a Stack follows it."""
-        return await self._sources.get_binary_data(ref)
+        return await self._sources.get_binary_data(ref, user=user)
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """Set the complete list of sources that a Stack reads."""

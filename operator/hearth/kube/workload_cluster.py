@@ -5,6 +5,7 @@ Knows the request for each engine operation. Must not interpret a response: API 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,15 @@ class KubeWorkloadCluster:
         )
         self._causes = retry_trigger_watches.TriggerWatches(self.caches.server, self._discovery, listener)
         self._signatures: Signatures | None = None
+
+    def acting_as(self, user: str) -> KubeWorkloadCluster:
+        """Return the same cluster, whose requests about single objects are made as that user; "" for the operator."""
+        if not user:
+            return self
+        # A shallow copy shares everything but the client: no cache or connection per account.
+        found = copy.copy(self)
+        found._sender = self._sender.acting_as(user)  # noqa: SLF001 -- its own class
+        return found
 
     def trust(self, signatures: Signatures) -> None:
         """Identify children by these signatures; call before following or listing anything."""

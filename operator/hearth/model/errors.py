@@ -39,6 +39,10 @@ class SourceNotFound(HearthError):
     """A source of the definition that does not exist (yet); retry when it changes."""
 
 
+class SourceForbidden(SourceNotFound):
+    """A source that the account of the Stack may not read; retry when its rights change."""
+
+
 class TamperedRevision(HearthError):
     """A stored revision that differs from what this operator wrote. Never use it, and name it in the status."""
 

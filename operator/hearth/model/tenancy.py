@@ -1,4 +1,4 @@
-"""Where the objects of a Stack may be: the tenancy mode of the operator, and the boundary of one Stack.
+"""Where the objects of a Stack may be, and as which account: the tenancy of the operator, and the boundary of one Stack.
 
 Only compares names. Must not know rights: the API server decides on those.
 """
@@ -6,13 +6,19 @@ Only compares names. Must not know rights: the API server decides on those.
 from __future__ import annotations
 
 import enum
+import re
 
 from hearth.model import value_class
-from hearth.model.kinds import ObjectRef
+from hearth.model.kinds import Kind, ObjectRef
 
 REASON = "NamespaceNotAllowed"
 """Reason in the status of a Stack or resource that its boundary denies."""
+ACCOUNT_REQUIRED = "ServiceAccountRequired"
+"""Reason in the status of a Stack that must name an account."""
 CORE_GROUP = ""
+ACCOUNT_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+WRITING = "get,create,patch,delete"
+"""The verbs that an account needs for a kind of children."""
 
 
 class Mode(enum.StrEnum):
@@ -20,6 +26,8 @@ class Mode(enum.StrEnum):
 
     ISOLATED = "isolated"
     """Everything in the Stack's own namespace."""
+    STRICT = "strict"
+    """Nothing: every Stack needs an account."""
     TRUSTED = "trusted"
     """Everything."""
 
@@ -34,19 +42,43 @@ class Boundary:
     """Whether the objects must be in the namespace of the Stack."""
     closed: str = ""
     """The namespace that is closed to every Stack: that of the operator. "" for none."""
+    account: str = ""
+    """The ServiceAccount, in the namespace of the Stack, that all requests about its objects and sources are made as; ""
+    for the operator's own."""
+    lacks_account: bool = False
+    """Whether the Stack must name an account and names none."""
+
+    @property
+    def user(self) -> str:
+        """Return the user name of the account; "" for the operator's own."""
+        return f"system:serviceaccount:{self.namespace}:{self.account}" if self.account else ""
 
     @property
     def stack_denial(self) -> str:
         """Return why the Stack may have no objects at all, or ""."""
-        if not self.closed or self.namespace != self.closed:
-            return ""
-        return (
-            f"the Stack is in namespace {self.closed}, which belongs to the operator and is closed to every Stack; "
-            f"create it in another namespace"
-        )
+        if self.closed and self.namespace == self.closed:
+            return (
+                f"the Stack is in namespace {self.closed}, which belongs to the operator and is closed to every Stack; "
+                f"create it in another namespace"
+            )
+        if self.lacks_account:
+            return (
+                "the Stack names no ServiceAccount, and the operator does nothing with its own rights (--tenancy=strict); "
+                "set spec.serviceAccountName"
+            )
+        if self.account and not re.fullmatch(ACCOUNT_NAME, self.account):
+            return "spec.serviceAccountName is not the name of a ServiceAccount; correct it"
+        return ""
+
+    @property
+    def denial_reason(self) -> str:
+        """Return the reason in the status for `stack_denial`."""
+        return ACCOUNT_REQUIRED if self.lacks_account and self.namespace != self.closed else REASON
 
     def find_denial(self, ref: ObjectRef) -> str:
         """Return why the object must not be read or written for the Stack, or ""."""
+        if denial := self.stack_denial:
+            return f"is not allowed: {denial}"
         if self.closed and (ref.namespace == self.closed or is_namespace(ref, self.closed)):
             return f"is in namespace {self.closed}, which belongs to the operator and is closed to every Stack; use another namespace"
         if not self.is_confined or ref.namespace == self.namespace:
@@ -59,8 +91,21 @@ class Boundary:
 
     def _find_way_out(self, ref: ObjectRef) -> str:
         if not ref.namespace:
-            return "remove the resource"
-        return f"remove metadata.namespace, or create the Stack in namespace {ref.namespace}"
+            return "set spec.serviceAccountName to a ServiceAccount with the required rights, or remove the resource"
+        return (
+            f"set spec.serviceAccountName to a ServiceAccount with rights in namespace {ref.namespace}, remove "
+            f"metadata.namespace, or create the Stack in namespace {ref.namespace}"
+        )
+
+    def explain_grant(self, kind: Kind, namespace: str) -> str:
+        """Return the commands that give the account the rights to a kind of objects. namespace: "" for all."""
+        role = f"{self.account}-{kind.plural}"
+        scope, within = ("role", f" --namespace={namespace}") if namespace else ("clusterrole", "")
+        resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+        return (
+            f"kubectl create {scope} {role} --verb={WRITING} --resource={resource}{within} && "
+            f"kubectl create {scope}binding {role} --{scope}={role} --serviceaccount={self.namespace}:{self.account}{within}"
+        )
 
 
 def is_namespace(ref: ObjectRef, name: str) -> bool:
@@ -75,7 +120,16 @@ class Tenancy:
     mode: Mode = Mode.ISOLATED
     closed: str = ""
     """The namespace that is closed to every Stack, "" for none."""
+    default_account: str = ""
+    """The ServiceAccount of Stacks that name none; "" for none."""
 
-    def find_boundary(self, namespace: str) -> Boundary:
-        """Return the boundary of a Stack in that namespace."""
-        return Boundary(namespace=namespace, is_confined=self.mode is Mode.ISOLATED, closed=self.closed)
+    def find_boundary(self, namespace: str, account: str = "") -> Boundary:
+        """Return the boundary of a Stack in that namespace. account: the ServiceAccount that it names, "" for none."""
+        account = account or self.default_account
+        return Boundary(
+            namespace=namespace,
+            is_confined=self.mode is Mode.ISOLATED and not account,
+            closed=self.closed,
+            account=account,
+            lacks_account=self.mode is Mode.STRICT and not account,
+        )

@@ -168,7 +168,7 @@ class Controller:
         share: Share,
         *,
         concurrency: int,
-        tenancy: Mode = Mode.ISOLATED,
+        tenancy: Tenancy | None = None,
         connect: Connect = FakeWire,
         evaluate: Evaluate = lambda _inbox: InProcess(),
     ) -> None:
@@ -177,7 +177,7 @@ class Controller:
         evaluate: makes what evaluates expressions that may take long.
         """
         self._evaluate = evaluate
-        self._tenancy = tenancy
+        self._tenancy = tenancy or Tenancy()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._clock = VirtualClock()
         self._context = contextvars.copy_context()
@@ -203,7 +203,7 @@ class Controller:
             health_rules=health_rules.HealthRules(schemas=workload_cluster.kinds, scripts=evaluations),
             evaluations=evaluations,
             own_namespace=OPERATOR_NAMESPACE,
-            tenancy=Tenancy(mode=self._tenancy),
+            tenancy=self._tenancy,
             on_limit=observer.on_limit,
         )
         self.engine = stack_controller.StackController(services=shared, observer=observer, concurrency=concurrency)
@@ -242,6 +242,8 @@ class FakeWorld:
         """What evaluates expressions that may take long, for operators that start from now on."""
         self.tenancy = Mode.ISOLATED
         """The tenancy of operators that start from now on."""
+        self.default_account = ""
+        """The ServiceAccount of Stacks that name none, for operators that start from now on."""
         self.concurrency = stack_controller.CONCURRENCY
         """Writes of children in flight at most, for operators that start from now on."""
         self.user = FakeUser(self.server)
@@ -291,7 +293,7 @@ class FakeWorld:
                 self.traffic,
                 share,
                 concurrency=self.concurrency,
-                tenancy=self.tenancy,
+                tenancy=Tenancy(mode=self.tenancy, default_account=self.default_account),
                 evaluate=self.evaluate,
             )
             for share in self._shares

@@ -250,18 +250,18 @@ class FakeManagementCluster:
         if live["metadata"]["uid"] != stack.uid:
             raise api_errors.conflict(STACK, stack.name, "the UID in the precondition is another one")
 
-    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """As the port says."""
         kind = fake_kinds.SOURCES[ref.kind]
-        request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name)
+        request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name, user=user)
         raw = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
         data: Mapping[str, str] = copy(raw.get("data", {}))
         return data
 
-    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """As the port says."""
         kind = fake_kinds.SOURCES[ref.kind]
-        request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name)
+        request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name, user=user)
         raw = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
         data: Mapping[str, str] = copy(raw.get("binaryData", {}))
         return data

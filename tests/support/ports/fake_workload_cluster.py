@@ -5,8 +5,10 @@ Every request is counted, and may be refused, lost, or be the last one that its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from copy import copy as shallow
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from hearth.engine.ports import CacheListener
 from hearth.kube.client import api_requests
@@ -24,7 +26,25 @@ from support.server import fake_kinds
 from support.server.fake_objects import copy
 from support.server.request_faults import Request
 
+Answer = TypeVar("Answer")
+
 MANAGER = "hearth"
+
+
+class UserWire:
+    """A wire whose requests a user of the cluster sends."""
+
+    def __init__(self, wire: FakeWire | UserWire, user: str) -> None:
+        self._wire = wire
+        self._user = user
+
+    def __getattr__(self, name: str) -> Any:
+        """All that is no request of that user's."""
+        return getattr(self._wire, name)
+
+    async def send(self, request: Request, act: Callable[[], Answer]) -> Answer:
+        """As the wire does."""
+        return await self._wire.send(replace(request, user=self._user), act)
 
 
 class FakeWorkloadCluster:
@@ -35,7 +55,7 @@ class FakeWorkloadCluster:
     ) -> None:
         """signatures: tells children; share: of the Stacks whose children this engine watches."""
         self._signatures = signatures
-        self._wire = wire
+        self._wire: FakeWire | UserWire = wire
         self._server = wire.server
         self._schemas: set[Kind] = set()
         self._kinds = _KnownKinds(self._server.kinds, self._schemas)
@@ -46,6 +66,12 @@ class FakeWorkloadCluster:
     def kinds(self) -> Kinds:
         """As the port says."""
         return self._kinds
+
+    def acting_as(self, user: str) -> FakeWorkloadCluster:
+        """As the port says."""
+        found = shallow(self)
+        found._wire = UserWire(self._wire, user)
+        return found
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
         """As the port says."""

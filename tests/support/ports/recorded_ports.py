@@ -46,6 +46,10 @@ class RecordedWorkloadCluster:
         self._inner = inner
         self._log = log
 
+    def acting_as(self, user: str) -> RecordedWorkloadCluster:
+        """As the port says."""
+        return RecordedWorkloadCluster(self._inner.acting_as(user), self._log)
+
     def __getattr__(self, name: str) -> Any:
         """Whatever sends nothing that is counted."""
         return getattr(self._inner, name)

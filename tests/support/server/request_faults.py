@@ -41,6 +41,8 @@ class Request:
     kind: Kind
     namespace: str
     name: str
+    user: str = ""
+    """Who sends it; "" for the operator."""
     resource: str = ""
     """What the object's label says, where it is known."""
 

@@ -81,7 +81,13 @@ class ScriptedConnection:
     asked: list[Question] = field(default_factory=list)
 
     async def request(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, accept: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        accept: str = "application/json",
+        impersonate: str | None = None,
     ) -> Object:
         """The next page."""
         self.asked.append(Question(path=path, query=dict(query or {}), accept=accept))

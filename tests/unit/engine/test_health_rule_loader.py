@@ -33,7 +33,7 @@ class Shelf:
         """As the port says."""
         self.followed = list(refs)
 
-    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """As the port says."""
         assert ref == REF
         if isinstance(self.answer, Exception):

@@ -65,8 +65,13 @@ PROFILE = TextType("file", profiling.claim)
     type=click.Choice([mode.value for mode in Mode]),
     default=Mode.ISOLATED.value,
     show_envvar=True,
-    help="isolated: a Stack has objects only in its own namespace. trusted: anywhere, for a cluster in which only "
-    "administrators write Stacks.",
+    help="What Stacks that name no ServiceAccount may do. isolated: have objects in their own namespace. strict: nothing. "
+    "trusted: have objects anywhere, for a cluster in which only administrators write Stacks.",
+)
+@click.option(
+    "--default-service-account",
+    show_envvar=True,
+    help="The ServiceAccount, in the namespace of each Stack, of Stacks that name none.",
 )
 @click.option(
     "--http-address",

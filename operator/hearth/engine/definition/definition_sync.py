@@ -18,12 +18,13 @@ from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import names, tenancy
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
     InvalidDefinition,
     RollbackRevisionNotFound,
+    SourceForbidden,
     SourceNotFound,
     TamperedRevision,
     Unreachable,
@@ -31,6 +32,7 @@ from hearth.model.errors import (
 from hearth.model.kinds import ObjectRef
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.stack import options
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.options import ReconcileOptions
@@ -68,6 +70,8 @@ class DefinitionSync:
     """Sensitive parameters of an earlier target revision whose values changed since."""
     sources: frozenset[ObjectRef] = frozenset()
     """Objects besides the spec that the definition was read from."""
+    awaited: frozenset[RetryTrigger] = frozenset()
+    """What may let the account read the sources that it may not read now."""
     options: ReconcileOptions = field(default_factory=ReconcileOptions)
     targets: TargetTracker = field(default_factory=TargetTracker)
     generation: int = -1
@@ -114,6 +118,13 @@ class DefinitionSync:
     def on_source_changed(self, ref: ObjectRef) -> None:
         """Handle a changed source of definitions, which may be another Stack's."""
         if ref in self.sources:
+            self._heard += 1
+            self.request_resync()
+            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
+
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
+        """Handle a changed trigger, which may concern other Stacks only."""
+        if trigger in self.awaited:
             self._heard += 1
             self.request_resync()
             self.services.queue.enqueue(self.uid, DirtyScope.STACK)
@@ -225,11 +236,13 @@ class DefinitionSync:
 
     async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:
         self._follow_sources(stack)
+        self.awaited = frozenset()
         if stack.deleting:
             self._activate(stack, await self.acceptor.make_deletion_blueprint(stack), revision=self.revision)
             return
         if denial := self.services.find_boundary(stack).stack_denial:
-            await self._reject(stack, DefinitionRejection(reason=tenancy.REASON, message=denial))
+            reason = self.services.find_boundary(stack).denial_reason
+            await self._reject(stack, DefinitionRejection(reason=reason, message=denial))
             return
         spec = stack.spec
         read = await self._read(stack, spec)
@@ -266,11 +279,20 @@ class DefinitionSync:
             message = f"the spec cannot be read: {stack.defect}; the active revision is unchanged"
             return DefinitionRejection(reason="SpecUnreadable", message=message)
         try:
-            return await self.acceptor.read_spec(stack.namespace, spec)
+            return await self.acceptor.read_spec(stack.namespace, spec, reader=self.acceptor.find_reader(stack))
         except InvalidDefinition as error:
             return DefinitionRejection(reason="InvalidTemplate", message=rejections.describe_mistakes(error))
+        except SourceForbidden as error:
+            self._await_rights(stack)
+            return DefinitionRejection(reason="SourceForbidden", message=str(error))
         except SourceNotFound as error:
             return DefinitionRejection(reason="SourceNotFound", message=str(error))
+
+    def _await_rights(self, stack: StackObject) -> None:
+        """Read the sources again when rights in the namespace of the Stack change."""
+        rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=stack.namespace)
+        self.awaited = frozenset({rights})
+        self.services.workload_cluster.watch_trigger(rights)
 
     def _runs(self, hashed: str, spec: Object) -> bool:
         """Return whether the definition of that hash is active as the spec requires."""

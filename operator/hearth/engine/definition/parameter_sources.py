@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from hearth.engine.ports import ManagementCluster
+from hearth.engine.definition.source_reader import SourceReader
 from hearth.model import limits
 from hearth.model.child import Object
-from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceNotFound
+from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
 from hearth.model.kinds import ObjectRef
 from hearth.template.blueprint import Definition, Origin
 from hearth.template.chunked_work import ChunkedWork
@@ -26,11 +26,8 @@ from hearth.template.text import bounds, kubectl_yaml
 
 KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
 """Kind by its field name in `spec.parametersFrom`."""
-UNREADABLE: Mapping[int, str] = {
-    404: "does not exist in namespace {namespace}; create it",
-    403: "cannot be read in namespace {namespace}; allow the operator to get, list and watch it",
-}
-"""Message by HTTP code of an unreadable source. Any other code leads to a retry."""
+NOT_FOUND = 404
+"""The HTTP code of a missing source. Any other code leads to a retry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,28 +68,33 @@ def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[SourceRef,
     )
 
 
-async def read(management_cluster: ManagementCluster, references: Sequence[SourceRef]) -> dict[str, SourceValue]:
+async def read(reader: SourceReader, references: Sequence[SourceRef]) -> dict[str, SourceValue]:
     """Read every key of every source; the last source of a key wins.
 
-    Raises SourceNotFound with the names of all missing sources.
+    Raises SourceNotFound with the names of all missing sources, SourceForbidden if the account may not read one.
     """
     found: dict[str, SourceValue] = {}
     missing: list[str] = []
+    is_forbidden = False
     for reference in references:
         try:
-            data = await management_cluster.get_source(reference.ref)
+            data = await reader.get_source(reference.ref, place=reference.place)
+        except SourceForbidden as error:
+            is_forbidden = True
+            missing.append(str(error))
+            continue
         except ApiStatusError as error:
-            if error.code not in UNREADABLE:
+            if error.code != NOT_FOUND:
                 raise
-            if not (reference.is_optional and error.code == 404):
-                fault = UNREADABLE[error.code].format(namespace=reference.ref.namespace)
-                can_be_optional = error.code == 404 and not reference.is_recorded
-                other_way = ", or set optional: true" if can_be_optional else ""
-                missing.append(f"{reference.place}: {reference.ref} {fault}{other_way}")
+            if not reference.is_optional:
+                other_way = "" if reference.is_recorded else ", or set optional: true"
+                missing.append(
+                    f"{reference.place}: {reference.ref} does not exist in namespace {reference.ref.namespace}; create it{other_way}"
+                )
             continue
         found.update(parse_source(reference, data))
     if missing:
-        raise SourceNotFound("\n".join(missing))
+        raise (SourceForbidden if is_forbidden else SourceNotFound)("\n".join(missing))
     return found
 
 

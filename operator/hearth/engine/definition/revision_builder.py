@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from hearth.engine import cooperative_work, verified_revisions
 from hearth.engine.definition import blueprint_cache, parameter_sources, stored_definition, template_sources
 from hearth.engine.definition.blueprint_cache import BlueprintCache
+from hearth.engine.definition.source_reader import SourceReader
 from hearth.engine.ports import Evaluations, ManagementCluster, Revision, StackObject, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
@@ -22,6 +23,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.tenancy import Tenancy
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
@@ -62,16 +64,22 @@ class RevisionBuilder:
 
     When a thousand Stacks are created at once, their revisions must not delay writes of children or statuses.
     """
+    tenancy: Tenancy = field(default_factory=Tenancy)
     shared: BlueprintCache = field(default_factory=BlueprintCache)
 
-    async def read_spec(self, namespace: str, spec: Object) -> Definition:
-        """Read the definition from the spec of a Stack in that namespace.
+    def find_reader(self, stack: StackObject) -> SourceReader:
+        """Return the reader of the Stack's sources."""
+        return SourceReader(self.management_cluster, self.tenancy.find_boundary(stack.namespace, stack.service_account))
+
+    async def read_spec(self, namespace: str, spec: Object, *, reader: SourceReader | None = None) -> Definition:
+        """Read the definition from the spec of a Stack in that namespace. reader: None reads as the operator.
 
         Raises SourceNotFound or InvalidDefinition.
         """
-        template, path = await template_sources.read(self.management_cluster, namespace, spec)
+        reader = reader or SourceReader(self.management_cluster)
+        template, path = await template_sources.read(reader, namespace, spec)
         references = parameter_sources.find_references(namespace, spec)
-        found = await parameter_sources.read(self.management_cluster, references)
+        found = await parameter_sources.read(reader, references)
         made = parameter_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
         definition = await cooperative_work.share(made)
         parameter_sources.require_parameters(definition, references)
@@ -89,7 +97,7 @@ class RevisionBuilder:
             raise TamperedRevision(verified_revisions.explain(revision))
         template_sources.check(stored["template"], path=template_sources.INLINE_PATH)
         return await stored_definition.from_stored(
-            stored, management_cluster=self.management_cluster, stack=stack, number=revision.number, hashes=hashes
+            stored, reader=self.find_reader(stack), stack=stack, number=revision.number, hashes=hashes
         )
 
     def slot(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
@@ -132,7 +140,7 @@ class RevisionBuilder:
         if spec.get("deletionPolicy") == policies.ABANDON:
             return dataclasses.replace(EMPTY, abandons=True)
         try:
-            definition = await self.read_spec(stack.namespace, spec)
+            definition = await self.read_spec(stack.namespace, spec, reader=self.find_reader(stack))
         except (InvalidDefinition, SourceNotFound):
             return EMPTY
         except ApiStatusError as error:

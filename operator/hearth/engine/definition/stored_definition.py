@@ -12,7 +12,8 @@ from typing import Any
 from hearth.engine import cooperative_work
 from hearth.engine.definition import parameter_sources
 from hearth.engine.definition.parameter_sources import SourceRef
-from hearth.engine.ports import ManagementCluster, StackObject
+from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.ports import StackObject
 from hearth.model.child import Object
 from hearth.model.errors import SourceNotFound
 from hearth.model.kinds import ObjectRef
@@ -60,12 +61,7 @@ def is_as_stored(recorded: Mapping[str, Any], hashed: str, hashes: HashFunction)
 
 
 async def from_stored(
-    recorded: Mapping[str, Any],
-    *,
-    management_cluster: ManagementCluster,
-    stack: StackObject,
-    number: int,
-    hashes: HashFunction,
+    recorded: Mapping[str, Any], *, reader: SourceReader, stack: StackObject, number: int, hashes: HashFunction
 ) -> Definition:
     """Restore the definition of revision `number` with the current sensitive values from their origins.
 
@@ -78,7 +74,7 @@ async def from_stored(
         )
     place = f"revision {number}"
     given = {**recorded["parameters"], **read_spec(kept, stack, place=place)}
-    found = await read_sources(kept, management_cluster=management_cluster, namespace=stack.namespace, place=place)
+    found = await read_sources(kept, reader=reader, namespace=stack.namespace, place=place)
     definition = await cooperative_work.share(parameter_sources.apply_sources(recorded["template"], given, found))
     missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
     if missing:
@@ -88,7 +84,7 @@ async def from_stored(
 
 
 async def read_sources(
-    kept: Mapping[str, Any], *, management_cluster: ManagementCluster, namespace: str, place: str
+    kept: Mapping[str, Any], *, reader: SourceReader, namespace: str, place: str
 ) -> dict[str, parameter_sources.SourceValue]:
     """Read the current sensitive values from their sources."""
     names = sorted({entry["from"] for entry in kept.values()} - {SPEC})
@@ -96,7 +92,7 @@ async def read_sources(
     found: dict[str, parameter_sources.SourceValue] = {}
     for reference in references:
         # Read one source at a time. Another source may have the same key, but only the origin counts.
-        values = await parameter_sources.read(management_cluster, [reference])
+        values = await parameter_sources.read(reader, [reference])
         name = f"{reference.ref.kind}/{reference.ref.name}"
         found.update({key: each for key, each in values.items() if kept.get(key, {}).get("from") == name})
     return found

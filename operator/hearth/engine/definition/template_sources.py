@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine import cooperative_work
-from hearth.engine.ports import ManagementCluster
+from hearth.engine.definition.source_reader import SourceReader
 from hearth.model import limits, packing
 from hearth.model.child import Object
-from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceNotFound
+from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
 from hearth.model.kinds import ObjectRef
 from hearth.template.text import bounds, error_hints, template_source
 
@@ -68,7 +68,7 @@ def _make_source(namespace: str, reference: Mapping[str, Any], field: str) -> Te
     return TemplateSource(ref=ref, key=reference.get("key") or DEFAULT_KEY, field=field)
 
 
-async def read(management_cluster: ManagementCluster, namespace: str, spec: Mapping[str, Any]) -> tuple[Object, str]:
+async def read(reader: SourceReader, namespace: str, spec: Mapping[str, Any]) -> tuple[Object, str]:
     """Return the template and its location.
 
     Raises SourceNotFound or InvalidDefinition, with all sources that are missing or invalid.
@@ -77,7 +77,7 @@ async def read(management_cluster: ManagementCluster, namespace: str, spec: Mapp
     if not sources:
         template: Object = spec.get("template") or {}
         return check(template, path=INLINE_PATH), INLINE_PATH
-    texts = await _read_all(management_cluster, sources)
+    texts = await _read_all(reader, sources)
     size = limits.REVISION_BYTES if any(source.is_compressed for source in sources) else limits.SOURCE_BYTES
     templates = [
         await cooperative_work.share(template_source.parse_in_pieces(text, place=source.path, size=size))
@@ -96,32 +96,34 @@ def check(template: Object, *, path: str) -> Object:
     return template
 
 
-async def _read_all(management_cluster: ManagementCluster, sources: Sequence[TemplateSource]) -> list[str]:
+async def _read_all(reader: SourceReader, sources: Sequence[TemplateSource]) -> list[str]:
     """Return the texts of all sources. Raises SourceNotFound, else InvalidDefinition."""
     texts: list[str] = []
     missing: list[str] = []
     wrong: list[Mistake] = []
+    is_forbidden = False
     for source in sources:
         try:
-            texts.append(await _read_text(management_cluster, source))
+            texts.append(await _read_text(reader, source))
         except SourceNotFound as error:
+            is_forbidden |= isinstance(error, SourceForbidden)
             missing.append(str(error))
         except InvalidDefinition as error:
             wrong += error.mistakes
     if missing:
-        raise SourceNotFound("\n".join(missing))
+        raise (SourceForbidden if is_forbidden else SourceNotFound)("\n".join(missing))
     if wrong:
         raise InvalidDefinition(wrong)
     return texts
 
 
-async def _read_text(management_cluster: ManagementCluster, source: TemplateSource) -> str:
+async def _read_text(reader: SourceReader, source: TemplateSource) -> str:
     """Return the text of one source. Raises SourceNotFound or InvalidDefinition."""
     try:
         data = await (
-            management_cluster.get_binary_data(source.ref)
+            reader.get_binary_data(source.ref, place=source.field)
             if source.is_compressed
-            else management_cluster.get_source(source.ref)
+            else reader.get_source(source.ref, place=source.field)
         )
     except ApiStatusError as error:
         if error.code != 404:

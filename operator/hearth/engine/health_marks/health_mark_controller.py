@@ -311,7 +311,7 @@ class HealthMarkController:
         manager = names.field_manager(mark.namespace, view.stack)
         result = await step_execution.execute_step(
             step,
-            cluster=self._services.workload_cluster,
+            cluster=self._services.find_cluster(stack),
             manager=manager,
             may_exist=self._services.stack_may_exist,
             ours=self._services.hashes,

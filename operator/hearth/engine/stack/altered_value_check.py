@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
-from hearth.model import field_paths, limits, tenancy
+from hearth.model import field_paths, limits, names, tenancy
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError
 from hearth.model.field_paths import ElementPath
@@ -43,16 +44,16 @@ class Candidate:
 class Comparison:
     """One check of the values of a Stack's objects."""
 
-    def __init__(self, plan: StackPlan, *, services: Services, manager: str) -> None:
-        """manager: the field manager of the Stack's applies."""
+    def __init__(self, plan: StackPlan, *, services: Services, stack: StackObject) -> None:
         self.found: dict[str, Altered] = {}
         """By UID."""
         self.count = 0
         """Number of listed children."""
         self._plan = plan
         self._cluster = services.workload_cluster
+        self._as_account = services.find_cluster(stack)
         self._on_limit = services.on_limit
-        self._manager = manager
+        self._manager = names.field_manager(stack.namespace, stack.name)
         self._dry_runs = 0
 
     async def compare_kind(self, kind: Kind, stack_uid: str) -> None:
@@ -94,7 +95,7 @@ class Comparison:
         metadata = {**candidate.manifest["metadata"], "uid": child.uid}
         manifest = {**candidate.manifest, "metadata": metadata}
         try:
-            applied = await self._cluster.apply_dry_run(manifest, kind=child.kind, manager=self._manager)
+            applied = await self._as_account.apply_dry_run(manifest, kind=child.kind, manager=self._manager)
         except ApiStatusError as error:
             if error.code in NO_ANSWER:
                 raise

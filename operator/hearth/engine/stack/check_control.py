@@ -102,8 +102,7 @@ class CheckControl:
         if self._listed is not None and self._listed[0] == self._requested:
             self._conclude(plan, objects=self._listed[1], is_reached=describe().is_completed)
         elif not self._is_put_off:
-            manager = names.field_manager(stack.namespace, stack.name)
-            comparison = Comparison(plan, services=self._services, manager=manager)
+            comparison = Comparison(plan, services=self._services, stack=stack)
             self._tasks.run("check", lambda: self._list(kinds(), comparison))
 
     def invalidate(self) -> None:

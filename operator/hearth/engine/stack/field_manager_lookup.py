@@ -31,9 +31,11 @@ def resolve_queries(
 async def _look_up(
     stack_uid: str, name: str, question: ManagerQuery, memory: InMemoryState, services: Services
 ) -> None:
-    child = question.child
+    child, stack = question.child, services.management_cluster.find_stack(stack_uid)
+    if stack is None or services.find_boundary(stack).find_denial(child.ref):
+        return
     try:
-        raw = await services.workload_cluster.get(child.ref, kind=child.kind)
+        raw = await services.find_cluster(stack).get(child.ref, kind=child.kind)
     except (ApiStatusError, Unreachable):
         # The condition names no owner until the object changes again.
         return

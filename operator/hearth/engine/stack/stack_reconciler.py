@@ -104,7 +104,7 @@ class StackReconciler:
         planner = self.planner
         if planner is None:
             return []
-        refreshed = self._refresh(planner, dirty)
+        refreshed = self._refresh(stack, planner, dirty)
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
         self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
@@ -117,8 +117,12 @@ class StackReconciler:
         was_held, self._was_held = self._was_held, False
         return list(planner.ready_steps) if was_held else refreshed.planned
 
-    def _refresh(self, planner: StackPlanner, dirty: set[DirtyItem]) -> RefreshResult:
+    def _refresh(self, stack: StackObject, planner: StackPlanner, dirty: set[DirtyItem]) -> RefreshResult:
         """Plan what is dirty again, and remember what the planner found."""
+        if planner.set_boundary(self._services.find_boundary(stack)):
+            # What another account may not do says nothing about this one.
+            self.memory.retry(self._services.clock.monotonic())
+            dirty.add(DirtyScope.ALL_RESOURCES)
         children = StackChildren(self._services.workload_cluster, self.uid)
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
@@ -278,6 +282,7 @@ class StackReconciler:
                     self._cache_sync.on_rules_changed(self.planner.blueprint, event)
             case retry_triggers.RetryTrigger():
                 self.results.expedite(event)
+                self.definition.on_retry_trigger(event)
             case SourceChanged(ref):
                 self.definition.on_source_changed(ref)
             case KindsChanged():
@@ -327,8 +332,9 @@ class StackReconciler:
             self._services.queue.enqueue(self.uid, what)
 
     def awaited_triggers(self) -> set[retry_triggers.RetryTrigger]:
-        """Return the retry triggers of failed steps that wait for their retry."""
-        return self.results.awaited_triggers(self.planner.requeues) if self.planner is not None else set()
+        """Return the retry triggers of failed steps that wait for their retry, and of unreadable sources."""
+        steps = self.results.awaited_triggers(self.planner.requeues) if self.planner is not None else set()
+        return steps | self.definition.awaited
 
     def close(self) -> None:
         """Release the Stack's timers, tasks and source watches."""

@@ -22,6 +22,7 @@ from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.resource import drift
 from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
+from hearth.plan.retry.retry_triggers import TriggerType
 from hearth.plan.state import desired, internal_errors
 from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
 
@@ -42,6 +43,8 @@ REASONS: Mapping[type[object], str] = {
     api_errors.Unavailable: "Unavailable",
 }
 """Reason in the status, by error class."""
+FORBIDDEN = "Forbidden"
+"""Reason of a step that the account of the Stack has no right to."""
 FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
 """Error classes that only a changed definition resolves."""
 
@@ -98,7 +101,7 @@ async def execute_step(
             reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
         )
     except ApiStatusError as error:
-        return await _resolve(error, step, cluster=cluster, manager=manager)
+        return _add_grant(await _resolve(error, step, cluster=cluster, manager=manager), step, boundary)
 
 
 def explain_internal_error(step: Step) -> StepResult:
@@ -193,6 +196,18 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
         causes=retry_triggers.find_triggers(first, reaction, code=error.code, kind=kind, ref=ref),
         server=_judge_server(error),
     )
+
+
+def _add_grant(result: StepResult, step: Step, boundary: Boundary) -> StepResult:
+    """Add the commands that grant a missing right to the account, if the API server denies it that right."""
+    is_denied = isinstance(result, StepFailure) and any(
+        cause.type is TriggerType.RIGHTS for cause in result.causes if result.reason == REASONS[api_errors.Denied]
+    )
+    if not boundary.account or not isinstance(result, StepFailure) or not is_denied:
+        return result
+    kind, ref, _ = _subject(step)
+    message = f"{result.message}; to allow it, run: {boundary.explain_grant(kind, ref.namespace)}"
+    return dataclasses.replace(result, reason=FORBIDDEN, message=message)
 
 
 def _judge_server(error: ApiStatusError | Unreachable) -> ServerResponse:

@@ -151,26 +151,27 @@ class SourceCache:
         """UIDs of the Stacks that read a source, by source."""
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it.
 
+        user: reads it live as that user, whose rights may have changed since the last time.
         Raises `ApiStatusError` with code 404 if it does not exist, and any error of the first read.
         """
         source = self._find_or_open(ref)
-        if source is not None and source.is_readable:
+        if source is not None and source.is_readable and not user:
             data = source.data
             if data is None:
                 raise not_found(ref)
             return data
-        return (await self._read(ref)).get("data") or {}
+        return (await self._read(ref, user)).get("data") or {}
 
-    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the binary data of a ConfigMap, in base64; watch it if a Stack follows it. Raises as `get_source` does.
 
         Compressed templates are large and are read only when the definition changes, so the cache stores none.
         """
         self._find_or_open(ref)
-        return (await self._read(ref)).get("binaryData") or {}
+        return (await self._read(ref, user)).get("binaryData") or {}
 
     def _find_or_open(self, ref: ObjectRef) -> CachedSource | None:
         """Return the individually watched source; start the watch of a followed one."""
@@ -178,13 +179,12 @@ class SourceCache:
             self._open(ref)
         return self._sources.get(ref)
 
-    async def _read(self, ref: ObjectRef) -> Object:
+    async def _read(self, ref: ObjectRef, user: str) -> Object:
         """Request the object; store its state."""
         source = self._sources.get(ref)
         # Request it directly: a rejected watch retries and would report nothing to the user.
-        raw: Object = await self._connection.request(
-            "GET", api_requests.object_path(KINDS[ref.kind], ref.namespace, ref.name)
-        )
+        path = api_requests.object_path(KINDS[ref.kind], ref.namespace, ref.name)
+        raw: Object = await self._connection.request("GET", path, impersonate=user or None)
         if source is not None:
             source.put(raw)
         else:

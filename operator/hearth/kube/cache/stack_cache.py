@@ -147,11 +147,18 @@ def parse_stack(raw: Object) -> StackObject:
         annotations=metadata.get("annotations") or {},
         parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
         author=provenance.find_author(metadata.get("managedFields") or ()),
+        service_account=find_account(raw.get("spec")),
         packed_spec=packing.pack(raw.get("spec") or {}),
         packed_status=status_fields.pack(status),
         phase=sys.intern(phase) if isinstance(phase, str) else "",
         defect=str(defect or ""),
     )
+
+
+def find_account(spec: object) -> str:
+    """Return the ServiceAccount that a spec names, also if it is no valid name; "" for none."""
+    named = spec.get("serviceAccountName") if isinstance(spec, dict) else None
+    return str(named) if named is not None else ""
 
 
 def has_user_change(old: StackObject, new: StackObject) -> bool:

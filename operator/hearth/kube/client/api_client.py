@@ -39,9 +39,15 @@ class RequestObserver(Protocol):
 class ApiClient:
     """Client that sends requests through one connection."""
 
-    def __init__(self, connection: Connection, observer: RequestObserver | None) -> None:
+    def __init__(self, connection: Connection, observer: RequestObserver | None, *, user: str = "") -> None:
+        """user: the user who makes the requests; "" for the operator."""
         self._connection = connection
         self._observer = observer
+        self._user = user or None
+
+    def acting_as(self, user: str) -> ApiClient:
+        """Return a client of the same connection whose requests are made as that user; "" for the operator."""
+        return ApiClient(self._connection, self._observer, user=user)
 
     async def send(
         self,
@@ -61,7 +67,9 @@ class ApiClient:
         # uvloop counts the loop's time in milliseconds and updates it only once per iteration.
         begun = time.monotonic()
         try:
-            answer = await self._connection.request(method, path, query=query, body=body, content_type=content_type)
+            answer = await self._connection.request(
+                method, path, query=query, body=body, content_type=content_type, impersonate=self._user
+            )
             code = SUCCESS
         except errors.ApiStatusError as refused:
             code = refused.code

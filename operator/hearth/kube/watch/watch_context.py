@@ -22,9 +22,15 @@ class WatchConnection(Protocol):
     """The methods of a connection that a watch needs; they raise `ApiStatusError` and `Unreachable`."""
 
     async def request(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        accept: str = JSON,
+        impersonate: str | None = None,
     ) -> Object:
-        """Send a request and return the parsed response."""
+        """Send a request and return the parsed response. impersonate: a user name."""
 
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, accept: str = JSON

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import pydantic
 from pydantic.config import JsonDict
 
-from hearth.model import limits, times
+from hearth.model import limits, tenancy, times
 from hearth.model.api.base import ApiModel, Counter
 from hearth.model.api.stack_environment import Environment
 from hearth.model.api.stack_status import StackStatus
@@ -34,6 +34,9 @@ RESERVED_NAMES = (
 Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=EXPRESSION_LIMIT)]
 ResourceName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
 Duration: TypeAlias = Annotated[str, pydantic.Field(max_length=32, pattern=times.DURATION)]
+ServiceAccountName: TypeAlias = Annotated[
+    str, pydantic.Field(min_length=1, max_length=limits.NAME_LENGTH, pattern=f"^{tenancy.ACCOUNT_NAME}$")
+]
 FieldPath: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=limits.FIELD_LENGTH)]
 NUMBER_OR_SHARE: JsonDict = {"x-kubernetes-int-or-string": True, "minimum": 1, "pattern": "^([1-9][0-9]?|100)%$"}
 PRESERVE: JsonDict = {"x-kubernetes-preserve-unknown-fields": True}
@@ -315,6 +318,10 @@ class StackSpec(ApiModel):
     timeout: Duration | None = None
     """How long a definition may take to be reached until it counts as failed, as in `90s` or `1h30m`; suspending and resuming
     likewise. Without it: any time."""
+    service_account_name: ServiceAccountName | None = None
+    """The ServiceAccount, in the namespace of the Stack, that everything about children is done as: writing, reading and deleting
+    them, and reading templates and parameters from other objects. Children may then be where it has rights. Without it the
+    operator does as its flag --tenancy says: by default, children are in the namespace of the Stack only."""
     revision_history_limit: Counter | None = None
     """Earlier definitions that are kept to go back to, besides those that are still needed. Without it: 10."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None

@@ -81,7 +81,7 @@ class ResourcePlanner:
         self.is_at_rest = False
         """See `ResourceContext`."""
         self._unwatched = unwatched
-        self._boundary = boundary
+        self.boundary = boundary
         self._only_namespace = only_namespace
         self.unhealthy = UnhealthyTracker(total=len(blueprint.resources))
         self.rules = rules
@@ -338,7 +338,7 @@ class ResourcePlanner:
         child: the existing object, which stays in any case.
         """
         ref = desired.ref
-        if message := self._boundary.find_denial(ref):
+        if message := self.boundary.find_denial(ref):
             return ResourceStatus(
                 state=ResourceState.FAILED, reason=tenancy.REASON, message=message, planned_ref=ref, child=child
             )

@@ -160,6 +160,11 @@ class StackPlanner:
         self._unhealthy.healing, self._unhealthy.is_completed = healing, is_completed
         return {*self.by_state[ResourceState.FAILED], *self.by_state[ResourceState.RETRYING], *self._unhealthy.names}
 
+    def set_boundary(self, boundary: Boundary) -> bool:
+        """Set where the children may be, and as which account; return whether that changed, so all names need a refresh."""
+        before, self._resolver.boundary = self._resolver.boundary, boundary
+        return before != boundary
+
     def set_paused(self, *, is_paused: bool, is_completed: bool) -> bool:
         """Set whether steps may start; return whether that changed, so that all names need a refresh.
 

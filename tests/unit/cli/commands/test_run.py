@@ -14,8 +14,10 @@ from hearth.model.sharding import Share
 from hearth.model.tenancy import Mode
 from hearth.settings import Address, Settings
 
-FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "tenancy", "http-address"]
+FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "tenancy"]
 FLAGS += [
+    "default-service-account",
+    "http-address",
     "log-format",
     "log-level",
     "max-concurrent-writes",
@@ -61,7 +63,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--max-concurrent-writes", "5"),
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
         *("--renew-deadline", "30s", "--retry-period", "5s", "--shards", "3", "--shard", "1"),
-        *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted"),
+        *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted", "--default-service-account", "deployer"),
     )[1]
 
     assert settings == Settings(
@@ -70,6 +72,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         namespace="shop",
         operator_namespace="hearth",
         tenancy=Mode.TRUSTED,
+        default_service_account="deployer",
         http_address=Address(host="::1", port=9),
         log_format="json",
         log_level="debug",

@@ -10,6 +10,7 @@ from typing import cast
 
 from hearth.cli.importer import stack_division
 from hearth.engine.definition import template_sources
+from hearth.engine.definition.source_reader import SourceReader
 from hearth.engine.ports import ManagementCluster
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
@@ -39,7 +40,7 @@ class Shelf:
     def __init__(self, maps: list[Object]) -> None:
         self._maps = {each["metadata"]["name"]: each for each in maps}
 
-    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """As the port says."""
         return cast("Mapping[str, str]", self._maps[ref.name]["binaryData"])
 
@@ -55,7 +56,7 @@ def test_the_divided_stack_has_the_same_template() -> None:
     whole = make_stack(40, size=10_000)
     *maps, stack = stack_division.divide(whole)
 
-    read = template_sources.read(cast("ManagementCluster", Shelf(maps)), "prod", stack["spec"])
+    read = template_sources.read(SourceReader(cast("ManagementCluster", Shelf(maps))), "prod", stack["spec"])
     template, _ = asyncio.run(read)
 
     assert template == whole["spec"]["template"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hearth.engine.definition import parameter_sources, revision_builder, stored_definition
+from hearth.engine.definition.source_reader import SourceReader
 from hearth.kube.cache import stack_cache
 from hearth.model import errors
 from hearth.model.child import Object
@@ -31,7 +32,7 @@ class Shelf:
     def __init__(self, **data: Mapping[str, str] | int) -> None:
         self._data = data
 
-    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """As the port says; a number is the code of a refusal."""
         found = self._data.get(ref.name, 404)
         if isinstance(found, int):
@@ -194,7 +195,9 @@ def stack(**parameters: Any) -> Any:
 def restore(recorded: Object, shelf: Shelf, **live: Any) -> Definition:
     """The definition of a revision, years later."""
     return asyncio.run(
-        stored_definition.from_stored(recorded, management_cluster=shelf, stack=stack(**live), number=3, hashes=HASHER)  # type: ignore[arg-type]
+        stored_definition.from_stored(
+            recorded, reader=SourceReader(shelf), stack=stack(**live), number=3, hashes=HASHER
+        )  # type: ignore[arg-type]
     )
 
 

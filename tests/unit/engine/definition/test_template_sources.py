@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from hearth.engine.definition import template_sources
+from hearth.engine.definition.source_reader import SourceReader
 from hearth.engine.ports import ManagementCluster
 from hearth.model import limits
 from hearth.model.child import Object
@@ -41,18 +42,18 @@ class Shelf:
             raise ApiStatusError(code=404, status={})
         return self._objects[ref.name]
 
-    async def get_source(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """As the port says."""
         return cast("Mapping[str, str]", self._find(ref).get("data") or {})
 
-    async def get_binary_data(self, ref: ObjectRef) -> Mapping[str, str]:
+    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """As the port says."""
         return cast("Mapping[str, str]", self._find(ref).get("binaryData") or {})
 
 
 def read(shelf: Shelf, spec: Object) -> tuple[Object, str]:
     """Return the template of a spec in namespace `shop`, and its location."""
-    return asyncio.run(template_sources.read(cast("ManagementCluster", shelf), "shop", spec))
+    return asyncio.run(template_sources.read(SourceReader(cast("ManagementCluster", shelf)), "shop", spec))
 
 
 SHELF = Shelf(

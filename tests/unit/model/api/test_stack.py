@@ -58,6 +58,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "parametersFrom",
         "healing",
         "environment",
+        "serviceAccountName",
     }
 
 
