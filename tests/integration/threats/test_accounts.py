@@ -11,7 +11,7 @@ from support.threats.api import Object
 from support.threats.world import READ, Rule, Tenant, ThreatWorld, make_config_map, make_stack
 
 SECRET = {"password": base64.b64encode(b"correct-horse").decode()}
-CONFIG_MAPS = Rule(group="", resources=("configmaps",), verbs=("get", "create", "patch", "delete"))
+CONFIG_MAPS = Rule(group="", resources=("configmaps",), verbs=("get", "list", "create", "patch", "delete"))
 
 
 def name_of(account: Any) -> str:
