@@ -46,6 +46,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
     assert set(stack.StackSpec.model_json_schema(by_alias=True)["properties"]) == {
         "template",
         "templateRef",
+        "templateRefs",
         "parameters",
         "paused",
         "suspended",
