@@ -17,11 +17,12 @@ DECISIVE: Final[tuple[str, ...]] = tuple(_WRITTEN["decisive"])
 FINAL: Final = frozenset(_WRITTEN["final"])
 BESIDE: Final = frozenset(_WRITTEN["beside"])
 DEFINITE: Final = frozenset(_WRITTEN["definite"].split())
+OVER: Final = frozenset(_WRITTEN["over"].split())
 MILESTONES: Final = frozenset(_WRITTEN["milestones"].split())
 IGNORED: Final = frozenset(_WRITTEN["ignored"].split())
 IGNORED_LAST: Final = frozenset(word.lower() for word in IGNORED)
 RESTING: Final = frozenset(_WRITTEN["resting"].split())
-SCHEDULED, PROGRESSING, RUNNING, NOT = "scheduled", "progressing", "running", "not"
+NOT = "not"
 ERROR, MINOR = "Error", ("Info", "Warning")
 """Severities that a condition states beside False (Cluster API, Knative)."""
 LOOPS: Final = ("Running", "Successful")
@@ -37,6 +38,8 @@ class Shape(enum.Enum):
     """True: ready. False: waiting, or failed if the reason says so."""
     DEFINITE = "definite"
     """Like positive, but False is a failure unless the reason means waiting."""
+    OVER = "over"
+    """Like positive, but a failing reason counts beside True as well."""
     ABNORMAL = "abnormal"
     """True: failed. False proves nothing."""
     BUSY = "busy"
@@ -59,7 +62,7 @@ class Shape(enum.Enum):
 
 
 @functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
-def find_shape(type_: str) -> Shape:  # noqa: PLR0911 -- one line per shape
+def find_shape(type_: str) -> Shape:
     """Return the shape of a condition: by the last word of its type, else by the others."""
     name = type_.rpartition("/")[2]
     words = vocabulary.split(name)
@@ -68,28 +71,24 @@ def find_shape(type_: str) -> Shape:  # noqa: PLR0911 -- one line per shape
     last = words[-1]
     if name in IGNORED or last in IGNORED_LAST:
         return Shape.IGNORED
-    if last in RESTING:
-        return Shape.RESTING
-    is_negated = NOT in words[:-1]
-    if last == SCHEDULED:
-        return Shape.SCHEDULED
-    if words == (PROGRESSING,):
-        return Shape.PROGRESSING
-    if words == (RUNNING,):
-        return Shape.RUNNING
-    if last in MILESTONES:
-        return Shape.MILESTONE
-    meanings = vocabulary.find_meanings(name)
-    meaning = meanings[-1] or vocabulary.read(name)
-    if is_negated and vocabulary.WORDS.find(last) is Meaning.READY:
+    known = WHOLE.get(name.lower()) or LAST.get(last)
+    if known is not None:
+        return known
+    if NOT in words[:-1] and vocabulary.WORDS.find(last) is Meaning.READY:
         return Shape.NEGATED
-    return (
-        _SHAPES.get(meaning, Shape.UNREAD) if last not in DEFINITE or meaning is not Meaning.READY else Shape.DEFINITE
-    )
+    meaning = vocabulary.find_meanings(name)[-1] or vocabulary.read(name)
+    if meaning is Meaning.READY:
+        return Shape.OVER if last in OVER else Shape.DEFINITE if last in DEFINITE else Shape.POSITIVE
+    return _SHAPES.get(meaning, Shape.UNREAD)
 
 
+WHOLE: Final = {"progressing": Shape.PROGRESSING, "running": Shape.RUNNING}
+LAST: Final[Mapping[str, Shape]] = {
+    **dict.fromkeys(MILESTONES, Shape.MILESTONE),
+    **dict.fromkeys(RESTING, Shape.RESTING),
+    "scheduled": Shape.SCHEDULED,
+}
 _SHAPES: Final[Mapping[Meaning | None, Shape]] = {
-    Meaning.READY: Shape.POSITIVE,
     Meaning.FAILED: Shape.ABNORMAL,
     Meaning.WAITING: Shape.BUSY,
     Meaning.RESTING: Shape.RESTING,
@@ -135,6 +134,8 @@ def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
     match shape:
         case Shape.NEGATED:
             return Meaning.FAILED if vocabulary.read(reason) is Meaning.FAILED else Meaning.WAITING
+        case Shape.OVER:
+            return Meaning.FAILED if vocabulary.read(reason) is Meaning.FAILED else Meaning.READY
         case Shape.PROGRESSING:
             return Meaning.READY if vocabulary.read(reason) is Meaning.READY else Meaning.WAITING
         case Shape.RUNNING if reason in LOOPS:
@@ -152,7 +153,7 @@ def read_false(shape: Shape, reason: str, severity: Any) -> Meaning | None:
     if severity in MINOR and said is not Meaning.RESTING:
         said = Meaning.WAITING
     match shape:
-        case Shape.POSITIVE | Shape.MILESTONE:
+        case Shape.POSITIVE | Shape.OVER | Shape.MILESTONE:
             return said if said in (Meaning.FAILED, Meaning.RESTING) else Meaning.WAITING
         case Shape.DEFINITE:
             return said if said in (Meaning.WAITING, Meaning.RESTING) else Meaning.FAILED
@@ -173,7 +174,7 @@ def read_unknown(shape: Shape, reason: str) -> Meaning | None:
     return Meaning.WAITING if UNREACHED.isdisjoint(words) else Meaning.UNKNOWN
 
 
-ASSERTING: Final = frozenset({Shape.POSITIVE, Shape.DEFINITE, Shape.MILESTONE})
+ASSERTING: Final = frozenset({Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE})
 TRUE: Final[Mapping[Shape, Meaning]] = {
     Shape.POSITIVE: Meaning.READY,
     Shape.DEFINITE: Meaning.READY,

@@ -21,7 +21,7 @@ STATES: Final[Mapping[Meaning, HealthState]] = {
 """By weight: what comes first decides."""
 SUSPENDED: Final = "Suspended"
 PARTS: Final = frozenset(
-    {Shape.POSITIVE, Shape.DEFINITE, Shape.MILESTONE, Shape.SCHEDULED, Shape.RUNNING, Shape.NEGATED}
+    {Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE, Shape.SCHEDULED, Shape.RUNNING, Shape.NEGATED}
 )
 """Shapes of conditions that are parts of a decisive one."""
 
