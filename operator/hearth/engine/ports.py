@@ -140,8 +140,8 @@ class WorkloadCluster(Protocol):
         not store.
         """
 
-    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
-        """Return whether the operator's account may do that (SelfSubjectAccessReview)."""
+    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Return whether the account may do that (SelfSubjectAccessReview). name: of the object, "" for all."""
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """Report later changes to `on_retry_trigger`, as far as the account may see them; cheap if already watched."""

@@ -274,9 +274,9 @@ class KubeWorkloadCluster:
             for raw in found
         ]
 
-    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
-        """Return whether the operator's account has this permission."""
-        review = api_requests.access_review(verb, kind=kind, namespace=namespace)
+    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Return whether the account has this permission. name: of the object, "" for all."""
+        review = api_requests.access_review(verb, kind=kind, namespace=namespace, name=name)
         answer = await self._sender.send(
             "create", ACCESS_REVIEW, api_requests.collection_path(ACCESS_REVIEW), body=review
         )

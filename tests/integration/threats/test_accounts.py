@@ -173,3 +173,21 @@ def test_the_name_of_an_account_is_nothing_but_a_name(threats: ThreatWorld) -> N
     for name in ("a\r\nImpersonate-Group: system:masters", "kube-system:default", "../default", "", "A"):
         stack = make_stack(tenant.namespace, "shop", {"a": make_config_map("a")}, serviceAccountName=name)
         assert author.try_create(stack).code == 422, name
+
+
+@pytest.mark.operator_options("--tenancy=strict")
+def test_a_nested_stack_takes_no_account_that_its_parent_may_not_use(threats: ThreatWorld) -> None:
+    """An account that may write Stacks and nothing else would otherwise do as any account of the namespace may."""
+    tenant = threats.tenant()
+    stacks = Rule(group="hearth.dev", resources=("stacks",), verbs=("get", "list", "create", "patch", "delete"))
+    weak, strong = tenant.make_account("weak", stacks), tenant.make_account("strong", CONFIG_MAPS)
+    inner = make_stack(tenant.namespace, "inner", {"a": make_config_map("planted")}, serviceAccountName=name_of(strong))
+    outer = make_stack(tenant.namespace, "outer", {"inner": {"manifest": inner}}, serviceAccountName=name_of(weak))
+    tenant.author().create(outer)
+    problem = threats.wait_problem(tenant.namespace, "outer")
+    assert problem["reason"] == "Forbidden", problem
+    assert threats.api.get("Stack", tenant.namespace, "inner") is None
+
+    grant(threats, wait_message(threats, tenant.namespace, "outer", "Forbidden"))
+    threats.wait_phase(tenant.namespace, "outer", "CreateComplete")
+    assert threats.api.get("ConfigMap", tenant.namespace, "planted") is not None

@@ -258,9 +258,9 @@ class FakeWorkloadCluster:
         """The objects with that Stack's label, and the version as of which they are."""
         return [raw for raw in self._server.list_all(kind) if stack_of(raw) == stack_uid], self._server.version
 
-    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """As the port says."""
-        request = Request(verb="access-review", kind=kind, namespace=namespace, name="")
+        request = Request(verb="access-review", kind=kind, namespace=namespace, name=name)
         return await self._wire.send(request, lambda: (verb, kind.name) not in self._wire.traffic.denied)
 
     def watch_trigger(self, cause: RetryTrigger) -> None:

@@ -108,10 +108,12 @@ class RecordedWorkloadCluster:
         request = Request(verb="list", kind=kind, namespace="", name="")
         return await pass_on(self._log, request, lambda: self._inner.list_children(kind, stack_uid, whole=whole))
 
-    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str) -> bool:
+    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """As the port says."""
-        request = Request(verb="access-review", kind=kind, namespace=namespace, name="")
-        return await pass_on(self._log, request, lambda: self._inner.is_allowed(verb, kind=kind, namespace=namespace))
+        request = Request(verb="access-review", kind=kind, namespace=namespace, name=name)
+        return await pass_on(
+            self._log, request, lambda: self._inner.is_allowed(verb, kind=kind, namespace=namespace, name=name)
+        )
 
 
 class RecordedManagementCluster:

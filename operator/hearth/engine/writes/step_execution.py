@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, assert_never
 import orjson
 
 from hearth.engine.ports import WorkloadCluster
-from hearth.engine.writes import obstacle_removal
+from hearth.engine.writes import nested_accounts, obstacle_removal
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -81,7 +81,8 @@ async def execute_step(
     try:
         match step:
             case Apply():
-                return await _apply(step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
+                refused = await nested_accounts.refuse(step, cluster=cluster, boundary=boundary)
+                return refused or await _apply(step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
             case Delete():
                 await cluster.delete(step.child)
                 return StepDone(None)

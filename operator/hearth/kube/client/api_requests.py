@@ -120,11 +120,13 @@ def children_query(stack_uid: str, *, continued: str, size: int = PAGE_SIZE) -> 
     return {**query, "continue": continued} if continued else query
 
 
-def access_review(verb: str, *, kind: Kind, namespace: str) -> Object:
-    """Return the request that checks a permission of the operator's account."""
+def access_review(verb: str, *, kind: Kind, namespace: str, name: str = "") -> Object:
+    """Return the request that checks a permission of the account that sends it. name: of the object, "" for all."""
     attributes = {"verb": verb, "group": kind.group, "version": kind.version, "resource": kind.plural}
     if kind.namespaced:
         attributes["namespace"] = namespace
+    if name:
+        attributes["name"] = name
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
