@@ -19,6 +19,7 @@ import orjson
 from hearth.model import limits
 from hearth.sandbox import frames
 from hearth.template.cel import cel_values, expressions
+from hearth.template.cel.cel_environment import Library
 
 NICENESS = 10
 """The operator and its watches go first."""
@@ -30,7 +31,7 @@ def main() -> None:
     """Answer until the standard input ends."""
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
     # Before the limit on memory, and not within the time of the first expression.
-    expressions.find_environment(has_library=True)
+    expressions.find_environment(Library.FULL)
     confine()
     replies.write(frames.write_reply(frames.READY, b""))
     replies.flush()

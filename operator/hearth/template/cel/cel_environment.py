@@ -7,6 +7,7 @@ schemas.
 from __future__ import annotations
 
 import ctypes
+import enum
 import functools
 import re
 import sys
@@ -15,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_optional
 
 from hearth.template.cel import quantity
 from hearth.template.text import error_hints
@@ -47,12 +47,17 @@ KEYWORDS = LITERALS | frozenset(
 )
 """Words that CEL reserves."""
 
-_OPTIONAL = ext_optional.ExtOptional()
-_LIBRARY_WORDS = re.compile(
-    r"\b(?:base64|cel|math|strings|charAt|format|indexOf|join|lastIndexOf|lowerAscii|quote|replace|reverse|split|substring"
-    r"|trim|upperAscii)\b"
+_CALL = r"\s*(?:\(|//)"
+"""What follows the name of a function: its arguments, or a comment before them."""
+_OPTIONAL_USES = re.compile(
+    rf"\?|\boptional\b|\b(?:first|has|hasValue|last|optFlatMap|optMap|or|orValue|unwrapOpt|value){_CALL}"
 )
-"""The names of all functions and macros of the library, or the prefixes of these names."""
+"""The notation of optional values, the functions and macros of their extension, and `has`, which becomes one of them."""
+_LIBRARY_USES = re.compile(
+    r"\b(?:base64|cel|math|strings)\b|\b(?:charAt|format|indexOf|join|lastIndexOf|lowerAscii|quote|replace|reverse|split"
+    rf"|substring|trim|upperAscii){_CALL}"
+)
+"""The other functions and macros, or the prefixes of their names."""
 Look: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
 """Maps the name of a protobuf message of Hearth to its name for people, and its fields."""
 _IMMORTAL = 1 << 40
@@ -90,38 +95,53 @@ class CelCompileError(ValueError):
         super().__init__("; ".join(fault.message for fault in faults))
 
 
-@functools.cache
-def load_library() -> tuple[Any, ...]:
-    """Load the extensions for texts, numbers, base 64 and `cel.bind`.
+class Library(enum.Enum):
+    """The extensions of CEL that an expression may need. Each takes 2.6 MiB and some milliseconds to load."""
 
-    They take 10 MiB and some hundredths of a second, and most templates use none of them.
-    """
+    NONE = "none"
+    OPTIONAL = "optional"
+    """Optional values."""
+    FULL = "full"
+    """Also functions for texts, numbers and base 64, and `cel.bind`."""
+
+
+def find_library(text: str) -> Library:
+    """Find the extensions that an expression may need. A text that only looks like a use costs memory, nothing else."""
+    if _LIBRARY_USES.search(text) is not None:
+        return Library.FULL
+    return Library.OPTIONAL if _OPTIONAL_USES.search(text) is not None else Library.NONE
+
+
+@functools.cache
+def load_extensions(library: Library) -> tuple[Any, ...]:
+    """Load extensions. Most templates use none, or optional values only."""
+    if library is Library.NONE:
+        return ()
+    from cel_expr_python.ext import ext_optional
+
+    if library is Library.OPTIONAL:
+        return (ext_optional.ExtOptional(),)
     from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_strings
 
-    return (ext_strings.ExtStrings(), ext_math.ExtMath(), ext_encoders.ExtEncoders(), ext_bindings.ExtBindings())
-
-
-def needs_library(text: str) -> bool:
-    """Return whether an expression may call a function of the library; any such call contains one of these words."""
-    return _LIBRARY_WORDS.search(text) is not None
+    others = (ext_strings.ExtStrings(), ext_math.ExtMath(), ext_encoders.ExtEncoders(), ext_bindings.ExtBindings())
+    return (*load_extensions(Library.OPTIONAL), *others)
 
 
 def new_environment(
     *,
-    has_library: bool,
+    library: Library,
     variables: Mapping[str, Any] | None = None,
     pool: Any = None,
     quantity_type: Any = cel.Type.STRING,
 ) -> Any:
     """Create an environment with Hearth's functions.
 
-    has_library: with the extensions of `load_library`. quantity_type: the type of quantities: text for evaluation, a
-    separate type for type checks.
+    quantity_type: the type of quantities: text for evaluation, a separate type for type checks.
     """
     return cel.NewEnv(
         descriptor_pool=pool,
         variables=variables or {},
-        extensions=(_OPTIONAL, *(load_library() if has_library else ())),
+        extensions=load_extensions(library),
         functions=quantity_functions(quantity_type),
     )
 

@@ -29,6 +29,7 @@ from hearth.template.cel import (
     value_bounds,
     weight,
 )
+from hearth.template.cel.cel_environment import Library
 from hearth.template.cel.cost import Estimator
 from hearth.template.cel.evaluation import Answer, Evaluator
 from hearth.template.cel.field_references import FieldRead
@@ -118,7 +119,7 @@ def parse_new(text: str) -> tuple[Parsed, int]:
     reading = field_references.find_reads(tree)
     estimator = None if cost.is_harmless(text, tree) else cost.make_estimator(tree)
     if syntax_tree.soften_has(tree):
-        environment = find_environment(has_library=cel_environment.needs_library(text))
+        environment = find_environment(cel_environment.find_library(text))
         program = environment.deserialize(syntax_tree.write_tree(tree))
     parsed = Parsed(
         text=text,
@@ -133,19 +134,19 @@ def parse_new(text: str) -> tuple[Parsed, int]:
 
 
 @functools.cache
-def find_environment(*, has_library: bool) -> Any:
+def find_environment(library: Library) -> Any:
     """Find the environment for expressions without type checks."""
-    return cel_environment.new_environment(has_library=has_library)
+    return cel_environment.new_environment(library=library)
 
 
 def compile_unchecked(text: str) -> Any:
     """Compile an expression without type checks. Raises cel_environment.CelCompileError."""
-    environment = find_environment(has_library=cel_environment.needs_library(text))
+    environment = find_environment(cel_environment.find_library(text))
     return cel_environment.compile_text(environment, text, is_checked=False)
 
 
 # The first environment takes longest, and no reconcile waits for it.
-find_environment(has_library=False)
+find_environment(Library.NONE)
 
 
 @functools.lru_cache(maxsize=ESTIMATORS_KEPT)

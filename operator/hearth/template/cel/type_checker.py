@@ -13,6 +13,7 @@ from cel_expr_python import cel
 
 from hearth.model import limits
 from hearth.template.cel import cel_environment
+from hearth.template.cel.cel_environment import Library
 from hearth.template.cel.expressions import Parsed
 from hearth.template.cel.weighted_cache import WeightedCache
 from hearth.template.schema import protobuf_messages
@@ -48,7 +49,7 @@ class TypeChecker:
         self._judgements: WeightedCache[tuple[str, tuple[str, ...]], TypeCheckResult] = WeightedCache(
             most=JUDGEMENTS_KEPT, most_weight=limits.JUDGED_BYTES
         )
-        self._environments: WeightedCache[tuple[frozenset[tuple[str, str]], bool], Any] = WeightedCache(
+        self._environments: WeightedCache[tuple[frozenset[tuple[str, str]], Library], Any] = WeightedCache(
             most=ENVIRONMENTS_KEPT, most_weight=limits.CHECKED_NAMES
         )
 
@@ -66,11 +67,11 @@ class TypeChecker:
 
     def _check(self, parsed: Parsed, scope: TypeScope) -> TypeCheckResult:
         is_known = all(root in scope.types for root in parsed.roots)
-        has_library = cel_environment.needs_library(parsed.text)
+        library = cel_environment.find_library(parsed.text)
         checking = (
-            scope.find_environment(has_library=has_library)
+            scope.find_environment(library=library)
             if is_known
-            else self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types, has_library=has_library)
+            else self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types, library=library)
         )
         try:
             compiled = cel_environment.compile_text(checking, parsed.text, is_checked=True, look=self.store.describe)
@@ -81,20 +82,20 @@ class TypeChecker:
             return TypeCheckResult(result=result[len(_OPTIONAL) : -1], is_optional=True)
         return TypeCheckResult(result=result)
 
-    def find_environment(self, types: Mapping[str, str], *, has_library: bool) -> Any:
+    def find_environment(self, types: Mapping[str, str], *, library: Library) -> Any:
         """Find the environment with these variables; templates that differ only in texts share it."""
-        key = frozenset(types.items()), has_library
+        key = frozenset(types.items()), library
         found = self._environments.find(key)
         if found is None:
-            made = self.make_environment(types, has_library=has_library)
+            made = self.make_environment(types, library=library)
             found = self._environments.keep(key, made, weight=len(types))
         return found
 
-    def make_environment(self, types: Mapping[str, str], *, has_library: bool) -> Any:
+    def make_environment(self, types: Mapping[str, str], *, library: Library) -> Any:
         """Create an environment with these variables, by name the message of each; "" is dynamic."""
         variables = {name: cel.Type(type_) if type_ else cel.Type.DYN for name, type_ in types.items()}
         return cel_environment.new_environment(
-            has_library=has_library, variables=variables, pool=self.store.pool, quantity_type=_QUANTITY
+            library=library, variables=variables, pool=self.store.pool, quantity_type=_QUANTITY
         )
 
 
@@ -108,18 +109,18 @@ class TypeScope:
         if _checker.store.is_full:
             _checker.clear()
         store = _checker.store
-        self._environments: dict[bool, Any] = {}
+        self._environments: dict[Library, Any] = {}
         self.types = {
             name: store.find_message(shape) if shape.type is Type.OBJECT else "" for name, shape in shapes_.items()
         }
         """By name its message; "" for a dynamic one."""
 
-    def find_environment(self, *, has_library: bool) -> Any:
+    def find_environment(self, *, library: Library) -> Any:
         """Find the environment for checks of these names; needed for uncached expressions only."""
         # The names of a large template take long to compare.
-        if has_library not in self._environments:
-            self._environments[has_library] = _checker.find_environment(self.types, has_library=has_library)
-        return self._environments[has_library]
+        if library not in self._environments:
+            self._environments[library] = _checker.find_environment(self.types, library=library)
+        return self._environments[library]
 
     def check(self, parsed: Parsed) -> TypeCheckResult:
         """Return the type check result of `parsed`."""

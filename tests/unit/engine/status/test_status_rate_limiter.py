@@ -116,7 +116,7 @@ def test_what_takes_longer_is_reported_after_a_second() -> None:
     fake_world.run(story)
 
 
-def test_of_many_that_start_at_once_each_is_reported_within_ten_seconds() -> None:
+def test_of_many_that_start_at_once_each_is_reported_within_half_a_minute() -> None:
     """They take turns, but a crowd of other Stacks hides none for long."""
     limiter = status_rate_limiter.StatusRateLimiter(interval=1.0)
     after = {"phase": "CreateInProgress", "observedGeneration": 1, "revision": 1, "problems": [], "conditions": []}
@@ -125,7 +125,7 @@ def test_of_many_that_start_at_once_each_is_reported_within_ten_seconds() -> Non
     assert min(delays) == status_rate_limiter.START_GRACE
     assert sum(delay <= 5 for delay in delays) <= 6 * status_rate_limiter.PROGRESS_WRITES_PER_SECOND + 1
     assert max(delays) == status_rate_limiter.START_REPORTED_AFTER
-    assert limiter.find_delay(stacks[-1], {"observedGeneration": -1}, after, now=110.0) <= 0
+    assert limiter.find_delay(stacks[-1], {"observedGeneration": -1}, after, now=130.0) <= 0
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ import pytest
 
 from hearth.template.cel import cel_environment, expressions
 
-LOADED = "import sys; print('cel_expr_python.ext.ext_strings' in sys.modules)"
-
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -38,21 +36,44 @@ LOADED = "import sys; print('cel_expr_python.ext.ext_strings' in sys.modules)"
 )
 def test_every_function_of_the_library_is_found(text: str, expected: Any) -> None:
     """By its name, or the prefix of its name, anywhere in the text."""
-    assert cel_environment.needs_library(text)
+    assert cel_environment.find_library(text) is cel_environment.Library.FULL
     assert expressions.run(expressions.parse(text), {}) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "is_loaded"),
+    ("text", "expected"),
     [
-        pytest.param("a.b == 'x' ? size(a.c) : int(a.?d.orValue('1'))", False, id="none"),
-        pytest.param("quantity(a.b).isGreaterThan(quantity('1'))", False, id="functions of Kubernetes"),
-        pytest.param("a.joined + a.formatted", False, id="fields with longer names"),
-        pytest.param("a.b.trim()", True, id="one"),
+        ("{'a': 1}.?a.orValue(2)", 1),
+        ("optional.of(1).optMap(x, x + 1).orValue(3)", 2),
+        ("optional.none().or(optional.of(2)).value()", 2),
+        ("optional.of(1).hasValue()", True),
+        ("optional.ofNonZeroValue(0).hasValue()", False),
+        ("[?optional.of(1)]", [1]),
+        ("has({'a': {}}.a.b)", False),
     ],
 )
-def test_the_library_is_loaded_only_for_its_functions(text: str, *, is_loaded: bool) -> None:
+def test_optional_values_are_found(text: str, expected: Any) -> None:
+    """By their notation, or by the names of their functions."""
+    assert expressions.run(expressions.parse(text), {}) == expected
+
+
+LOADED = (
+    "import sys; print([name for name in ('optional', 'strings') if f'cel_expr_python.ext.ext_{name}' in sys.modules])"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "loaded"),
+    [
+        pytest.param("a.b == 'x' && size(a.c) > int(a.d)", [], id="none"),
+        pytest.param("quantity(a.b).isGreaterThan(quantity('1'))", [], id="functions of Kubernetes"),
+        pytest.param("a.joined + a.value + a.format", [], id="fields with such names"),
+        pytest.param("a.?b.orValue('1')", ["optional"], id="an optional value"),
+        pytest.param("a.b.trim()", ["optional", "strings"], id="a function"),
+    ],
+)
+def test_an_extension_is_loaded_only_for_its_functions(text: str, loaded: list[str]) -> None:
     """It takes memory that most operators never need."""
     program = f"from hearth.template.cel import expressions; expressions.parse({text!r}); {LOADED}"
     found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
-    assert found.strip() == str(is_loaded)
+    assert found.strip() == str(loaded)
